@@ -1,0 +1,124 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Modules and the direction of their imports: dependencies point down only (L5 knows L4 … L1), modules of one
+// layer do not know each other. `scripts/check` holds the code against this list.
+
+/// Every target of ours is compiled in Swift 6 mode, and a warning is an error.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdTLS = Target.Dependency.product(name: "HummingbirdTLS", package: "hummingbird")
+let asyncHTTPClient = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
+let protobuf = Target.Dependency.product(name: "SwiftProtobuf", package: "swift-protobuf")
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
+
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "ubiquity",
+    products: [
+        .executable(name: "ubiquity", targets: ["UbiquityCLI"]),
+        .library(name: "Ubiquity", targets: ["Ubiquity"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
+    targets: [
+        // L0
+        .systemLibrary(name: "CFUSE", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+        .target(name: "CUbiquityShims"),
+        // L1
+        module("UbiquityCore"),
+        module("UbiquitySystem", ["UbiquityCore", "CUbiquityShims"]),
+        // L2
+        module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb]),
+        module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
+        module("UbiquityWire", ["UbiquityCore", protobuf]),
+        module("UbiquityControl", ["UbiquityCore"]),
+        // L3
+        module("UbiquitySync", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", logging,
+        ]),
+        module("UbiquityVFS", ["UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", logging]),
+        module("UbiquityCloudStore", ["UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging]),
+        // L4
+        module("UbiquityFUSE", ["UbiquityCore", "UbiquitySystem", "UbiquityVFS", "CFUSE", "CUbiquityShims", logging]),
+        module("UbiquityCloudClient", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, logging,
+        ]),
+        module("UbiquityCloudServer", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityCloudStore", hummingbird, hummingbirdTLS, crypto,
+            nioCore, nioPosix, logging,
+        ]),
+        module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
+        // L5
+        module("UbiquityDaemon", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", "UbiquityControl",
+            "UbiquitySync", "UbiquityVFS", "UbiquityFUSE", "UbiquityCloudClient", "UbiquityCloudStore",
+            "UbiquityCloudServer", hummingbird, nioCore, nioPosix, logging,
+        ]),
+        .executableTarget(
+            name: "UbiquityCLI",
+            dependencies: [
+                "UbiquityCore", "UbiquitySystem", "UbiquityControl", "UbiquityDaemon", "Ubiquity", argumentParser,
+                logging,
+            ],
+            swiftSettings: strict),
+        // Tests
+        .target(
+            name: "UbiquityTestSupport",
+            dependencies: [
+                "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
+                "UbiquityCloudStore", "UbiquitySync",
+            ],
+            path: "Tests/UbiquityTestSupport",
+            swiftSettings: strict),
+        tests("UbiquityCoreTests", ["UbiquityCore"]),
+        tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
+        tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem"]),
+        tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
+        tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
+        tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
+        tests("UbiquitySyncTests", [
+            "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
+            "UbiquityTestSupport",
+        ]),
+        tests("UbiquityVFSTests", [
+            "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityTestSupport",
+        ]),
+        tests("UbiquityCloudStoreTests", [
+            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto,
+        ]),
+        tests("UbiquityCloudServerTests", [
+            "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
+            "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, crypto, protobuf, logging,
+        ]),
+        tests("SimulationTests", ["UbiquityTestSupport", "UbiquitySync", "UbiquityCore"]),
+        tests("MountTests", ["UbiquityCore", "UbiquitySystem", "Ubiquity", "UbiquityControl"]),
+    ]
+)

@@ -1,0 +1,3 @@
+#ifndef CUBIQUITY_SHIMS_H
+#define CUBIQUITY_SHIMS_H
+#endif

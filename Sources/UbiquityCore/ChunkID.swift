@@ -1,0 +1,50 @@
+/// The name of a chunk: the SHA-256 of its content.
+package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package static let byteCount = 32
+
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    /// The id in 32 bytes, or nil if there are more or fewer.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &words) { raw in
+            for (position, byte) in bytes.enumerated() { raw[position] = byte }
+        }
+        self.words = words
+    }
+
+    /// The id in 64 hexadecimal digits, or nil if the text is anything else.
+    package init?(hex: String) {
+        guard let bytes = Hex.decode(hex) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    package var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
+
+    package var description: String { Hex.encode(bytes) }
+
+    package static func == (left: Self, right: Self) -> Bool { left.words == right.words }
+
+    package func hash(into hasher: inout Hasher) {
+        // The content is a hash already: its first word spreads as well as all four.
+        hasher.combine(words.0)
+    }
+
+    package static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+}
+
+/// A chunk's place in a content: its id and its length in bytes.
+package struct ChunkReference: Hashable, Sendable {
+    package let id: ChunkID
+    /// Length in bytes, 1 … `Limits.maximumChunkLength`.
+    package let length: Int
+
+    package init(id: ChunkID, length: Int) {
+        self.id = id
+        self.length = length
+    }
+}
+
+/// The content of a version: its chunks in order. An empty content has none.
+package typealias Manifest = [ChunkReference]

@@ -1,0 +1,81 @@
+/// What a device asks the cloud to change of one item: only the fields it changed.
+package struct ItemChange: Hashable, Sendable {
+    package var id: ItemID
+    package var kind: ItemKind
+    /// The item's revision this device knew when it made the change; zero for an item the cloud has not seen.
+    package var baseRevision: Revision
+    /// When the change was made, by this device's clock. The cloud clamps it against its own.
+    package var changedAt: Timestamp
+    package var action: Action
+
+    package enum Action: Hashable, Sendable {
+        case put(ChangedFields)
+        case delete
+    }
+
+    package init(id: ItemID, kind: ItemKind, baseRevision: Revision, changedAt: Timestamp, action: Action) {
+        self.id = id
+        self.kind = kind
+        self.baseRevision = baseRevision
+        self.changedAt = changedAt
+        self.action = action
+    }
+}
+
+/// The changed fields of an item; nil is unchanged. A creation (base revision zero) has place, mode and times, and
+/// the link target or content that its kind needs.
+package struct ChangedFields: Hashable, Sendable {
+    package var place: Place?
+    package var mode: UInt32?
+    package var createdAt: Timestamp?
+    package var modifiedAt: Timestamp?
+    /// Attributes that were set.
+    package var xattrsSet: [Xattr]
+    /// Names of attributes that were removed.
+    package var xattrsRemoved: [[UInt8]]
+    package var linkTarget: [UInt8]?
+    package var content: ContentChange?
+
+    package init(
+        place: Place? = nil, mode: UInt32? = nil, createdAt: Timestamp? = nil, modifiedAt: Timestamp? = nil,
+        xattrsSet: [Xattr] = [], xattrsRemoved: [[UInt8]] = [], linkTarget: [UInt8]? = nil,
+        content: ContentChange? = nil
+    ) {
+        self.place = place
+        self.mode = mode
+        self.createdAt = createdAt
+        self.modifiedAt = modifiedAt
+        self.xattrsSet = xattrsSet
+        self.xattrsRemoved = xattrsRemoved
+        self.linkTarget = linkTarget
+        self.content = content
+    }
+}
+
+package struct Place: Hashable, Sendable {
+    package var parent: ItemID
+    package var name: ItemName
+
+    package init(parent: ItemID, name: ItemName) {
+        self.parent = parent
+        self.name = name
+    }
+}
+
+/// A new content of a file.
+package struct ContentChange: Hashable, Sendable {
+    package var version: VersionID
+    /// The version this one was made from; nil for a new file.
+    package var baseVersion: VersionID?
+    /// Size in bytes.
+    package var size: Int64
+    /// Nil announces the version: its size is known, its chunks follow in a later change with the same version id.
+    package var manifest: Manifest?
+
+    package init(version: VersionID, baseVersion: VersionID?, size: Int64, manifest: Manifest?) {
+        self.version = version
+        self.baseVersion = baseVersion
+        self.size = size
+        self.manifest = manifest
+    }
+}

@@ -1,0 +1,55 @@
+/// The name of an item in its directory: bytes, as Linux has them, known to be UTF-8.
+///
+/// Not a `String`: two canonically equivalent strings are one `String` and two files.
+package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package let bytes: [UInt8]
+
+    /// Why a name cannot be used.
+    package enum Invalid: Error, Equatable {
+        case empty, tooLong, notUTF8
+        /// "." or "..", or a name with "/" or a zero byte.
+        case reserved
+    }
+
+    package init(_ bytes: some Collection<UInt8>) throws(Invalid) {
+        let bytes = Array(bytes)
+        guard !bytes.isEmpty else { throw .empty }
+        guard bytes.count <= Limits.maximumNameLength else { throw .tooLong }
+        guard !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")) else { throw .reserved }
+        guard bytes != [UInt8(ascii: ".")], bytes != [UInt8(ascii: "."), UInt8(ascii: ".")] else { throw .reserved }
+        guard String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
+        self.bytes = bytes
+    }
+
+    package init(_ text: String) throws(Invalid) { try self.init(Array(text.utf8)) }
+
+    /// For bytes that were a valid name when they were stored (the index, the top folder's empty name).
+    package init(stored bytes: [UInt8]) { self.bytes = bytes }
+
+    package var description: String { String(decoding: bytes, as: UTF8.self) }
+
+    package static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+
+    /// The name's stem and its extension with the dot (empty if none): "a.tar.gz" is "a.tar" and ".gz", and
+    /// ".profile" has no extension.
+    package var stemAndExtension: (stem: [UInt8], suffix: [UInt8]) {
+        guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return (bytes, []) }
+        return (Array(bytes[..<dot]), Array(bytes[dot...]))
+    }
+
+    /// The name a second item of this name gets: "report.txt" becomes "report 2.txt".
+    package func numbered(_ number: Int) -> ItemName {
+        let (stem, suffix) = stemAndExtension
+        let mark = Array(" \(number)".utf8)
+        let room = Limits.maximumNameLength - mark.count - suffix.count
+        guard room > 0 else { return Self.shortened(bytes, to: Limits.maximumNameLength - mark.count, then: mark) }
+        return Self.shortened(stem, to: room, then: mark + suffix)
+    }
+
+    /// At most `length` bytes of `head`, cut between characters, then `tail`.
+    private static func shortened(_ head: [UInt8], to length: Int, then tail: [UInt8]) -> ItemName {
+        var end = min(head.count, length)
+        while end > 0, end < head.count, head[end] & 0xC0 == 0x80 { end -= 1 }
+        return ItemName(stored: Array(head[..<end]) + tail)
+    }
+}

@@ -1,0 +1,36 @@
+/// Every bound that both sides of a seam must agree on. A bound that only one module needs stands in that module.
+package enum Limits {
+    /// Bytes in a name (NAME_MAX of Linux file systems).
+    package static let maximumNameLength = 255
+    /// Bytes in a symlink's text (PATH_MAX less the zero byte).
+    package static let maximumLinkLength = 4095
+    /// Bytes of names and values together of one item's extended attributes.
+    package static let maximumXattrBytes = 65_536
+    /// Bytes in a file: 2^43 = 8 TiB, 33 million chunks of average length.
+    package static let maximumFileSize: Int64 = 1 << 43
+
+    /// FastCDC: no chunk but a content's last is shorter, none is longer; a content no longer than the minimum is one
+    /// chunk (`design.md` section 5: 64 KiB, 256 KiB, 1 MiB).
+    package static let minimumChunkLength = 64 * 1024
+    package static let averageChunkLength = 256 * 1024
+    package static let maximumChunkLength = 1024 * 1024
+
+    /// Changes in one commit.
+    package static let maximumChangesPerCommit = 2000
+    /// Bytes of chunks that travel inside a commit.
+    package static let maximumInlineChunkBytes = 4 * 1024 * 1024
+    /// Chunk ids in one have/want question or one batched download.
+    package static let maximumChunksPerRequest = 4096
+    /// Bytes of chunks in one upload or one batched download: 16 chunks of the largest size.
+    package static let maximumChunkBytesPerRequest = 16 * 1024 * 1024
+    /// Items in one page of the change feed.
+    package static let maximumItemsPerPage = 2000
+    /// A content of no more chunks carries its manifest in the item's record, so that its download needs one round
+    /// trip; 4 chunks are on average 1 MiB.
+    package static let inlineManifestChunks = 4
+    /// Length of an encoded request that is not chunks (bytes). 2000 changes with names of 255 bytes and small
+    /// attributes need about 1 MiB; the rest is for inline chunks and large attributes.
+    package static let maximumMessageLength = 32 * 1024 * 1024
+    /// Levels of directories; deeper is refused (ELOOP for the cloud's parent walk, a guard against damage).
+    package static let maximumDepth = 1000
+}

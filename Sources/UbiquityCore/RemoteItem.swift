@@ -1,0 +1,72 @@
+/// An item as the cloud has it: its whole state after the commit with number `revision`.
+///
+/// The change feed is made of these. A record replaces what a device knew of the item before, so reading one twice
+/// or skipping an older one does no harm.
+package struct RemoteItem: Hashable, Sendable {
+    package var id: ItemID
+    package var kind: ItemKind
+    package var revision: Revision
+    package var isDeleted: Bool
+    package var parent: ItemID
+    package var name: ItemName
+    /// Permission bits, 0o7777.
+    package var mode: UInt32
+    package var createdAt: Timestamp
+    /// The file's mtime as its author had it.
+    package var modifiedAt: Timestamp
+    /// Sorted by name.
+    package var xattrs: [Xattr]
+    /// A symlink's text, else empty.
+    package var linkTarget: [UInt8]
+    /// A file's content; nil for directories and symlinks.
+    package var content: RemoteContent?
+    /// How many conflict versions of it are unresolved.
+    package var conflictCount: Int
+    /// Fields of a newer cloud that this program does not know, kept as they came.
+    package var unknownFields: [UInt8]
+
+    package init(
+        id: ItemID, kind: ItemKind, revision: Revision, isDeleted: Bool = false, parent: ItemID, name: ItemName,
+        mode: UInt32, createdAt: Timestamp, modifiedAt: Timestamp, xattrs: [Xattr] = [], linkTarget: [UInt8] = [],
+        content: RemoteContent? = nil, conflictCount: Int = 0, unknownFields: [UInt8] = []
+    ) {
+        self.id = id
+        self.kind = kind
+        self.revision = revision
+        self.isDeleted = isDeleted
+        self.parent = parent
+        self.name = name
+        self.mode = mode
+        self.createdAt = createdAt
+        self.modifiedAt = modifiedAt
+        self.xattrs = xattrs
+        self.linkTarget = linkTarget
+        self.content = content
+        self.conflictCount = conflictCount
+        self.unknownFields = unknownFields
+    }
+}
+
+/// The current version of a file at the cloud.
+package struct RemoteContent: Hashable, Sendable {
+    package var version: VersionID
+    /// Size in bytes.
+    package var size: Int64
+    /// False while only the metadata has arrived: the content is on its way from the device that made it.
+    package var isAvailable: Bool
+    package var device: DeviceID
+    package var deviceName: String
+    /// The chunks, if there are no more than `Limits.inlineManifestChunks`; longer ones are asked for by version.
+    package var manifest: Manifest?
+
+    package init(
+        version: VersionID, size: Int64, isAvailable: Bool, device: DeviceID, deviceName: String, manifest: Manifest?
+    ) {
+        self.version = version
+        self.size = size
+        self.isAvailable = isAvailable
+        self.device = device
+        self.deviceName = deviceName
+        self.manifest = manifest
+    }
+}

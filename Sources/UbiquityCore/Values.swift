@@ -1,0 +1,89 @@
+/// Nanoseconds since 1970-01-01 UTC. 64 bits reach from 1677 to 2262; times outside are clamped.
+package struct Timestamp: Hashable, Comparable, Sendable {
+    package var nanoseconds: Int64
+
+    package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+    /// From seconds and nanoseconds, clamped to the range.
+    package init(seconds: Int64, nanoseconds: Int64) {
+        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, overflowToo) = scaled.addingReportingOverflow(nanoseconds)
+        self.nanoseconds = overflow || overflowToo ? (seconds < 0 ? .min : .max) : sum
+    }
+
+    package static let zero = Timestamp(nanoseconds: 0)
+
+    /// Whole seconds, rounded down.
+    package var seconds: Int64 {
+        let (quotient, remainder) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+        return remainder < 0 ? quotient - 1 : quotient
+    }
+
+    /// Nanoseconds past `seconds`, 0 ..< 1_000_000_000.
+    package var subsecondNanoseconds: Int64 { nanoseconds - seconds * 1_000_000_000 }
+
+    package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+
+    /// The time that much later, clamped.
+    package func advanced(bySeconds seconds: Double) -> Timestamp {
+        let sum = Double(nanoseconds) + seconds * 1e9
+        guard sum < 9.2e18 else { return Timestamp(nanoseconds: .max) }
+        guard sum > -9.2e18 else { return Timestamp(nanoseconds: .min) }
+        return Timestamp(nanoseconds: nanoseconds &+ Int64(seconds * 1e9))
+    }
+}
+
+/// A container's position in its change feed: 0 before the first commit, one more with each.
+package struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package var number: Int64
+    package init(_ number: Int64) { self.number = number }
+    package static let zero = Revision(0)
+    package var next: Revision { Revision(number + 1) }
+    package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
+    package var description: String { String(number) }
+}
+
+/// The name of a container: 1 to 64 of letters, digits, ".", "_" and "-", not starting with "." or "-".
+package struct ContainerID: Hashable, Sendable, CustomStringConvertible {
+    package let name: String
+
+    package init?(_ name: String) {
+        let bytes = Array(name.utf8)
+        guard (1...64).contains(bytes.count), bytes[0] != UInt8(ascii: "."), bytes[0] != UInt8(ascii: "-"),
+            bytes.allSatisfy(Self.isAllowed)
+        else { return nil }
+        self.name = name
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
+    package var description: String { name }
+    package static let rules = "1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'"
+}
+
+/// What an item is. The numbers are stored and sent; they never change.
+package enum ItemKind: UInt8, Hashable, Sendable {
+    case file = 1
+    case directory = 2
+    case symlink = 3
+}
+
+/// An extended attribute: name with its namespace ("user.note") and value, both bytes.
+package struct Xattr: Hashable, Sendable, Comparable {
+    package var name: [UInt8]
+    package var value: [UInt8]
+
+    package init(name: [UInt8], value: [UInt8]) {
+        self.name = name
+        self.value = value
+    }
+
+    package static func < (left: Self, right: Self) -> Bool { left.name.lexicographicallyPrecedes(right.name) }
+}

@@ -1,0 +1,160 @@
+package import UbiquityCore
+
+/// One container at a cloud, as a device sees it. Answered by the HTTP client, by the cloud itself when it runs in
+/// process, and by the simulator.
+///
+/// Every call throws `UbiquityError`: `.offline` or `.timedOut` if there was no answer (the call may or may not have had
+/// its effect), `.signedOut`, `.tooManyRequests`, `.invalid` with the cloud's reason, and what each call names.
+/// A cancelled task's call throws `.cancelled` or `CancellationError`.
+package protocol CloudService: Sendable {
+    /// Makes the container if it is new and says where it stands.
+    func open() async throws -> ContainerDescription
+
+    /// The items changed after `revision`, in the order of their revisions, one page. `.feedCompacted` if deletions
+    /// that old have been forgotten: then read the snapshot (from zero) and drop what is not in it.
+    ///
+    /// From revision zero the feed is the snapshot: every item there is, and no deleted one.
+    /// - Parameter limit: items wanted, 1 … `Limits.maximumItemsPerPage`. A page never ends inside a revision,
+    ///   so it can be longer by one commit's items.
+    func changes(after revision: Revision, limit: Int) async throws -> ChangePage
+
+    /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
+    /// `.missingChunks` (see `MissingChunks`), `.quotaExceeded`, `.invalid`.
+    func commit(_ request: CommitRequest) async throws -> CommitResponse
+
+    /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
+    func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID]
+
+    /// Stores chunks, at most `Limits.maximumChunkBytesPerRequest` together. `.invalid` if one is not what its id says.
+    /// They are kept for at least a day without a commit that names them.
+    func upload(_ chunks: [Chunk]) async throws
+
+    /// Fetches chunks, at most `Limits.maximumChunksPerRequest` and `Limits.maximumChunkBytesPerRequest` together,
+    /// and hands each to `receive` as soon as it is here, in the order asked for. Content is not verified by this call:
+    /// the receiver does that. `.notFound` if the cloud has no such chunk, `.damaged` if the cloud's own copy is bad;
+    /// chunks before the bad one have been handed over then.
+    func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws
+
+    /// The chunks of a version. `.notUploadedYet` while only its metadata is known, `.notFound` if there is none.
+    func manifest(of version: VersionID) async throws -> Manifest
+
+    /// The container's revision now and whenever it changes, until the connection breaks (then it throws or ends).
+    /// A hint only: the feed is the truth.
+    func news() async throws -> AsyncThrowingStream<Revision, any Error>
+
+    func usage() async throws -> CloudUsage
+}
+
+/// A chunk's content, with the id it is said to have.
+package struct Chunk: Hashable, Sendable {
+    package var id: ChunkID
+    package var bytes: [UInt8]
+
+    package init(id: ChunkID, bytes: [UInt8]) {
+        self.id = id
+        self.bytes = bytes
+    }
+}
+
+package struct ContainerDescription: Hashable, Sendable {
+    package var container: ContainerID
+    package var account: String
+    /// A number drawn when the cloud's data was made. Another one means: this is not the cloud it was, so a device
+    /// must not take "no such item" for a deletion.
+    package var incarnation: UInt64
+    package var revision: Revision
+    package var usage: CloudUsage
+
+    package init(
+        container: ContainerID, account: String, incarnation: UInt64, revision: Revision, usage: CloudUsage
+    ) {
+        self.container = container
+        self.account = account
+        self.incarnation = incarnation
+        self.revision = revision
+        self.usage = usage
+    }
+}
+
+/// Bytes of an account: what its documents take and what it may take.
+package struct CloudUsage: Hashable, Sendable {
+    package var usedBytes: Int64
+    package var quotaBytes: Int64
+
+    package init(usedBytes: Int64, quotaBytes: Int64) {
+        self.usedBytes = usedBytes
+        self.quotaBytes = quotaBytes
+    }
+}
+
+package struct ChangePage: Hashable, Sendable {
+    package var items: [RemoteItem]
+    /// The position after this page.
+    package var revision: Revision
+    /// Whether the feed goes on.
+    package var hasMore: Bool
+
+    package init(items: [RemoteItem], revision: Revision, hasMore: Bool) {
+        self.items = items
+        self.revision = revision
+        self.hasMore = hasMore
+    }
+}
+
+package struct CommitRequest: Hashable, Sendable {
+    package var id: RequestID
+    package var device: DeviceID
+    package var deviceName: String
+    /// 1 … `Limits.maximumChangesPerCommit`. They may refer to each other in any order; names need only be unique and
+    /// parents need only exist when all are applied.
+    package var changes: [ItemChange]
+    /// Chunks that the changes name and that travel along, at most `Limits.maximumInlineChunkBytes`.
+    package var chunks: [Chunk]
+
+    package init(id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = []) {
+        self.id = id
+        self.device = device
+        self.deviceName = deviceName
+        self.changes = changes
+        self.chunks = chunks
+    }
+}
+
+package struct CommitResponse: Hashable, Sendable {
+    /// The revision of this commit; the container's unchanged one if the commit changed nothing.
+    package var revision: Revision
+    /// One result per change, in the order of the request.
+    package var results: [ChangeResult]
+
+    package init(revision: Revision, results: [ChangeResult]) {
+        self.revision = revision
+        self.results = results
+    }
+}
+
+package struct ChangeResult: Hashable, Sendable {
+    package enum Outcome: Hashable, Sendable {
+        /// Decided; `item` says with what result (a lost rename or content shows there).
+        case applied
+        /// The item is one with another now (same name created on two devices): the sender's item takes that identity.
+        case merged(into: ItemID)
+        /// The cloud knows nothing (any more) of an item that the change takes to exist, or of its parent: to be sent
+        /// again as a creation.
+        case unknownItem
+    }
+
+    package var outcome: Outcome
+    /// The item after the commit (of `merged`: the one merged into); nil for `unknownItem`.
+    package var item: RemoteItem?
+
+    package init(outcome: Outcome, item: RemoteItem?) {
+        self.outcome = outcome
+        self.item = item
+    }
+}
+
+/// The error of a commit that names chunks the cloud lacks. Its code is `.missingChunks`.
+package struct MissingChunks: Error, Hashable, Sendable {
+    package var ids: [ChunkID]
+    package init(ids: [ChunkID]) { self.ids = ids }
+}
