@@ -14,6 +14,7 @@ let strict: [SwiftSetting] = [
 
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
 let hummingbirdTLS = Target.Dependency.product(name: "HummingbirdTLS", package: "hummingbird")
 let asyncHTTPClient = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
 let protobuf = Target.Dependency.product(name: "SwiftProtobuf", package: "swift-protobuf")
@@ -24,8 +25,8 @@ let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+func module(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
+    .target(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: strict)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -58,7 +59,7 @@ let package = Package(
         // L2
         module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb]),
         module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
-        module("UbiquityWire", ["UbiquityCore", protobuf]),
+        module("UbiquityWire", ["UbiquityCore", protobuf], exclude: ["ubiquity.proto"]),
         module("UbiquityControl", ["UbiquityCore"]),
         // L3
         module("UbiquitySync", [
@@ -72,8 +73,8 @@ let package = Package(
             "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, logging,
         ]),
         module("UbiquityCloudServer", [
-            "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityCloudStore", hummingbird, hummingbirdTLS, crypto,
-            nioCore, nioPosix, logging,
+            "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityCloudStore", hummingbird, hummingbirdCore,
+            hummingbirdTLS, nioCore, nioPosix, nioHTTP1, logging,
         ]),
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5
@@ -116,7 +117,7 @@ let package = Package(
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
-            "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, crypto, protobuf, logging,
+            "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
         ]),
         tests("SimulationTests", ["UbiquityTestSupport", "UbiquitySync", "UbiquityCore"]),
         tests("MountTests", ["UbiquityCore", "UbiquitySystem", "Ubiquity", "UbiquityControl"]),
