@@ -1,1 +1,123 @@
+#define _GNU_SOURCE
 #include "CUbiquityShims.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define SAME(name) _Static_assert(CUbiquity_##name == name, #name " differs on this system")
+SAME(O_DIRECTORY);
+SAME(O_NOFOLLOW);
+SAME(O_TMPFILE);
+SAME(O_PATH);
+SAME(O_NOATIME);
+SAME(AT_EMPTY_PATH);
+SAME(XATTR_CREATE);
+SAME(XATTR_REPLACE);
+SAME(RENAME_NOREPLACE);
+SAME(RENAME_EXCHANGE);
+SAME(FALLOC_FL_KEEP_SIZE);
+SAME(FALLOC_FL_PUNCH_HOLE);
+SAME(FALLOC_FL_COLLAPSE_RANGE);
+SAME(FALLOC_FL_ZERO_RANGE);
+SAME(FALLOC_FL_INSERT_RANGE);
+SAME(SEEK_DATA);
+SAME(SEEK_HOLE);
+SAME(POSIX_SPAWN_SETSID);
+_Static_assert(sizeof(off_t) == 8, "files larger than 2 GiB need a 64-bit off_t");
+_Static_assert(sizeof(struct CUbiquity_BackingMap) == 16, "struct fuse_backing_map has 16 bytes");
+
+int CUbiquity_openat(int directory, const char *path, int flags, uint32_t mode) {
+    return openat(directory, path, flags, (mode_t)mode);
+}
+
+ssize_t CUbiquity_lgetxattr(const char *path, const char *name, void *value, size_t size) {
+    return lgetxattr(path, name, value, size);
+}
+
+int CUbiquity_lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags) {
+    return lsetxattr(path, name, value, size, flags);
+}
+
+int CUbiquity_lremovexattr(const char *path, const char *name) { return lremovexattr(path, name); }
+
+ssize_t CUbiquity_llistxattr(const char *path, char *list, size_t size) { return llistxattr(path, list, size); }
+
+ssize_t CUbiquity_fgetxattr(int fd, const char *name, void *value, size_t size) {
+    return fgetxattr(fd, name, value, size);
+}
+
+int CUbiquity_fsetxattr(int fd, const char *name, const void *value, size_t size, int flags) {
+    return fsetxattr(fd, name, value, size, flags);
+}
+
+int CUbiquity_fremovexattr(int fd, const char *name) { return fremovexattr(fd, name); }
+
+ssize_t CUbiquity_flistxattr(int fd, char *list, size_t size) { return flistxattr(fd, list, size); }
+
+int CUbiquity_renameat2(int fromDirectory, const char *from, int toDirectory, const char *to, uint32_t flags) {
+    return renameat2(fromDirectory, from, toDirectory, to, flags);
+}
+
+ssize_t CUbiquity_copy_file_range(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length) {
+    return copy_file_range(from, (off_t *)fromOffset, to, (off_t *)toOffset, length, 0);
+}
+
+int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length) {
+    return fallocate(fd, mode, offset, length);
+}
+
+int CUbiquity_clone(int fd, int source) { return ioctl(fd, FICLONE, source); }
+
+int CUbiquity_syncfs(int fd) { return syncfs(fd); }
+
+int CUbiquity_flock(int fd, int operation) { return flock(fd, operation); }
+
+int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiquity_BirthTime *result) {
+    struct statx status;
+    if (statx(directory, path, flags, STATX_BTIME, &status) != 0) return -1;
+    result->seconds = status.stx_btime.tv_sec;
+    result->nanoseconds = status.stx_btime.tv_nsec;
+    result->hasBirthTime = (status.stx_mask & STATX_BTIME) != 0;
+    return 0;
+}
+
+int CUbiquity_strerror(int number, char *text, size_t size) {
+    // With _GNU_SOURCE strerror_r may answer with a text of its own instead of filling the buffer.
+    const char *found = strerror_r(number, text, size);
+    if (found != text) snprintf(text, size, "%s", found);
+    return 0;
+}
+
+void CUbiquity_nameThread(const char *name) {
+    char kept[16];
+    snprintf(kept, sizeof kept, "%s", name);
+    pthread_setname_np(pthread_self(), kept);
+}
+
+int CUbiquity_signalOnParentDeath(int signal) { return prctl(PR_SET_PDEATHSIG, signal); }
+
+int CUbiquity_backingOpen(int session, int fd) {
+    struct CUbiquity_BackingMap map = {.fd = fd};
+    return ioctl(session, _IOW(229, 1, struct CUbiquity_BackingMap), &map);
+}
+
+int CUbiquity_backingClose(int session, uint32_t backingID) {
+    return ioctl(session, _IOW(229, 2, uint32_t), &backingID);
+}
+
+int CUbiquity_spawnActionsCloseFrom(posix_spawn_file_actions_t *actions, int first) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
+int CUbiquity_spawnActionsChangeDirectory(posix_spawn_file_actions_t *actions, const char *path) {
+    return posix_spawn_file_actions_addchdir_np(actions, path);
+}

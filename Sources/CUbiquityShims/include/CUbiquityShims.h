@@ -1,3 +1,106 @@
+// What the Swift importer does not see of glibc and the kernel: the calls behind _GNU_SOURCE, function-like macros,
+// ioctls and calls with a variable number of arguments.
+//
+// Every function does exactly one system call and reports as it does: -1 and errno. The constants are written out,
+// because macros behind _GNU_SOURCE are not imported; shims.c asserts that each equals the system's.
+
 #ifndef CUBIQUITY_SHIMS_H
 #define CUBIQUITY_SHIMS_H
+
+#include <spawn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// openat
+#if defined(__aarch64__) || defined(__arm__)
+#define CUbiquity_O_DIRECTORY 0040000
+#define CUbiquity_O_NOFOLLOW 0100000
+#define CUbiquity_O_TMPFILE 020040000
+#else
+#define CUbiquity_O_DIRECTORY 0200000
+#define CUbiquity_O_NOFOLLOW 0400000
+#define CUbiquity_O_TMPFILE 020200000
+#endif
+#define CUbiquity_O_PATH 010000000
+#define CUbiquity_O_NOATIME 01000000
+#define CUbiquity_AT_EMPTY_PATH 0x1000
+
+int CUbiquity_openat(int directory, const char *path, int flags, uint32_t mode);
+
+// Extended attributes. The calls without a descriptor act on a symlink itself, not on what it points to.
+#define CUbiquity_XATTR_CREATE 1
+#define CUbiquity_XATTR_REPLACE 2
+
+ssize_t CUbiquity_lgetxattr(const char *path, const char *name, void *value, size_t size);
+int CUbiquity_lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags);
+int CUbiquity_lremovexattr(const char *path, const char *name);
+ssize_t CUbiquity_llistxattr(const char *path, char *list, size_t size);
+ssize_t CUbiquity_fgetxattr(int fd, const char *name, void *value, size_t size);
+int CUbiquity_fsetxattr(int fd, const char *name, const void *value, size_t size, int flags);
+int CUbiquity_fremovexattr(int fd, const char *name);
+ssize_t CUbiquity_flistxattr(int fd, char *list, size_t size);
+
+// renameat2
+#define CUbiquity_RENAME_NOREPLACE 1
+#define CUbiquity_RENAME_EXCHANGE 2
+
+int CUbiquity_renameat2(int fromDirectory, const char *from, int toDirectory, const char *to, uint32_t flags);
+
+// Copying, cloning, making room, holes
+#define CUbiquity_FALLOC_FL_KEEP_SIZE 1
+#define CUbiquity_FALLOC_FL_PUNCH_HOLE 2
+#define CUbiquity_FALLOC_FL_COLLAPSE_RANGE 8
+#define CUbiquity_FALLOC_FL_ZERO_RANGE 16
+#define CUbiquity_FALLOC_FL_INSERT_RANGE 32
+#define CUbiquity_SEEK_DATA 3
+#define CUbiquity_SEEK_HOLE 4
+
+ssize_t CUbiquity_copy_file_range(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length);
+int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length);
+/// FICLONE: makes `fd` share the whole content of `source`.
+int CUbiquity_clone(int fd, int source);
+int CUbiquity_syncfs(int fd);
+/// flock(2); in Swift the name means the structure of fcntl.
+int CUbiquity_flock(int fd, int operation);
+
+/// The moment a file was made, by statx. `hasBirthTime` is 0 where the file system does not keep it.
+struct CUbiquity_BirthTime {
+    int64_t seconds;
+    uint32_t nanoseconds;
+    uint32_t hasBirthTime;
+};
+int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiquity_BirthTime *result);
+
+/// The text of an error number, in any language the process uses; the XSI strerror_r.
+int CUbiquity_strerror(int number, char *text, size_t size);
+/// Names the calling thread (at most 15 bytes are kept), so that ps -T and a debugger tell the pools apart.
+void CUbiquity_nameThread(const char *name);
+/// Ties this process's life to its parent's: it gets `signal` when the thread that started it ends.
+int CUbiquity_signalOnParentDeath(int signal);
+
+// posix_spawn's extensions
+#define CUbiquity_POSIX_SPAWN_SETSID 0x80
+
+/// The child closes every descriptor from `first` on.
+int CUbiquity_spawnActionsCloseFrom(posix_spawn_file_actions_t *actions, int first);
+/// The child starts in `path`.
+int CUbiquity_spawnActionsChangeDirectory(posix_spawn_file_actions_t *actions, const char *path);
+
+// FUSE passthrough (linux/fuse.h, kernel 6.9): a backing file is registered on the session's descriptor and an open
+// is answered with its id. Debian 12's headers do not have it yet.
+struct CUbiquity_BackingMap {
+    int32_t fd;
+    uint32_t flags;
+    uint64_t padding;
+};
+#define CUbiquity_FOPEN_PASSTHROUGH (1u << 7)
+#define CUbiquity_FUSE_INIT_EXT (1u << 30)
+/// FUSE_PASSTHROUGH is bit 37 of the flags: bit 5 of their upper half.
+#define CUbiquity_FUSE_PASSTHROUGH_FLAGS2 (1u << 5)
+
+/// The backing id of `fd` (positive), or -1.
+int CUbiquity_backingOpen(int session, int fd);
+int CUbiquity_backingClose(int session, uint32_t backingID);
+
 #endif

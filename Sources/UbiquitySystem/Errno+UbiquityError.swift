@@ -1,0 +1,61 @@
+import UbiquityCore
+
+extension Errno {
+    /// The kind of failure it is for the rest of the program.
+    package var code: UbiquityError.Code {
+        switch self {
+        case .ENOSPC, .EDQUOT: .noSpace
+        case .ENOENT: .notFound
+        case .EEXIST: .alreadyExists
+        case .ENOTDIR: .notDirectory
+        case .EISDIR: .isDirectory
+        case .ENOTEMPTY: .directoryNotEmpty
+        case .EPERM, .EROFS: .notPermitted
+        case .EACCES: .accessDenied
+        case .EBUSY, .ETXTBSY: .busy
+        case .ENODATA: .noSuchAttribute
+        case .ENAMETOOLONG: .nameTooLong
+        case .EILSEQ: .invalidName
+        case .EINVAL, .ELOOP: .invalid
+        case .EFBIG, .EOVERFLOW, .ERANGE: .tooLarge
+        case .EOPNOTSUPP, .ENOSYS, .ENOTTY: .notSupported
+        case .EXDEV: .crossesContainers
+        case .ESTALE, .ENOTCONN: .stale
+        case .EINTR: .interrupted
+        case .EAGAIN: .wouldBlock
+        case .EADDRINUSE: .inUse
+        case .ENETUNREACH, .ECONNREFUSED: .offline
+        case .ETIMEDOUT: .timedOut
+        case .ECANCELED: .cancelled
+        default: .io
+        }
+    }
+
+    fileprivate var remedy: String {
+        switch self {
+        case .ENOSPC: "free some space on that file system"
+        case .EDQUOT: "free some space: the disk quota of this user is used up"
+        case .EMFILE, .ENFILE: "raise the limit of open files"
+        case .EROFS: "the file system is mounted read-only"
+        default: ""
+        }
+    }
+}
+
+extension UbiquityError {
+    /// A failed system call in words: "cannot <action>: <the system's text>".
+    package init(_ errno: Errno, doing action: String, at place: String = "") {
+        self.init(errno.code, "cannot \(action): \(errno)", at: place, remedy: errno.remedy)
+    }
+}
+
+/// Runs system calls and gives their failure the words that the rest of the program wants.
+package func describing<R>(
+    _ action: @autoclosure () -> String, at place: @autoclosure () -> String = "", _ body: () throws(Errno) -> R
+) throws(UbiquityError) -> R {
+    do {
+        return try body()
+    } catch {
+        throw UbiquityError(error, doing: action(), at: place())
+    }
+}

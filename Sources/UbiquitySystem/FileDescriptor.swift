@@ -1,0 +1,114 @@
+import CUbiquityShims
+import Glibc
+import UbiquityCore
+
+/// An open file that is closed when nobody holds this object any more. Never inherited by a child process.
+package final class FileDescriptor: Sendable {
+    /// The number. It is valid while this object lives: keep it with `withExtendedLifetime` around calls elsewhere.
+    package let rawValue: Int32
+
+    /// Takes over an open descriptor.
+    package init(owning rawValue: Int32) { self.rawValue = rawValue }
+
+    deinit { close(rawValue) }
+
+    /// Flags of open(2). `O_CLOEXEC` is always added.
+    package struct Flags: OptionSet, Hashable, Sendable {
+        package let rawValue: Int32
+        package init(rawValue: Int32) { self.rawValue = rawValue }
+
+        package static let readOnly = Flags(rawValue: O_RDONLY)
+        package static let writeOnly = Flags(rawValue: O_WRONLY)
+        package static let readWrite = Flags(rawValue: O_RDWR)
+        package static let create = Flags(rawValue: O_CREAT)
+        package static let exclusive = Flags(rawValue: O_EXCL)
+        package static let truncate = Flags(rawValue: O_TRUNC)
+        package static let append = Flags(rawValue: O_APPEND)
+        package static let nonBlocking = Flags(rawValue: O_NONBLOCK)
+        package static let directory = Flags(rawValue: CUbiquity_O_DIRECTORY)
+        package static let noFollow = Flags(rawValue: CUbiquity_O_NOFOLLOW)
+        /// Only names the file: no reading, no writing, no permission on the file itself needed.
+        package static let pathOnly = Flags(rawValue: CUbiquity_O_PATH)
+        /// A file without a name in the directory that is opened.
+        package static let temporary = Flags(rawValue: CUbiquity_O_TMPFILE)
+    }
+
+    /// - Parameter mode: the permissions of a file that is made, before the umask.
+    package static func open(
+        _ path: some CPath, _ flags: Flags, mode: UInt32 = 0o600
+    ) throws(Errno) -> FileDescriptor {
+        try open(at: AT_FDCWD, path, flags, mode: mode)
+    }
+
+    /// Opens `name` in this directory.
+    package func open(_ name: some CPath, _ flags: Flags, mode: UInt32 = 0o600) throws(Errno) -> FileDescriptor {
+        try Self.open(at: rawValue, name, flags, mode: mode)
+    }
+
+    private static func open(
+        at directory: Int32, _ path: some CPath, _ flags: Flags, mode: UInt32
+    ) throws(Errno) -> FileDescriptor {
+        let number = try path.withCPath { path throws(Errno) in
+            try retrying { CUbiquity_openat(directory, path, flags.rawValue | O_CLOEXEC, mode) }
+        }
+        return FileDescriptor(owning: number)
+    }
+
+    /// Another descriptor of the same open file.
+    package func duplicate() throws(Errno) -> FileDescriptor {
+        FileDescriptor(owning: try check(fcntl(rawValue, F_DUPFD_CLOEXEC, 0)))
+    }
+
+    package func status() throws(Errno) -> FileStatus {
+        var result = stat()
+        _ = try check(fstat(rawValue, &result))
+        return FileStatus(result)
+    }
+
+    /// Of `name` in this directory; of a symlink itself.
+    package func status(of name: some CPath) throws(Errno) -> FileStatus {
+        var result = stat()
+        _ = try name.withCPath { name throws(Errno) in try check(fstatat(rawValue, name, &result, AT_SYMLINK_NOFOLLOW)) }
+        return FileStatus(result)
+    }
+
+    /// When the file was made; nil where the file system does not keep it.
+    package func createdAt() throws(Errno) -> Timestamp? {
+        var time = CUbiquity_BirthTime()
+        _ = try check(CUbiquity_birthTime(rawValue, "", CUbiquity_AT_EMPTY_PATH, &time))
+        guard time.hasBirthTime != 0 else { return nil }
+        return Timestamp(seconds: time.seconds, nanoseconds: Int64(time.nanoseconds))
+    }
+
+    package func fileSystemStatus() throws(Errno) -> FileSystemStatus {
+        var result = statvfs()
+        _ = try retrying { fstatvfs(rawValue, &result) }
+        return FileSystemStatus(result)
+    }
+
+    package func truncate(to size: Int64) throws(Errno) { _ = try retrying { ftruncate(rawValue, off_t(size)) } }
+
+    /// Nil leaves a time as it is.
+    package func setTimes(accessed: Timestamp?, modified: Timestamp?) throws(Errno) {
+        let times = [accessed, modified].map { $0?.timespec ?? timespec(tv_sec: 0, tv_nsec: utimeOmit) }
+        _ = try check(futimens(rawValue, times))
+    }
+
+    package func setPermissions(_ mode: UInt32) throws(Errno) { _ = try retrying { fchmod(rawValue, mode_t(mode)) } }
+
+    package func setOwner(user: UInt32, group: UInt32) throws(Errno) {
+        _ = try retrying { fchown(rawValue, uid_t(user), gid_t(group)) }
+    }
+
+    /// Data and metadata are on the disk when it returns. After a failure the data must be written anew.
+    package func sync() throws(Errno) { _ = try retrying { fsync(rawValue) } }
+
+    /// Data and the size are on the disk when it returns.
+    package func syncData() throws(Errno) { _ = try retrying { fdatasync(rawValue) } }
+
+    /// Everything of the file system this file is in.
+    package func syncFileSystem() throws(Errno) { _ = try retrying { CUbiquity_syncfs(rawValue) } }
+}
+
+/// UTIME_OMIT, whose macro is not imported.
+let utimeOmit = (1 << 30) - 2

@@ -1,0 +1,35 @@
+import Glibc
+import UbiquityCore
+
+/// A pipe between two processes.
+package struct LocalPipe {
+    package let reading: FileDescriptor
+    package let writing: FileDescriptor
+
+    package init() throws(Errno) {
+        var ends: [Int32] = [-1, -1]
+        _ = try check(pipe(&ends))
+        reading = FileDescriptor(owning: ends[0])
+        writing = FileDescriptor(owning: ends[1])
+        for end in ends { _ = try check(fcntl(end, F_SETFD, FD_CLOEXEC)) }
+    }
+}
+
+extension FileDescriptor {
+    /// Whether there is something to read (or the other end is closed) within the given time. Blocks.
+    package func waitUntilReadable(milliseconds: Int32) throws(Errno) -> Bool {
+        var wanted = pollfd(fd: rawValue, events: Int16(POLLIN), revents: 0)
+        return try retrying { poll(&wanted, 1, milliseconds) } > 0
+    }
+
+    /// All that can be read from the file's position on. Of a pipe: until its writers are gone.
+    package func readToEnd(limit: Int) throws(Errno) -> [UInt8] {
+        var result = [UInt8]()
+        while result.count < limit {
+            let part = try readSome(count: min(64 * 1024, limit - result.count))
+            if part.isEmpty { break }
+            result += part
+        }
+        return result
+    }
+}

@@ -1,0 +1,95 @@
+import Glibc
+import UbiquityCore
+
+/// What this process finds around it: its user, its environment, its standard streams.
+package enum ProcessHost {
+    /// This program's file, also after it was replaced on the disk.
+    package static let executable = "/proc/self/exe"
+
+    package static var id: Int32 { getpid() }
+    package static var userID: UInt32 { geteuid() }
+
+    /// A variable of the environment; nil if it is not set or empty.
+    package static func variable(_ name: String) -> String? {
+        guard let value = getenv(name) else { return nil }
+        let text = String(cString: value)
+        return text.isEmpty ? nil : text
+    }
+
+    /// All variables as "NAME=value".
+    package static var environment: [String] {
+        var result = [String]()
+        var next = environ
+        while let entry = next.pointee {
+            result.append(String(cString: entry))
+            next = next.advanced(by: 1)
+        }
+        return result
+    }
+
+    /// The working directory, absolute and without symlinks.
+    package static func workingDirectory() throws(Errno) -> [UInt8] {
+        guard let path = getcwd(nil, 0) else { throw .last }
+        defer { free(path) }
+        return Array(UnsafeRawBufferPointer(start: path, count: strlen(path)))
+    }
+
+    package static func setWorkingDirectory(_ path: String) throws(Errno) {
+        _ = try path.withCPath { path throws(Errno) in try check(chdir(path)) }
+    }
+
+    /// This machine's name, "localhost" if it has none.
+    package static var hostName: String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0, buffer[0] != 0 else { return "localhost" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// The user's home, from the environment or the user database.
+    package static var homeDirectory: String {
+        if let home = variable("HOME") { return home }
+        guard let entry = getpwuid(geteuid()), let home = entry.pointee.pw_dir else { return "/" }
+        return String(cString: home)
+    }
+
+    /// Whether a standard stream (0, 1, 2) is a terminal.
+    package static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
+
+    /// Columns of the terminal on the error stream; nil if it is none.
+    package static var terminalWidth: Int? {
+        var size = winsize()
+        guard ioctl(2, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        return Int(size.ws_col)
+    }
+
+    /// Writes all of the text to standard output (1) or error (2). A closed or full stream ends it in silence: there
+    /// is nobody left to tell.
+    package static func write(_ text: String, to stream: Int32) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(stream, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Files made from now on are for their owner only, whatever the caller's umask was.
+    package static func keepNewFilesPrivate() { _ = umask(0o077) }
+
+    /// Writing to a pipe or socket whose reader is gone fails with EPIPE and does not end the process.
+    package static func ignoreBrokenPipes() { _ = signal(SIGPIPE, SIG_IGN) }
+
+    /// Raises the limit of open files to what this user may have.
+    package static func raiseOpenFileLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
+    /// Whether a process of that number lives (a zombie counts).
+    package static func isRunning(_ process: Int32) -> Bool { kill(process, 0) == 0 || errno == EPERM }
+
+    package static func exit(_ code: Int32) -> Never { Glibc.exit(code) }
+}
