@@ -1,0 +1,158 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+package import UbiquityControl
+package import UbiquityCore
+package import UbiquitySystem
+
+/// The local socket of one mount's daemon, with a call for each thing it can be asked.
+///
+/// Calls throw `MountUnreachable` if the daemon does not answer, and `UbiquityError` if it answers no.
+/// `close` must be called in the end.
+package final class DaemonConnection: Sendable {
+    /// Time to connect (seconds). A living daemon accepts at once; a dead one's socket refuses.
+    static let connectTimeout: Int64 = 5
+    /// Bytes of an answer that is one message.
+    static let maximumAnswerLength = 4 * 1024 * 1024
+
+    /// The folder the socket is in: the container's state folder.
+    package let stateFolder: String
+    private let client: HTTPClient
+    /// Holds the address open; the client connects through it whenever it needs a connection.
+    private let address: SocketAddressPath
+
+    /// Opens the state folder; the socket is connected to by the first call.
+    package init(stateFolder: String) throws(MountUnreachable) {
+        self.stateFolder = stateFolder
+        do {
+            address = try SocketAddressPath(socketPath: stateFolder + "/" + ControlRoute.socketName)
+        } catch {
+            throw MountUnreachable(stateFolder, "its state folder cannot be opened")
+        }
+        var configuration = HTTPClient.Configuration()
+        configuration.timeout = .init(connect: .seconds(Self.connectTimeout))
+        configuration.connectionPool.retryConnectionEstablishment = false
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    package func close() async {
+        // Fails only if it was closed before, and then there is nothing to do.
+        try? await client.shutdown()
+    }
+
+    // MARK: Calls
+
+    package func status() async throws -> MountStatus {
+        try await answer(to: request(ControlRoute.status, .GET))
+    }
+
+    /// What became of each item, as soon as it is known. `route` is one of download, evict, pin and unpin.
+    package func act(
+        _ route: String, on paths: [String], each: (ItemResult) async throws -> Void
+    ) async throws {
+        try await lines(of: request(route, .POST, PathsRequest(paths: paths))) { line in
+            try await each(ControlCodec.decode(ItemResult.self, from: line))
+        }
+    }
+
+    package func itemStatus(of paths: [String], each: (ItemStatusLine) async throws -> Void) async throws {
+        try await lines(of: request(ControlRoute.itemStatus, .POST, PathsRequest(paths: paths))) { line in
+            try await each(ControlCodec.decode(ItemStatusLine.self, from: line))
+        }
+    }
+
+    package func setOffline(_ offline: Bool) async throws {
+        let route = offline ? ControlRoute.offline : ControlRoute.online
+        let _: Acknowledgement = try await answer(to: request(route, .POST))
+    }
+
+    package func wait(_ wanted: WaitRequest) async throws -> WaitReport {
+        try await answer(to: request(ControlRoute.wait, .POST, wanted))
+    }
+
+    package func stop(_ wanted: StopRequest) async throws -> StopReport {
+        try await answer(to: request(ControlRoute.stop, .POST, wanted))
+    }
+
+    /// Hands over events as they happen, the first one at once (`.listening`), until the daemon ends (then it returns)
+    /// or `each` throws.
+    package func events(each: (ControlEvent) async throws -> Void) async throws {
+        try await lines(of: request(ControlRoute.events, .GET)) { line in
+            // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it alive.
+            let mark = Array("data: ".utf8)
+            guard line.starts(with: mark) else { return }
+            try await each(ControlCodec.decode(ControlEvent.self, from: line.dropFirst(mark.count)))
+        }
+    }
+
+    // MARK: HTTP
+
+    private func request(_ route: String, _ method: HTTPMethod) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.path) + route)
+        request.method = method
+        return request
+    }
+
+    private func request(_ route: String, _ method: HTTPMethod, _ body: some Encodable) throws -> HTTPClientRequest {
+        var request = request(route, method)
+        request.headers.add(name: "content-type", value: "application/json")
+        request.body = .bytes(ByteBuffer(bytes: try ControlCodec.encode(body)))
+        return request
+    }
+
+    private func answer<Message: Decodable>(to request: HTTPClientRequest) async throws -> Message {
+        let response = try await execute(request)
+        let body = try await connected { try await response.body.collect(upTo: Self.maximumAnswerLength) }
+        return try ControlCodec.decode(Message.self, from: body.readableBytesView)
+    }
+
+    private func lines(of request: HTTPClientRequest, each: ([UInt8]) async throws -> Void) async throws {
+        let response = try await execute(request)
+        var splitter = LineSplitter()
+        var parts = response.body.makeAsyncIterator()
+        while let part = try await connected({ try await parts.next() }) {
+            for line in try splitter.lines(adding: part.readableBytesView) where !line.isEmpty { try await each(line) }
+        }
+    }
+
+    /// The answer if it is a success; throws the `UbiquityError` in it if not.
+    private func execute(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
+        let response = try await connected { try await client.execute(request, deadline: .distantFuture) }
+        guard response.status == .ok else {
+            let body = try await connected { try await response.body.collect(upTo: Self.maximumAnswerLength) }
+            guard let failure = try? ControlCodec.decode(ControlFailure.self, from: body.readableBytesView) else {
+                throw UbiquityError(.invalid, "the mount's daemon answered \(response.status)", at: stateFolder)
+            }
+            throw failure.error
+        }
+        return response
+    }
+
+    /// Does something over the connection and gives its failure the one form that callers know.
+    private func connected<Value>(_ work: () async throws -> Value) async throws -> Value {
+        do {
+            return try await work()
+        } catch let error as CancellationError {
+            throw error
+        } catch HTTPClientError.cancelled {
+            throw CancellationError()
+        } catch {
+            throw MountUnreachable(stateFolder, "its daemon does not answer: \(error)")
+        }
+    }
+
+    /// Percent-encoded for the host part of a URL, where AsyncHTTPClient wants the socket's path.
+    static func escaped(_ path: String) -> String {
+        var result = ""
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                result += "%" + Hex.encode([byte])
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,29 @@
+package import UbiquityCore
+
+/// Cuts a stream of bytes into lines, however it arrives.
+package struct LineSplitter {
+    /// Bytes in one line. One message names at most a few paths of 4096 bytes; a status names 100.
+    static let maximumLineLength = 4 * 1024 * 1024
+
+    private var rest = [UInt8]()
+
+    package init() {}
+
+    /// The lines that are complete with these bytes, without their ends.
+    package mutating func lines(adding bytes: some Sequence<UInt8>) throws(UbiquityError) -> [[UInt8]] {
+        var lines = [[UInt8]]()
+        for byte in bytes {
+            if byte == UInt8(ascii: "\n") {
+                if rest.last == UInt8(ascii: "\r") { rest.removeLast() }
+                lines.append(rest)
+                rest = []
+            } else {
+                rest.append(byte)
+            }
+        }
+        guard rest.count <= Self.maximumLineLength else {
+            throw UbiquityError(.tooLarge, "a control message is longer than \(Self.maximumLineLength) bytes")
+        }
+        return lines
+    }
+}

@@ -1,0 +1,30 @@
+/// The addresses on the local socket. A request that carries something is a POST with a JSON body.
+package enum ControlRoute {
+    /// The name of the socket in a container's state folder.
+    package static let socketName = "control.sock"
+
+    /// GET: a `MountStatus`.
+    package static let status = "/v1/status"
+    /// POST `PathsRequest`: one `ItemReport` or failed `ItemResult` a line.
+    package static let itemStatus = "/v1/items/status"
+    /// POST `PathsRequest`: one `ItemResult` a line, each as soon as it is known.
+    package static let download = "/v1/items/download"
+    package static let evict = "/v1/items/evict"
+    package static let pin = "/v1/items/pin"
+    package static let unpin = "/v1/items/unpin"
+    /// POST without a body: an `Acknowledgement`.
+    package static let offline = "/v1/offline"
+    package static let online = "/v1/online"
+    /// GET: a server-sent stream of `ControlEvent`.
+    package static let events = "/v1/events"
+    /// POST `WaitRequest`: a `WaitReport` when it is so or the time is over.
+    package static let wait = "/v1/wait"
+    /// POST `StopRequest`: a `StopReport` once the mount is gone; the process ends then.
+    package static let stop = "/v1/stop"
+}
+
+/// The answer of a request that has nothing to tell but that it was done.
+package struct Acknowledgement: Codable, Hashable, Sendable {
+    package var done: Bool
+    package init(done: Bool = true) { self.done = done }
+}

@@ -1,0 +1,41 @@
+/// The state of one item: what the extended attributes `user.ubiquity.*` tell, in one message.
+package struct ItemReport: Codable, Hashable, Sendable {
+    package enum DownloadingStatus: String, Codable, Hashable, Sendable {
+        case notDownloaded = "not-downloaded"
+        /// An older content is here; a newer one is known.
+        case downloaded
+        case current
+    }
+
+    /// From the mount's root, without a slash in front; the root itself is empty.
+    package var path: String
+    /// "file", "directory", "symlink" or "special".
+    package var kind: String
+    /// Bytes.
+    package var size: Int64
+    package var isUbiquitous = false
+    package var downloadingStatus = DownloadingStatus.current
+    package var isDownloading = false
+    package var percentDownloaded = 100.0
+    package var downloadingError: String?
+    package var downloadRequested = false
+    package var isUploaded = false
+    package var isUploading = false
+    package var percentUploaded = 0.0
+    package var uploadingError: String?
+    package var hasUnresolvedConflicts = false
+    package var conflictCount = 0
+    package var isExcludedFromSync = false
+    package var isPackage = false
+    package var isPinned = false
+    package var itemID: String?
+    package var versionID: String?
+    package var container: String
+
+    package init(path: String, kind: String, size: Int64, container: String) {
+        self.path = path
+        self.kind = kind
+        self.size = size
+        self.container = container
+    }
+}
