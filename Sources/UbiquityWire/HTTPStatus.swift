@@ -1,0 +1,53 @@
+package import UbiquityCore
+
+extension UbiquityError.Code {
+    /// The HTTP status that answers with this failure. The body says more (`WireFailure`).
+    package var httpStatus: Int {
+        switch self {
+        case .invalid, .invalidName, .nameTooLong, .crossesContainers, .noSuchAttribute: 400
+        case .signedOut: 401
+        case .accessDenied, .notPermitted: 403
+        case .notFound: 404
+        case .alreadyExists, .notDirectory, .isDirectory, .directoryNotEmpty, .busy, .stale, .inUse, .missingChunks,
+            .notUploadedYet:
+            409
+        case .feedCompacted: 410
+        case .tooLarge: 413
+        case .notSupported: 415
+        case .tooManyRequests: 429
+        case .io, .damaged, .newerFormat: 500
+        case .offline, .cancelled, .interrupted, .wouldBlock: 503
+        case .timedOut: 504
+        case .noSpace, .quotaExceeded: 507
+        }
+    }
+
+    /// The failure of an answer whose body says nothing that can be read: something between device and cloud (a proxy,
+    /// a captive portal) may have made it, so 5xx and redirections count as "the cloud is away".
+    package init(httpStatus status: Int) {
+        switch status {
+        case 401: self = .signedOut
+        case 403: self = .accessDenied
+        case 404: self = .notFound
+        case 408, 504: self = .timedOut
+        case 410: self = .feedCompacted
+        case 413: self = .tooLarge
+        case 429: self = .tooManyRequests
+        case 507: self = .quotaExceeded
+        case 400...499: self = .invalid
+        default: self = .offline
+        }
+    }
+}
+
+extension WireFailure {
+    /// What an answer that is not a success says, by its body if that can be read, else by its status.
+    package init(status: Int, body: [UInt8], as format: WireFormat?) {
+        if let format, let failure = try? WireFailure(wire: body, as: format) {
+            self = failure
+        } else {
+            self.init(
+                error: UbiquityError(UbiquityError.Code(httpStatus: status), "the cloud answered with status \(status)"))
+        }
+    }
+}

@@ -1,0 +1,140 @@
+package import UbiquityCore
+
+// What every well-formed value obeys, whoever made it. The codec applies these rules to what it reads, and the cloud to
+// what it is given in process, so that no path around them exists.
+
+/// Bounds that only messages have.
+package enum MessageLimits {
+    /// Bytes in the name of a device: what a host name or a person's name for a machine needs, and more.
+    package static let maximumDeviceNameLength = 255
+    /// Bytes in the name of one extended attribute (XATTR_NAME_MAX of Linux).
+    package static let maximumXattrNameLength = 255
+    /// Bytes of text in a failure's message, place or remedy.
+    package static let maximumFailureTextLength = 4096
+}
+
+extension ChunkReference {
+    package func check() throws(UbiquityError) {
+        guard (1...Limits.maximumChunkLength).contains(length) else {
+            throw .malformed("a chunk of \(length) bytes; 1 to \(Limits.maximumChunkLength) are possible")
+        }
+    }
+}
+
+extension Chunk {
+    /// Checks the length; whether the content is what the id says is for who stores it.
+    package func checkLength() throws(UbiquityError) { try ChunkReference(id: id, length: bytes.count).check() }
+}
+
+/// Size and manifest of a content belong together.
+func checkContent(size: Int64, manifest: Manifest?) throws(UbiquityError) {
+    guard (0...Limits.maximumFileSize).contains(size) else {
+        throw .malformed("a file of \(size) bytes; 0 to \(Limits.maximumFileSize) are possible")
+    }
+    guard let manifest else { return }
+    var sum: Int64 = 0
+    for reference in manifest {
+        try reference.check()
+        sum += Int64(reference.length)
+    }
+    guard sum == size else { throw .malformed("the chunks of a file of \(size) bytes have \(sum) bytes") }
+}
+
+func checkDeviceName(_ name: String) throws(UbiquityError) {
+    guard name.utf8.count <= MessageLimits.maximumDeviceNameLength, !name.utf8.contains(0) else {
+        throw .malformed("a device's name is longer than \(MessageLimits.maximumDeviceNameLength) bytes or has a zero")
+    }
+}
+
+func checkLinkTarget(_ target: [UInt8]) throws(UbiquityError) {
+    guard (1...Limits.maximumLinkLength).contains(target.count), !target.contains(0) else {
+        throw .malformed("a symlink's text has \(target.count) bytes or a zero; 1 to \(Limits.maximumLinkLength) are possible")
+    }
+}
+
+func checkMode(_ mode: UInt32) throws(UbiquityError) {
+    guard mode & ~0o7777 == 0 else { throw .malformed("mode \(String(mode, radix: 8)) has more than permission bits") }
+}
+
+func checkXattrName(_ name: [UInt8]) throws(UbiquityError) {
+    guard (1...MessageLimits.maximumXattrNameLength).contains(name.count), !name.contains(0) else {
+        throw .malformed("an attribute's name has \(name.count) bytes or a zero")
+    }
+}
+
+extension ContentChange {
+    func check() throws(UbiquityError) { try checkContent(size: size, manifest: manifest) }
+}
+
+extension ChangedFields {
+    /// Each field by itself, and only those that `kind` has.
+    func check(kind: ItemKind, isRoot: Bool) throws(UbiquityError) {
+        if let place { try checkPlace(place, isRoot: isRoot) }
+        if let mode { try checkMode(mode) }
+        if let linkTarget {
+            guard kind == .symlink else { throw .malformed("only a symlink has a link target") }
+            try checkLinkTarget(linkTarget)
+        }
+        if let content {
+            guard kind == .file else { throw .malformed("only a file has content") }
+            try content.check()
+        }
+        try checkXattrs()
+    }
+
+    private func checkPlace(_ place: Place, isRoot: Bool) throws(UbiquityError) {
+        guard !isRoot else { throw .malformed("the top folder cannot be moved") }
+        do {
+            _ = try ItemName(place.name.bytes)
+        } catch {
+            throw .malformed("a name of \(place.name.bytes.count) bytes cannot be used: \(error)")
+        }
+    }
+
+    private func checkXattrs() throws(UbiquityError) {
+        var names = Set<[UInt8]>()
+        var total = 0
+        for attribute in xattrsSet {
+            try checkXattrName(attribute.name)
+            total += attribute.name.count + attribute.value.count
+            guard names.insert(attribute.name).inserted else { throw .malformed("an attribute is set twice") }
+        }
+        for name in xattrsRemoved {
+            try checkXattrName(name)
+            guard names.insert(name).inserted else { throw .malformed("an attribute is removed twice, or set and removed") }
+        }
+        guard total <= Limits.maximumXattrBytes else {
+            throw .malformed("attributes of \(total) bytes; \(Limits.maximumXattrBytes) are possible")
+        }
+    }
+}
+
+extension ItemChange {
+    package func check() throws(UbiquityError) {
+        guard baseRevision >= .zero else { throw .malformed("a revision is negative") }
+        guard id != .root || kind == .directory else { throw .malformed("the top folder is a directory") }
+        switch action {
+        case .put(let fields): try fields.check(kind: kind, isRoot: id == .root)
+        case .delete: guard id != .root else { throw .malformed("the top folder cannot be deleted") }
+        }
+    }
+}
+
+extension CommitRequest {
+    /// Counts, and each change by itself.
+    package func check() throws(UbiquityError) {
+        try checkDeviceName(deviceName)
+        guard (1...Limits.maximumChangesPerCommit).contains(changes.count) else {
+            throw .malformed("a commit of \(changes.count) changes; 1 to \(Limits.maximumChangesPerCommit) are possible")
+        }
+        for change in changes { try change.check() }
+        var total = 0
+        for chunk in chunks {
+            try chunk.checkLength()
+            total += chunk.bytes.count
+        }
+        guard total <= Limits.maximumInlineChunkBytes else {
+            throw .malformed("a commit carries \(total) bytes of chunks; \(Limits.maximumInlineChunkBytes) are possible")
+        }
+    }
+}

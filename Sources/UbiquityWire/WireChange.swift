@@ -1,0 +1,88 @@
+internal import FoundationEssentials
+internal import UbiquityCore
+
+extension ItemChange {
+    init(message: PBChange) throws(UbiquityError) {
+        let action: Action
+        switch message.action {
+        case .put(let fields): action = .put(try ChangedFields(message: fields))
+        case .delete: action = .delete
+        case nil: throw .malformed("a change says neither put nor delete")
+        }
+        self.init(
+            id: try ItemID(wire: message.item, "an item's id"), kind: try ItemKind(wire: message.kind),
+            baseRevision: try Revision(wire: message.baseRevision),
+            changedAt: Timestamp(nanoseconds: message.changedAt), action: action)
+    }
+
+    var message: PBChange {
+        var result = PBChange()
+        result.item = id.data
+        result.kind = kind.wire
+        result.baseRevision = baseRevision.number
+        result.changedAt = changedAt.nanoseconds
+        switch action {
+        case .put(let fields): result.put = fields.message
+        case .delete: result.delete = PBDeletion()
+        }
+        return result
+    }
+}
+
+extension ChangedFields {
+    init(message: PBChangedFields) throws(UbiquityError) {
+        self.init(
+            place: message.hasPlace ? try Place(message: message.place) : nil,
+            mode: message.hasMode ? message.mode : nil,
+            createdAt: message.hasCreatedAt ? Timestamp(nanoseconds: message.createdAt) : nil,
+            modifiedAt: message.hasModifiedAt ? Timestamp(nanoseconds: message.modifiedAt) : nil,
+            xattrsSet: message.xattrsSet.map(Xattr.init(message:)),
+            xattrsRemoved: message.xattrsRemoved.map { Array($0) },
+            linkTarget: message.hasLinkTarget ? Array(message.linkTarget) : nil,
+            content: message.hasContent ? try ContentChange(message: message.content) : nil)
+    }
+
+    var message: PBChangedFields {
+        var result = PBChangedFields()
+        if let place { result.place = place.message }
+        if let mode { result.mode = mode }
+        if let createdAt { result.createdAt = createdAt.nanoseconds }
+        if let modifiedAt { result.modifiedAt = modifiedAt.nanoseconds }
+        result.xattrsSet = xattrsSet.map(\.message)
+        result.xattrsRemoved = xattrsRemoved.map { Data($0) }
+        if let linkTarget { result.linkTarget = Data(linkTarget) }
+        if let content { result.content = content.message }
+        return result
+    }
+}
+
+extension Place {
+    init(message: PBPlace) throws(UbiquityError) {
+        self.init(parent: try ItemID(wire: message.parent, "a parent's id"), name: try ItemName(wire: message.name))
+    }
+
+    var message: PBPlace {
+        var result = PBPlace()
+        result.parent = parent.data
+        result.name = name.description
+        return result
+    }
+}
+
+extension ContentChange {
+    init(message: PBContentChange) throws(UbiquityError) {
+        self.init(
+            version: try VersionID(wire: message.version, "a version's id"),
+            baseVersion: message.hasBaseVersion ? try VersionID(wire: message.baseVersion, "a base version's id") : nil,
+            size: message.size, manifest: message.hasManifest ? try message.manifest.manifest() : nil)
+    }
+
+    var message: PBContentChange {
+        var result = PBContentChange()
+        result.version = version.data
+        if let baseVersion { result.baseVersion = baseVersion.data }
+        result.size = size
+        if let manifest { result.manifest = PBManifest(manifest) }
+        return result
+    }
+}

@@ -1,0 +1,70 @@
+package import UbiquityCore
+
+extension CloudUsage: MessageConvertible {
+    init(message: PBUsage) throws(UbiquityError) {
+        guard message.usedBytes >= 0, message.quotaBytes >= 0 else { throw .malformed("a usage is negative") }
+        self.init(usedBytes: message.usedBytes, quotaBytes: message.quotaBytes)
+    }
+
+    func message() -> PBUsage {
+        var result = PBUsage()
+        result.usedBytes = usedBytes
+        result.quotaBytes = quotaBytes
+        return result
+    }
+}
+
+extension ContainerDescription: MessageConvertible {
+    init(message: PBContainer) throws(UbiquityError) {
+        guard let container = ContainerID(message.container) else {
+            throw .malformed("a container's name is \(ContainerID.rules)")
+        }
+        self.init(
+            container: container, account: message.account, incarnation: message.incarnation,
+            revision: try Revision(wire: message.revision), usage: try CloudUsage(message: message.usage))
+    }
+
+    func message() -> PBContainer {
+        var result = PBContainer()
+        result.container = container.name
+        result.account = account
+        result.incarnation = incarnation
+        result.revision = revision.number
+        result.usage = usage.message()
+        return result
+    }
+}
+
+extension ChangePage: MessageConvertible {
+    init(message: PBChangePage) throws(UbiquityError) {
+        var items = [RemoteItem]()
+        items.reserveCapacity(message.items.count)
+        for item in message.items { items.append(try RemoteItem(message: item)) }
+        self.init(items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p)
+    }
+
+    func message() throws(UbiquityError) -> PBChangePage {
+        var result = PBChangePage()
+        result.items.reserveCapacity(items.count)
+        for item in items { result.items.append(try item.message()) }
+        result.revision = revision.number
+        result.hasMore_p = hasMore
+        return result
+    }
+}
+
+/// The container has reached this revision: one event of the stream of news.
+package struct News: Hashable, Sendable {
+    package var revision: Revision
+    package init(revision: Revision) { self.revision = revision }
+}
+
+extension News: MessageConvertible {
+    init(message: PBNews) throws(UbiquityError) { self.init(revision: try Revision(wire: message.revision)) }
+
+    func message() -> PBNews {
+        var result = PBNews()
+        result.revision = revision.number
+        return result
+    }
+}

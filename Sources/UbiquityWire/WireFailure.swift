@@ -1,0 +1,66 @@
+internal import FoundationEssentials
+package import UbiquityCore
+
+/// A failure as it travels: the body of every answer that is not a success.
+package struct WireFailure: Hashable, Sendable {
+    package var error: UbiquityError
+    /// The chunks a refused commit lacks; only with code `.missingChunks`.
+    package var missingChunks: [ChunkID]
+
+    package init(error: UbiquityError, missingChunks: [ChunkID] = []) {
+        self.error = error
+        self.missingChunks = missingChunks
+    }
+
+    /// Of whatever was thrown. What is no error of ours is told only by its kind: its text may be private.
+    package init(_ thrown: any Error) {
+        switch thrown {
+        case let missing as MissingChunks:
+            self.init(
+                error: UbiquityError(.missingChunks, "the cloud lacks \(missing.ids.count) chunks of this commit"),
+                missingChunks: missing.ids)
+        case let error as UbiquityError: self.init(error: error)
+        case is CancellationError: self.init(error: UbiquityError(.cancelled, "the request was cancelled"))
+        default: self.init(error: UbiquityError(.io, "the cloud failed: \(type(of: thrown))"))
+        }
+    }
+
+    /// What a caller of `CloudService` is thrown: `MissingChunks` or `UbiquityError`.
+    package var thrown: any Error {
+        error.code == .missingChunks ? MissingChunks(ids: missingChunks) : error
+    }
+
+    package var status: Int { error.code.httpStatus }
+}
+
+extension WireFailure: MessageConvertible {
+    init(message: PBFailure) throws(UbiquityError) {
+        for text in [message.message, message.place, message.remedy] {
+            guard text.utf8.count <= MessageLimits.maximumFailureTextLength else {
+                throw .malformed("a failure's text has \(text.utf8.count) bytes")
+            }
+        }
+        guard let code = UbiquityError.Code(rawValue: message.code) else {
+            throw .malformed("a failure of an unknown kind (\(message.code.prefix(64))): \(message.message)")
+        }
+        self.init(
+            error: UbiquityError(code, message.message, at: message.place, remedy: message.remedy),
+            missingChunks: try decodeChunkIDs(message.missingChunks))
+    }
+
+    func message() -> PBFailure {
+        var result = PBFailure()
+        result.code = error.code.rawValue
+        result.message = Self.shortened(error.message)
+        result.place = Self.shortened(error.place)
+        result.remedy = Self.shortened(error.remedy)
+        result.missingChunks = missingChunks.map(\.data)
+        return result
+    }
+
+    private static func shortened(_ text: String) -> String {
+        guard text.utf8.count > MessageLimits.maximumFailureTextLength else { return text }
+        // A character has at most 4 bytes in UTF-8 per scalar; by scalars, so that no cluster of many makes it longer.
+        return String(String.UnicodeScalarView(text.unicodeScalars.prefix(MessageLimits.maximumFailureTextLength / 4)))
+    }
+}
