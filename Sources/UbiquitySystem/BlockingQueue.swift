@@ -1,0 +1,118 @@
+import CUbiquityShims
+import Glibc
+
+/// A job's place in the queue. Its fields are touched under the queue's lock only.
+final class BlockingJob: @unchecked Sendable {
+    enum Outcome { case run, cancelled, refused }
+    typealias Finish = @Sendable (Outcome) -> Void
+
+    fileprivate var finish: Finish?
+    fileprivate var isCancelled = false
+}
+
+/// The jobs that wait, and the threads that take them. Apart from the pool, so that idle threads do not keep it alive.
+final class BlockingQueue: Sendable {
+    private struct State {
+        /// Jobs from `head` on wait; those before are taken.
+        var jobs: [BlockingJob] = []
+        var head = 0
+        var threads = 0
+        var isClosed = false
+    }
+
+    private enum Step {
+        case run(BlockingJob.Finish)
+        case end
+    }
+
+    /// Taken places that are kept at the front before the array is moved up.
+    private static let maximumTaken = 1024
+
+    private let state = Monitor(State())
+    private let maximumWaiting: Int
+
+    init(maximumWaiting: Int) { self.maximumWaiting = maximumWaiting }
+
+    /// `finish` is called exactly once: by a thread, by `cancel`, or at once if the job cannot wait here.
+    func add(_ job: BlockingJob, finish: @escaping BlockingJob.Finish) {
+        let outcome = state.withLock { state -> BlockingJob.Outcome? in
+            if job.isCancelled { return .cancelled }
+            guard state.threads > 0, state.jobs.count - state.head < maximumWaiting else { return .refused }
+            job.finish = finish
+            state.jobs.append(job)
+            return nil
+        }
+        if let outcome { finish(outcome) } else { state.signal() }
+    }
+
+    /// Ends a job that has not started. Its place in the queue is skipped when a thread comes to it.
+    func cancel(_ job: BlockingJob) {
+        let finish = state.withLock { _ in
+            job.isCancelled = true
+            defer { job.finish = nil }
+            return job.finish
+        }
+        finish?(.cancelled)
+    }
+
+    /// Threads end when the jobs that wait are done.
+    func close() {
+        state.withLock { $0.isClosed = true }
+        state.broadcast()
+    }
+
+    /// As many threads as the system gives; with none, every job is refused.
+    func startThreads(_ count: Int, name: String) {
+        for _ in 0..<count {
+            let start = Unmanaged.passRetained(BlockingThread(queue: self, name: name))
+            var thread = pthread_t()
+            if pthread_create(&thread, nil, blockingThreadMain, start.toOpaque()) == 0 {
+                pthread_detach(thread)
+                state.withLock { $0.threads += 1 }
+            } else {
+                start.release()
+            }
+        }
+    }
+
+    /// Takes jobs until the queue is closed and empty.
+    fileprivate func work() {
+        while case .run(let finish) = state.wait(until: Self.next) { finish(.run) }
+    }
+
+    private static func next(_ state: inout State) -> Step? {
+        while state.head < state.jobs.count {
+            let job = state.jobs[state.head]
+            state.head += 1
+            if state.head == state.jobs.count || state.head > maximumTaken {
+                state.jobs.removeFirst(state.head)
+                state.head = 0
+            }
+            if let finish = job.finish {
+                job.finish = nil
+                return .run(finish)
+            }
+        }
+        return state.isClosed ? .end : nil
+    }
+}
+
+/// What a new thread is given.
+private final class BlockingThread: Sendable {
+    let queue: BlockingQueue
+    let name: String
+
+    init(queue: BlockingQueue, name: String) {
+        self.queue = queue
+        self.name = name
+    }
+}
+
+/// A free function, because a closure formed in an isolated context traps on another thread.
+private func blockingThreadMain(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let argument else { return nil }
+    let thread = Unmanaged<BlockingThread>.fromOpaque(argument).takeRetainedValue()
+    CUbiquity_nameThread(thread.name)
+    thread.queue.work()
+    return nil
+}

@@ -1,0 +1,86 @@
+import Glibc
+import Synchronization
+import UbiquityCore
+
+/// Named places where a test can make this process die or a call fail.
+///
+/// `UBIQUITY_FAULT="index.commit:kill:3"` ends the process with SIGKILL when it comes to that place the third time;
+/// `content.store:fail:1` makes the first `check` there throw. Several are separated by commas. Without the variable
+/// and without a hook a place costs one load.
+package enum FaultPoints {
+    /// Called at every place with its name while it is set; what it returns is thrown by `check`.
+    package typealias Hook = @Sendable (String) -> UbiquityError?
+
+    enum Action: Hashable { case kill, fail }
+
+    /// What happens at a place, and after how many more visits (1: the next).
+    struct Plan: Hashable {
+        let name: String
+        let action: Action
+        var remaining: Int
+    }
+
+    struct State {
+        var plans: [Plan]
+        var hook: Hook?
+    }
+
+    private static let state = Lock(State(plans: plans(in: environmentText), hook: nil))
+    private static let isArmed = Atomic<Bool>(!plans(in: environmentText).isEmpty)
+
+    private static var environmentText: String { getenv("UBIQUITY_FAULT").map { String(cString: $0) } ?? "" }
+
+    /// A place where the process may be killed.
+    @inline(__always)
+    package static func reach(_ name: StaticString) {
+        if isArmed.load(ordering: .relaxed) { _ = visit(name.description) }
+    }
+
+    /// A place where the process may be killed or the call may fail.
+    @inline(__always)
+    package static func check(_ name: StaticString) throws(UbiquityError) {
+        guard isArmed.load(ordering: .relaxed), let error = visit(name.description) else { return }
+        throw error
+    }
+
+    /// For tests in one process. Nil takes it away.
+    package static func setHook(_ hook: Hook?) {
+        state.withLock { state in
+            state.hook = hook
+            isArmed.store(hook != nil || !state.plans.isEmpty, ordering: .relaxed)
+        }
+    }
+
+    private static func visit(_ name: String) -> UbiquityError? {
+        let (action, hook) = state.withLock { state in (take(name, &state.plans), state.hook) }
+        switch action {
+        case .kill: kill(getpid(), SIGKILL)
+        case .fail: return UbiquityError(.io, "failed on purpose", at: name)
+        case nil: break
+        }
+        return hook?(name)
+    }
+
+    /// Counts a visit; the action that is due now.
+    static func take(_ name: String, _ plans: inout [Plan]) -> Action? {
+        var due: Action?
+        for index in plans.indices where plans[index].name == name && plans[index].remaining > 0 {
+            plans[index].remaining -= 1
+            if plans[index].remaining == 0 { due = plans[index].action }
+        }
+        return due
+    }
+
+    /// Parts that cannot be understood are left out: the variable is for tests only.
+    static func plans(in text: String) -> [Plan] {
+        text.split(separator: ",").compactMap { part in
+            let fields = part.split(separator: ":", omittingEmptySubsequences: false)
+            guard fields.count == 3, let count = Int(fields[2]), count > 0 else { return nil }
+            switch fields[1] {
+            case "kill": return Plan(name: String(fields[0]), action: .kill, remaining: count)
+            case "fail": return Plan(name: String(fields[0]), action: .fail, remaining: count)
+            default: return nil
+            }
+        }
+    }
+}

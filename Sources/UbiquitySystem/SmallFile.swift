@@ -1,0 +1,67 @@
+import Glibc
+import Synchronization
+import UbiquityCore
+
+/// Files that are read and written as a whole.
+package enum SmallFile {
+    private static let counter = Atomic<UInt64>(0)
+
+    /// Puts `bytes` at `path` at once: a reader sees the old file or the new one, and after a power loss it is one of
+    /// the two. When it returns, the new one is on the disk.
+    package static func publish(_ bytes: [UInt8], at path: String, mode: UInt32 = 0o600) throws(UbiquityError) {
+        let number = counter.add(1, ordering: .relaxed).newValue
+        let staged = "\(path).\(getpid()).\(number).new"
+        try describing("write", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                try stage(bytes, at: staged, mode: mode)
+                FaultPoints.reach("small-file.staged")
+                try FileSystem.rename(staged, to: path)
+            } catch {
+                // The failure is the one above; a file left behind is harmless and has a name of its own.
+                try? FileSystem.unlink(staged)
+                throw error
+            }
+            try FileSystem.syncDirectory(Path.parent(of: path))
+        }
+    }
+
+    private static func stage(_ bytes: [UInt8], at path: String, mode: UInt32) throws(Errno) {
+        let file = try FileDescriptor.open(path, [.writeOnly, .create, .truncate], mode: mode)
+        try file.write(bytes)
+        try file.sync()
+    }
+
+    /// The whole file, or nil if there is none.
+    /// - Throws: `.tooLarge` if it has more than `limit` bytes.
+    package static func read(_ path: String, limit: Int) throws(UbiquityError) -> [UInt8]? {
+        let bytes = try describing("read", at: path) { () throws(Errno) -> [UInt8]? in
+            do throws(Errno) { return try readAll(FileDescriptor.open(path, .readOnly), limit: limit) } catch .ENOENT {
+                return nil
+            }
+        }
+        guard let bytes, bytes.count > limit else { return bytes }
+        throw UbiquityError(.tooLarge, "cannot read: more than \(limit) bytes", at: path)
+    }
+
+    /// Up to one byte more than `limit`. Files of /proc say that their size is zero, so the end is what counts.
+    private static func readAll(_ file: FileDescriptor, limit: Int) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8]()
+        while bytes.count <= limit {
+            let part = try file.readSome(count: min(limit + 1 - bytes.count, 65_536))
+            if part.isEmpty { break }
+            bytes += part
+        }
+        return bytes
+    }
+}
+
+/// The machine's current boot. It differs after a power loss, and what was not synced then may be damaged.
+package enum Boot {
+    package static func id() throws(UbiquityError) -> String {
+        let path = "/proc/sys/kernel/random/boot_id"
+        guard let bytes = try SmallFile.read(path, limit: 64) else {
+            throw UbiquityError(.notFound, "cannot tell one boot from the next: no boot id", at: path)
+        }
+        return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    }
+}
