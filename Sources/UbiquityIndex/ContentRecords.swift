@@ -1,0 +1,120 @@
+import GRDB
+package import UbiquityCore
+
+/// What is known of a backing file beyond the item that has it.
+package struct ContentRecord: Sendable, Hashable {
+    package var content: ContentID
+    /// The version whose bytes it holds (or will hold, while partial).
+    package var version: VersionID
+    package var size: Int64
+    package var manifest: Manifest
+    /// The boot during which it was written, if it has not been synced since; after another boot its bytes must be
+    /// verified before they are believed.
+    package var unsyncedBoot: [UInt8]?
+
+    package init(content: ContentID, version: VersionID, size: Int64, manifest: Manifest, unsyncedBoot: [UInt8]?) {
+        self.content = content
+        self.version = version
+        self.size = size
+        self.manifest = manifest
+        self.unsyncedBoot = unsyncedBoot
+    }
+}
+
+/// Where a chunk may be found on this device. A hint: what is read there must be verified.
+package struct ChunkLocation: Sendable, Hashable {
+    package var content: ContentID
+    package var position: Int64
+    package var length: Int
+}
+
+extension IndexReader {
+    package func contentRecord(_ content: ContentID) throws -> ContentRecord? {
+        try records("SELECT content, version, size, manifest, boot FROM contents WHERE content = ?", [content.rawValue])
+            .first
+    }
+
+    /// Contents not known to be on the disk, at most `limit`.
+    package func unsyncedContents(limit: Int) throws -> [ContentRecord] {
+        try records(
+            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?", [Int64(limit)])
+    }
+
+    private func records(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [ContentRecord] {
+        try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)).compactMap { row in
+            guard let version = RowCoding.version(row, 1) else { return nil }
+            return ContentRecord(
+                content: ContentID(RowCoding.int(row, 0)), version: version, size: RowCoding.int(row, 2),
+                manifest: try BlobCoding.manifest(RowCoding.bytes(row, 3) ?? []), unsyncedBoot: RowCoding.bytes(row, 4))
+        }
+    }
+
+    /// Backing files that may hold this chunk, at most 4.
+    package func locations(of chunk: ChunkReference) throws -> [ChunkLocation] {
+        try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT content, position, length FROM chunks WHERE prefix = ? AND length = ? LIMIT 4"),
+            arguments: [ChunkPrefix.of(chunk.id), chunk.length]
+        ).map {
+            ChunkLocation(
+                content: ContentID(RowCoding.int($0, 0)), position: RowCoding.int($0, 1), length: Int(RowCoding.int($0, 2)))
+        }
+    }
+
+    /// The content ids that items refer to, for the sweep of backing files nobody has.
+    package func contentsInUse() throws -> Set<ContentID> {
+        let cursor = try Row.fetchCursor(
+            db.cachedStatement(sql: "SELECT content FROM items WHERE content IS NOT NULL"))
+        var result = Set<ContentID>()
+        while let row = try cursor.next() { result.insert(ContentID(RowCoding.int(row, 0))) }
+        return result
+    }
+}
+
+extension IndexTransaction {
+    /// Notes that a content holds (or is to hold) a version.
+    package func setContent(_ record: ContentRecord) throws {
+        try execute(
+            "INSERT OR REPLACE INTO contents (content, version, size, manifest, boot) VALUES (?,?,?,?,?)",
+            [
+                record.content.rawValue, Blob(record.version.bytes), record.size,
+                Blob(BlobCoding.encode(record.manifest)), record.unsyncedBoot.map(Blob.init),
+            ])
+    }
+
+    /// Notes where each chunk of a complete content stands, so that downloads can be built from it.
+    package func setLocations(_ manifest: Manifest, in content: ContentID) throws {
+        try execute("DELETE FROM chunks WHERE content = ?", [content.rawValue])
+        var position: Int64 = 0
+        for chunk in manifest {
+            try execute(
+                "INSERT OR IGNORE INTO chunks (prefix, content, position, length) VALUES (?,?,?,?)",
+                [ChunkPrefix.of(chunk.id), content.rawValue, position, chunk.length])
+            position += Int64(chunk.length)
+        }
+    }
+
+    package func markSynced(_ contents: [ContentID]) throws {
+        for content in contents { try execute("UPDATE contents SET boot = NULL WHERE content = ?", [content.rawValue]) }
+    }
+
+    /// Drops what is known of a content that is going away.
+    package func forgetContent(_ content: ContentID) throws {
+        try execute("DELETE FROM contents WHERE content = ?", [content.rawValue])
+        try execute("DELETE FROM chunks WHERE content = ?", [content.rawValue])
+    }
+
+    /// Drops records of contents that no item has (a crash came between a download and its end).
+    package func forgetUnusedContents() throws {
+        let unused = "NOT IN (SELECT content FROM items WHERE content IS NOT NULL)"
+        try execute("DELETE FROM chunks WHERE content \(unused)", [])
+        try execute("DELETE FROM contents WHERE content \(unused)", [])
+    }
+}
+
+/// The first eight bytes of a chunk's id as an integer: enough to find it, half the size in the index.
+enum ChunkPrefix {
+    static func of(_ id: ChunkID) -> Int64 {
+        id.bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) }
+    }
+}

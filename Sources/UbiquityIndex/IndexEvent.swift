@@ -1,0 +1,31 @@
+/// One committed change of the local tree.
+package struct IndexEvent: Sendable {
+    package enum Origin: Sendable {
+        /// A program's doing, through the mount.
+        case local
+        /// The cloud's, or the sync engine's.
+        case remote
+        /// Recovery when the index is opened.
+        case startup
+    }
+
+    package enum Kind: Sendable {
+        case added
+        /// The entry is gone (deleted, or displaced).
+        case removed
+        case moved
+        /// Mode, times, owner, attributes or flags.
+        case attributes
+        /// The content changed in place, was downloaded, or was evicted: same inode.
+        case content
+        /// A remote update or a rename-over put another content, with another inode, in the place of the old.
+        case replaced
+    }
+
+    package var origin: Origin
+    package var kind: Kind
+    /// Before; nil if it was not there.
+    package var before: ItemRow?
+    /// After; nil if it is gone.
+    package var after: ItemRow?
+}

@@ -1,0 +1,94 @@
+import GRDB
+package import UbiquityCore
+
+/// Questions to the index. Valid only inside the call that gave it.
+package class IndexReader {
+    let db: Database
+
+    init(_ db: Database) { self.db = db }
+
+    package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [key.rawValue]) }
+    package func row(ino: UInt64) throws -> ItemRow? { try one(RowCoding.byIno, [Int64(bitPattern: ino)]) }
+    package func row(id: ItemID) throws -> ItemRow? { try one(RowCoding.byID, [Blob(id.bytes)]) }
+    package func row(content: ContentID) throws -> ItemRow? { try one(RowCoding.byContent, [content.rawValue]) }
+
+    package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
+        try one(RowCoding.byEntry, [parent.rawValue, Blob(name.bytes)])
+    }
+
+    /// The children in the order of their names' bytes, those after `name`, at most `limit`.
+    package func children(of parent: ItemKey, after name: ItemName?, limit: Int) throws -> [ItemRow] {
+        try rows(RowCoding.children, [parent.rawValue, Blob(name?.bytes ?? []), Int64(limit)])
+    }
+
+    package func hasChildren(_ parent: ItemKey) throws -> Bool {
+        try exists("SELECT 1 FROM entries WHERE parent = ? LIMIT 1", [parent.rawValue])
+    }
+
+    /// How many of the children are directories (for a directory's link count).
+    package func directoryCount(in parent: ItemKey) throws -> Int {
+        try Int(
+            number(
+                """
+                SELECT count(*) FROM entries JOIN items ON items.key = entries.item
+                WHERE entries.parent = ? AND items.kind = \(ItemKind.directory.rawValue)
+                """, [parent.rawValue]) ?? 0)
+    }
+
+    /// The names from the top folder down to the item; nil if it, or a folder above, has no entry.
+    package func path(of key: ItemKey) throws -> [ItemName]? {
+        var names = [ItemName]()
+        var key = key
+        while key != .root {
+            guard names.count < Limits.maximumDepth, let entry = try row(key: key)?.entry else { return nil }
+            names.append(entry.name)
+            key = entry.parent
+        }
+        return names.reversed()
+    }
+
+    /// The item at a path of names below the top folder.
+    package func row(path: [ItemName]) throws -> ItemRow? {
+        var found = try row(key: .root)
+        for name in path {
+            guard let parent = found else { return nil }
+            found = try child(of: parent.key, named: name)
+        }
+        return found
+    }
+
+    /// Whether `key` is `ancestor` or below it.
+    package func isWithin(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool {
+        var key = key
+        for _ in 0..<Limits.maximumDepth {
+            if key == ancestor { return true }
+            guard key != .root, let entry = try row(key: key)?.entry else { return false }
+            key = entry.parent
+        }
+        throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
+    }
+
+    /// Items that have an entry.
+    package func itemCount() throws -> Int64 { try number("SELECT count(*) FROM entries", []) ?? 0 }
+
+    // MARK: Statements
+
+    func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [ItemRow] {
+        let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+        var result = [ItemRow]()
+        while let row = try cursor.next() { result.append(try RowCoding.row(row)) }
+        return result
+    }
+
+    func one(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> ItemRow? {
+        try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)).map(RowCoding.row)
+    }
+
+    func exists(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Bool {
+        try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)) != nil
+    }
+
+    func number(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Int64? {
+        try Int64.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    }
+}

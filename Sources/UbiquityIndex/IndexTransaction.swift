@@ -1,0 +1,94 @@
+import GRDB
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// One transaction on the index. Valid only inside the call that gave it.
+package final class IndexTransaction: IndexReader {
+    let index: ItemIndex
+    let origin: IndexEvent.Origin
+    private(set) var touched: Set<ItemKey> = []
+    private(set) var events: [IndexEvent] = []
+    private var lastDirtyOrder: Int64?
+
+    init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin) {
+        self.index = index
+        self.origin = origin
+        super.init(db)
+    }
+
+    /// A number for a key, an inode or a content that was never used.
+    package func newNumber() -> Int64 { index.numbers.withLock { $0.take() } }
+
+    package func newItemID() -> ItemID {
+        var generator = SourcedGenerator(index.random)
+        return ItemID(using: &generator)
+    }
+
+    /// The next place in the order of changes.
+    package func newDirtyOrder() throws -> Int64 {
+        let last = try lastDirtyOrder ?? number("SELECT max(dirtyOrder) FROM items WHERE dirty <> 0", []) ?? 0
+        lastDirtyOrder = last + 1
+        return last + 1
+    }
+
+    package func note(_ kind: IndexEvent.Kind, before: ItemRow?, after: ItemRow?) {
+        events.append(IndexEvent(origin: origin, kind: kind, before: before, after: after))
+    }
+
+    // MARK: Rows
+
+    /// Adds a row (its key must be new) and its entry.
+    package func insert(_ row: ItemRow) throws {
+        let statement = try db.cachedStatement(sql: Self.insertWithKey)
+        try statement.execute(arguments: StatementArguments([row.key.rawValue] + RowCoding.values(row)))
+        touched.insert(row.key)
+        if let entry = row.entry { try link(entry, to: row.key) }
+    }
+
+    private static let insertWithKey = RowCoding.insert
+        .replacing("INSERT INTO items (", with: "INSERT INTO items (key, ").replacing("VALUES (?", with: "VALUES (?,?")
+
+    /// Writes a row's columns, and moves its entry if that differs from `before`.
+    package func update(_ row: ItemRow, before: ItemRow) throws {
+        let statement = try db.cachedStatement(sql: RowCoding.update)
+        try statement.execute(arguments: StatementArguments(RowCoding.values(row) + [row.key.rawValue]))
+        touched.insert(row.key)
+        guard row.entry != before.entry else { return }
+        if let entry = before.entry { try unlink(entry) }
+        if let entry = row.entry { try link(entry, to: row.key) }
+    }
+
+    /// Removes a row and its entry.
+    package func delete(_ row: ItemRow) throws {
+        try execute("DELETE FROM items WHERE key = ?", [row.key.rawValue])
+        touched.insert(row.key)
+        if let entry = row.entry { try unlink(entry) }
+    }
+
+    private func link(_ entry: ItemRow.Entry, to key: ItemKey) throws {
+        try execute(
+            "INSERT INTO entries (parent, name, item) VALUES (?, ?, ?)",
+            [entry.parent.rawValue, Blob(entry.name.bytes), key.rawValue])
+    }
+
+    package func unlink(_ entry: ItemRow.Entry) throws {
+        try execute(
+            "DELETE FROM entries WHERE parent = ? AND name = ?", [entry.parent.rawValue, Blob(entry.name.bytes)])
+    }
+
+    func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+    }
+
+    /// The top folder, in a new index.
+    func makeRoot() throws {
+        guard try row(key: .root) == nil else { return }
+        let now = index.timekeeper.now()
+        try insert(
+            ItemRow(
+                key: .root, ino: 1, id: .root, kind: .directory, mode: 0o755, uid: index.owner.uid, gid: index.owner.gid, size: 0,
+                createdAt: now, modifiedAt: now, changedAt: now, linkTarget: [], xattrs: [], localXattrs: [], entry: nil, version: nil,
+                content: nil, contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now,
+                generation: 0, nextVersion: nil, usedAt: now))
+    }
+}

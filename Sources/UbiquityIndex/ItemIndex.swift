@@ -1,0 +1,145 @@
+import GRDB
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// What this device knows of a container: the local tree, the remote tree and what waits to go up, in `index.db`.
+///
+/// Reads take a connection of their own and see the last commit. Writes are serial; each is one transaction that
+/// survives the death of the process when it returns, and power loss after `makeDurable()`. Changes are told to the
+/// observers in the order of their commits.
+package final class ItemIndex: Sendable {
+    /// Pages of the write-ahead log that `checkpoint()` lets pass before it copies them back (4 KiB each: 16 MiB).
+    private static let checkpointPages = 4096
+    /// When the log is this long (64 MiB), the committing thread itself copies back: a bound should nobody call
+    /// `checkpoint()`.
+    private static let forcedCheckpointPages = 16384
+
+    let database: any DatabaseWriter
+    let path: String?
+    package let random: any RandomSource
+    package let timekeeper: any Timekeeper
+    package let exclusion: SyncExclusion
+    /// Who owns the top folder and what comes from other devices: owner and group are not synced.
+    package let owner: (uid: UInt32, gid: UInt32)
+    private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
+    private let cache = RowCache()
+    let numbers = Lock(NumberReserve())
+
+    /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
+    /// - Parameter path: the database's file; nil keeps all in memory (the simulator).
+    package init(
+        path: String?, timekeeper: any Timekeeper, random: any RandomSource, exclusion: SyncExclusion = .standard,
+        owner: (uid: UInt32, gid: UInt32) = (0, 0)
+    ) throws {
+        self.path = path
+        self.timekeeper = timekeeper
+        self.random = random
+        self.exclusion = exclusion
+        self.owner = owner
+        database = try Self.open(path)
+        try mapErrors {
+            try database.writeWithoutTransaction { db in try Schema.prepare(db) }
+        }
+        try write(.startup) { try $0.makeRoot() }
+    }
+
+    private static func open(_ path: String?) throws -> any DatabaseWriter {
+        var configuration = Configuration()
+        configuration.label = "index"
+        configuration.maximumReaderCount = 4
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA synchronous = NORMAL")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(forcedCheckpointPages)")
+            try db.execute(sql: "PRAGMA cache_size = -8192")
+        }
+        return try mapErrors {
+            guard let path else { return try DatabaseQueue(configuration: configuration) }
+            return try DatabasePool(path: path, configuration: configuration)
+        }
+    }
+
+    /// Tells `observer` of every commit's changes, in order, on the committing thread: it must only take note.
+    package func observe(_ observer: @escaping @Sendable ([IndexEvent]) -> Void) {
+        observers.withLock { $0.append(observer) }
+    }
+
+    /// Reads what is committed. One statement is consistent in itself; several may see different commits.
+    package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
+        try mapErrors { try database.unsafeRead { db in try body(IndexReader(db)) } }
+    }
+
+    /// Runs `body` as one transaction: all of it happens, or nothing.
+    package func write<T>(_ origin: IndexEvent.Origin, _ body: (IndexTransaction) throws -> T) throws -> T {
+        try mapErrors {
+            try database.writeWithoutTransaction { db in
+                try reserveNumbers(db)
+                let transaction = IndexTransaction(db, index: self, origin: origin)
+                var result: T?
+                try db.inTransaction(.immediate) {
+                    result = try body(transaction)
+                    return .commit
+                }
+                cache.forget(transaction.touched)
+                publish(transaction.events)
+                guard let result else { throw UbiquityError(.io, "a transaction of the index gave no result") }
+                return result
+            }
+        }
+    }
+
+    private func publish(_ events: [IndexEvent]) {
+        guard !events.isEmpty else { return }
+        for observer in observers.withLock({ $0 }) { observer(events) }
+    }
+
+    // MARK: Hot reads
+
+    package func row(ino: UInt64) throws -> ItemRow? {
+        if let row = cache.row(ino: ino) { return row }
+        let epoch = cache.epoch
+        guard let row = try read({ try $0.row(ino: ino) }) else { return nil }
+        cache.remember(row, if: epoch)
+        return row
+    }
+
+    package func row(key: ItemKey) throws -> ItemRow? { try read { try $0.row(key: key) } }
+
+    package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
+        try read { try $0.child(of: parent, named: name) }
+    }
+
+    // MARK: Durability
+
+    /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, and calling again
+    /// is no help for what was committed before.
+    package func makeDurable() throws {
+        guard let path else { return }
+        // With synchronous = NORMAL a commit has reached the log by write(2), and a log that is copied back is synced
+        // before and after by SQLite. So syncing the log makes all commits durable.
+        let log = try FileDescriptor.open(path + "-wal", .readOnly)
+        try log.syncData()
+    }
+
+    /// Copies the log back into the database if it has grown; to be called now and then from a thread that may wait.
+    package func checkpoint() throws {
+        guard let path, let size = try? FileSystem.status(path + "-wal").size,
+            size > Int64(Self.checkpointPages) * 4096
+        else { return }
+        try mapErrors {
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
+        }
+    }
+
+    package func close() throws { try mapErrors { try database.close() } }
+}
+
+/// Runs `body`; an error of the database becomes one of ours.
+func mapErrors<T>(_ body: () throws -> T) throws -> T {
+    do {
+        return try body()
+    } catch let error as DatabaseError {
+        throw UbiquityError(
+            error.resultCode == .SQLITE_FULL ? .noSpace : .io, "the index failed: \(error.message ?? "\(error)")",
+            remedy: error.resultCode == .SQLITE_FULL ? "make room on the disk" : "look at the disk; see the log")
+    }
+}

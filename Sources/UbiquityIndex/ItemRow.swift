@@ -1,0 +1,110 @@
+package import UbiquityCore
+
+/// An item as this device shows it: the remote record, overlaid with what was changed here and is not committed yet.
+package struct ItemRow: Sendable, Hashable {
+    package var key: ItemKey
+    /// The inode number programs see. It changes only when a remote update replaces local content, so that programs
+    /// that hold the old file open keep the old one.
+    package var ino: UInt64
+    package var id: ItemID
+    package var kind: ItemKind
+    /// Permission bits, 0o7777.
+    package var mode: UInt32
+    package var uid: UInt32
+    package var gid: UInt32
+    /// Bytes: of the local content, or of the remote version for a placeholder; the text's length for a symlink.
+    package var size: Int64
+    package var createdAt: Timestamp
+    package var modifiedAt: Timestamp
+    /// ctime, of this device only.
+    package var changedAt: Timestamp
+    package var linkTarget: [UInt8]
+    /// Synced attributes (`user.…`), sorted by name.
+    package var xattrs: [Xattr]
+    /// Attributes of other namespaces: they stay on this device. Sorted by name.
+    package var localXattrs: [Xattr]
+
+    /// Its directory entry; nil when it has none (deleted here, or displaced by another item of its name).
+    package var entry: Entry?
+
+    /// The version that local content, or the placeholder, shows; nil if it was never at the cloud.
+    /// Local edits are made from this version: it is the base of the next one.
+    package var version: VersionID?
+    /// The backing file; nil for a placeholder.
+    package var content: ContentID?
+    package var contentState: ContentState
+    package var flags: ItemFlags
+
+    /// What was changed here and is not yet committed.
+    package var dirty: DirtyFields
+    /// The order in which items became dirty: changes go up in it.
+    package var dirtyOrder: Int64
+    /// The item's remote revision when it became dirty: the base of the change.
+    package var dirtyBase: Revision
+    /// When the last local change was made, by this device's clock.
+    package var dirtyAt: Timestamp
+    /// Counts changes of content here; tells whether content changed while it was on its way up.
+    package var generation: Int64
+    /// The version id that the dirty content will have, drawn before it is first sent, so that a repeat after a crash
+    /// is the same version.
+    package var nextVersion: VersionID?
+    /// Last open.
+    package var usedAt: Timestamp
+
+    package struct Entry: Sendable, Hashable {
+        package var parent: ItemKey
+        package var name: ItemName
+        package init(parent: ItemKey, name: ItemName) {
+            self.parent = parent
+            self.name = name
+        }
+    }
+
+    package var isPlaceholder: Bool { kind == .file && contentState != .complete }
+    package var isDeleted: Bool { dirty.contains(.deleted) }
+    package var isWriting: Bool { flags.contains(.writing) }
+    package var isExcluded: Bool { flags.contains(.excluded) }
+    package var isPinned: Bool { flags.contains(.pinned) }
+}
+
+/// Where a file's content stands on this device. The numbers are stored.
+package enum ContentState: UInt8, Sendable, Hashable {
+    /// A placeholder.
+    case none = 0
+    /// A sparse backing file that is being filled.
+    case partial = 1
+    case complete = 2
+}
+
+package struct ItemFlags: OptionSet, Sendable, Hashable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+    /// A program has it open for writing; set durably before the open is answered, so that a change made just before
+    /// the daemon died is found.
+    package static let writing = ItemFlags(rawValue: 1)
+    package static let pinned = ItemFlags(rawValue: 2)
+    /// Never leaves this device.
+    package static let excluded = ItemFlags(rawValue: 4)
+    /// Was downloaded once, so newer versions are fetched by themselves, until evicted.
+    package static let keptCurrent = ItemFlags(rawValue: 8)
+    /// A download was asked for and has not ended.
+    package static let downloadRequested = ItemFlags(rawValue: 16)
+    /// The uploaded state of the item was confirmed, then the cloud said it no longer has the item, while it is still
+    /// needed here (it has children that are not uploaded): it goes when they go.
+    package static let lingering = ItemFlags(rawValue: 32)
+}
+
+/// Fields of an item changed on this device since the last commit.
+package struct DirtyFields: OptionSet, Sendable, Hashable {
+    package let rawValue: Int64
+    package init(rawValue: Int64) { self.rawValue = rawValue }
+    /// The cloud has not seen the item: everything goes up.
+    package static let created = DirtyFields(rawValue: 1)
+    package static let place = DirtyFields(rawValue: 2)
+    package static let mode = DirtyFields(rawValue: 4)
+    package static let times = DirtyFields(rawValue: 8)
+    package static let xattrs = DirtyFields(rawValue: 16)
+    package static let content = DirtyFields(rawValue: 32)
+    package static let deleted = DirtyFields(rawValue: 64)
+    package static let metadata: DirtyFields = [.created, .place, .mode, .times, .xattrs]
+}

@@ -1,0 +1,98 @@
+package import UbiquityCore
+
+/// New values of a row's attributes; nil is unchanged.
+package struct AttributeChange: Sendable {
+    package var mode: UInt32?
+    package var uid: UInt32?
+    package var gid: UInt32?
+    package var modifiedAt: Timestamp?
+
+    package init(mode: UInt32? = nil, uid: UInt32? = nil, gid: UInt32? = nil, modifiedAt: Timestamp? = nil) {
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.modifiedAt = modifiedAt
+    }
+}
+
+extension ItemIndex {
+    /// Changes a live item by inode number. Throws `.stale` if the inode is no item (any more).
+    func change(ino: UInt64, _ kind: IndexEvent.Kind, _ body: (IndexTransaction, inout ItemRow) throws -> Void) throws
+        -> ItemRow
+    {
+        try write(.local) { transaction in
+            guard let before = try transaction.row(ino: ino), !before.isDeleted else {
+                throw UbiquityError(.stale, "the item is gone")
+            }
+            var row = before
+            try body(transaction, &row)
+            guard row != before else { return row }
+            try transaction.update(row, before: before)
+            transaction.note(kind, before: before, after: row)
+            return row
+        }
+    }
+
+    package func setAttributes(ino: UInt64, _ attributes: AttributeChange) throws -> ItemRow {
+        let now = timekeeper.now()
+        return try change(ino: ino, .attributes) { transaction, row in
+            row.changedAt = now
+            if let uid = attributes.uid { row.uid = uid }
+            if let gid = attributes.gid { row.gid = gid }
+            if let mode = attributes.mode.map({ $0 & 0o7777 }), mode != row.mode {
+                row.mode = mode
+                try transaction.markDirty(&row, .mode, now: now)
+            }
+            if let modified = attributes.modifiedAt, modified != row.modifiedAt {
+                row.modifiedAt = modified
+                try transaction.markDirty(&row, .times, now: now)
+            }
+        }
+    }
+
+    package enum XattrMode: Sendable { case any, create, replace }
+
+    /// Sets an extended attribute. Names in `user.` are synced, others stay here.
+    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.tooLarge` beyond `Limits.maximumXattrBytes`.
+    package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
+        let now = timekeeper.now()
+        _ = try change(ino: ino, .attributes) { transaction, row in
+            let isSynced = Self.isSynced(xattr.name)
+            var list = isSynced ? row.xattrs : row.localXattrs
+            let exists = list.contains { $0.name == xattr.name }
+            if exists, mode == .create { throw UbiquityError(.alreadyExists, "the attribute exists") }
+            if !exists, mode == .replace { throw UbiquityError(.noSuchAttribute, "there is no such attribute") }
+            list.removeAll { $0.name == xattr.name }
+            list.append(xattr)
+            guard list.reduce(0, { $0 + $1.name.count + $1.value.count }) <= Limits.maximumXattrBytes else {
+                throw UbiquityError(.noSpace, "an item's attributes are limited to \(Limits.maximumXattrBytes) bytes")
+            }
+            try transaction.store(list.sorted(), synced: isSynced, in: &row, now: now)
+        }
+    }
+
+    /// Removes an extended attribute. Throws `.noSuchAttribute`.
+    package func removeXattr(ino: UInt64, named name: [UInt8]) throws {
+        let now = timekeeper.now()
+        _ = try change(ino: ino, .attributes) { transaction, row in
+            let isSynced = Self.isSynced(name)
+            let list = isSynced ? row.xattrs : row.localXattrs
+            guard list.contains(where: { $0.name == name }) else {
+                throw UbiquityError(.noSuchAttribute, "there is no such attribute")
+            }
+            try transaction.store(list.filter { $0.name != name }, synced: isSynced, in: &row, now: now)
+        }
+    }
+
+    private static func isSynced(_ name: [UInt8]) -> Bool { name.starts(with: Array("user.".utf8)) }
+}
+
+extension IndexTransaction {
+    fileprivate func store(_ list: [Xattr], synced: Bool, in row: inout ItemRow, now: Timestamp) throws {
+        row.changedAt = now
+        guard synced else { return row.localXattrs = list }
+        guard list != row.xattrs else { return }
+        row.xattrs = list
+        try markDirty(&row, .xattrs, now: now)
+    }
+}

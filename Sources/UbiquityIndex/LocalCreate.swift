@@ -1,0 +1,96 @@
+package import UbiquityCore
+
+/// What a new item is made with.
+package struct NewItem: Sendable {
+    package var kind: ItemKind
+    /// Permission bits, after the caller's umask.
+    package var mode: UInt32
+    package var uid: UInt32
+    package var gid: UInt32
+    /// A symlink's text.
+    package var linkTarget: [UInt8]
+    /// A file's (empty) backing file.
+    package var content: ContentID?
+    /// Whether the file is open for writing from the start.
+    package var isWriting: Bool
+
+    package init(
+        kind: ItemKind, mode: UInt32, uid: UInt32, gid: UInt32, linkTarget: [UInt8] = [], content: ContentID? = nil,
+        isWriting: Bool = false
+    ) {
+        self.kind = kind
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.linkTarget = linkTarget
+        self.content = content
+        self.isWriting = isWriting
+    }
+}
+
+extension ItemIndex {
+    /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone, `.notDirectory`,
+    /// `.alreadyExists`.
+    package func create(in parent: UInt64, named name: ItemName, _ new: NewItem) throws -> ItemRow {
+        try write(.local) { transaction in
+            let folder = try transaction.liveDirectory(ino: parent)
+            guard try transaction.child(of: folder.key, named: name) == nil else {
+                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")
+            }
+            return try transaction.create(in: folder, named: name, new)
+        }
+    }
+}
+
+extension IndexTransaction {
+    /// The folder with this inode number. Throws `.notFound` if it is gone, `.notDirectory`.
+    func liveDirectory(ino: UInt64) throws -> ItemRow {
+        guard let row = try row(ino: ino), !row.isDeleted else {
+            throw UbiquityError(.notFound, "the folder is gone")
+        }
+        guard row.kind == .directory else { throw UbiquityError(.notDirectory, "not a folder") }
+        return row
+    }
+
+    func create(in folder: ItemRow, named name: ItemName, _ new: NewItem) throws -> ItemRow {
+        let now = index.timekeeper.now()
+        let isExcluded = folder.isExcluded || index.exclusion.excludes(name)
+        let number = newNumber()
+        var row = ItemRow(
+            key: ItemKey(number), ino: UInt64(number), id: newItemID(), kind: new.kind, mode: new.mode & 0o7777,
+            uid: new.uid, gid: new.gid, size: Int64(new.linkTarget.count), createdAt: now, modifiedAt: now,
+            changedAt: now, linkTarget: new.linkTarget, xattrs: [], localXattrs: [],
+            entry: ItemRow.Entry(parent: folder.key, name: name), version: nil, content: new.content,
+            contentState: new.content == nil ? .none : .complete, flags: [], dirty: [], dirtyOrder: 0,
+            dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
+        if isExcluded { row.flags.insert(.excluded) }
+        if new.isWriting { row.flags.insert(.writing) }
+        try markDirty(&row, new.kind == .file ? [.created, .content] : .created, now: now)
+        try insert(row)
+        note(.added, before: nil, after: row)
+        try touchFolder(folder.key, now: now, by: row)
+        return row
+    }
+
+    /// Notes that fields of a row were changed here; nothing for an item that never leaves this device.
+    func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
+        guard !row.isExcluded else { return }
+        if row.dirty.isEmpty {
+            row.dirtyOrder = try newDirtyOrder()
+            row.dirtyBase = try remoteRevision(of: row.id) ?? .zero
+        }
+        row.dirty.formUnion(fields)
+        row.dirtyAt = now
+    }
+
+    /// A folder's mtime and ctime change when an entry does. The mtime is synced, unless the entry is one that is not.
+    func touchFolder(_ key: ItemKey, now: Timestamp, by child: ItemRow) throws {
+        guard let before = try row(key: key) else { return }
+        var folder = before
+        folder.modifiedAt = now
+        folder.changedAt = now
+        if !child.isExcluded, folder.key != .root { try markDirty(&folder, .times, now: now) }
+        try update(folder, before: before)
+        note(.attributes, before: before, after: folder)
+    }
+}

@@ -1,0 +1,54 @@
+package import UbiquityCore
+
+extension ItemIndex {
+    /// Takes an item out of the folder `parent`.
+    ///
+    /// Its content, if any, belongs to the caller from now on, who deletes the backing file when the last handle on it
+    /// is closed (a crash before that leaves a file that the next start sweeps away).
+    /// - Parameter directory: whether a folder is meant (`rmdir`), which must be empty, or anything else (`unlink`).
+    /// - Returns: the row as it was.
+    package func remove(from parent: UInt64, named name: ItemName, directory: Bool) throws -> ItemRow {
+        try write(.local) { transaction in
+            let folder = try transaction.liveDirectory(ino: parent)
+            guard let row = try transaction.child(of: folder.key, named: name) else {
+                throw UbiquityError(.notFound, "no such item", at: "\(name)")
+            }
+            try transaction.requireKind(of: row, directory: directory)
+            let now = timekeeper.now()
+            try transaction.remove(row, now: now)
+            try transaction.touchFolder(folder.key, now: now, by: row)
+            return row
+        }
+    }
+}
+
+extension IndexTransaction {
+    func requireKind(of row: ItemRow, directory: Bool) throws {
+        if directory {
+            guard row.kind == .directory else { throw UbiquityError(.notDirectory, "not a folder") }
+            guard try !hasChildren(row.key) else { throw UbiquityError(.directoryNotEmpty, "the folder is not empty") }
+        } else {
+            guard row.kind != .directory else { throw UbiquityError(.isDirectory, "a folder") }
+        }
+    }
+
+    /// Takes an item away here. What the cloud may know stays as a row without an entry until the cloud has been told.
+    func remove(_ before: ItemRow, now: Timestamp) throws {
+        if let content = before.content { try forgetContent(content) }
+        if before.isExcluded {
+            try delete(before)
+        } else {
+            var row = before
+            try markDirty(&row, .deleted, now: now)
+            row.entry = nil
+            row.content = nil
+            row.contentState = .none
+            row.nextVersion = nil
+            // The number may be in use by a program that holds the file open: the tombstone takes another.
+            row.ino = UInt64(newNumber())
+            row.flags = []
+            try update(row, before: before)
+        }
+        note(.removed, before: before, after: nil)
+    }
+}

@@ -1,0 +1,229 @@
+package import UbiquityCore
+
+/// What a rename did.
+package struct RenameResult: Sendable {
+    /// The item now at the new name.
+    package var moved: ItemRow
+    /// With an exchange: the other item, now at the old name.
+    package var exchanged: ItemRow?
+    /// What stood at the new name and is gone, as it was: its inode, and its content, which belongs to the caller now.
+    package var replaced: ItemRow?
+}
+
+package enum RenameMode: Sendable {
+    case replacing
+    /// Fails if the new name is taken.
+    case exclusive
+    /// Both exist and change places.
+    case exchanging
+}
+
+extension ItemIndex {
+    /// Renames or moves an item; folders are given by inode number.
+    ///
+    /// A file put over a file is a new content of the one that stood there: its identity, attributes and base version
+    /// stay with the name, as editors that save by renaming expect.
+    /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
+    /// is not here, between a synced place and one that is not.
+    package func rename(
+        from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode
+    ) throws -> RenameResult {
+        try write(.local) { transaction in
+            let from = try transaction.liveDirectory(ino: oldParent)
+            let into = try transaction.liveDirectory(ino: newParent)
+            guard let source = try transaction.child(of: from.key, named: oldName) else {
+                throw UbiquityError(.notFound, "no such item", at: "\(oldName)")
+            }
+            let target = try transaction.child(of: into.key, named: newName)
+            if source.kind == .directory, try transaction.isWithin(into.key, source.key) {
+                throw UbiquityError(.invalid, "a folder cannot be moved into itself")
+            }
+            let move = Move(
+                source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now())
+            switch mode {
+            case .exclusive where target != nil:
+                throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(newName)")
+            case .exchanging: return try transaction.exchange(move)
+            case .exclusive, .replacing: return try transaction.move(move)
+            }
+        }
+    }
+}
+
+/// A rename under way.
+struct Move {
+    var source: ItemRow
+    var target: ItemRow?
+    var from: ItemRow
+    var into: ItemRow
+    var name: ItemName
+    var now: Timestamp
+
+    var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
+}
+
+extension IndexTransaction {
+    func move(_ move: Move) throws -> RenameResult {
+        guard move.target?.key != move.source.key else { return RenameResult(moved: move.source) }
+        let excluded = move.into.isExcluded || index.exclusion.excludes(move.name)
+        if excluded != move.source.isExcluded, move.source.kind == .directory || move.source.contentState == .partial
+            || (move.source.kind == .file && move.source.contentState == .none)
+        {
+            throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot move in or out of sync")
+        }
+        if let target = move.target {
+            guard (target.kind == .directory) == (move.source.kind == .directory) else {
+                throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
+            }
+            try requireKind(of: target, directory: target.kind == .directory)
+            if canReplaceContent(of: target, by: move.source, excluded: excluded) {
+                return try replaceContent(move, of: target)
+            }
+            try remove(target, now: move.now)
+        }
+        let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
+        try touchFolders(move, by: moved)
+        return RenameResult(moved: moved, replaced: move.target)
+    }
+
+    /// A file whose content is here may become the content of the file at the new name.
+    private func canReplaceContent(of target: ItemRow, by source: ItemRow, excluded: Bool) -> Bool {
+        target.kind == .file && source.kind == .file && source.contentState == .complete && !excluded
+            && !target.isExcluded
+    }
+
+    /// The target keeps identity, attributes and base version, and takes the source's inode, content and mode.
+    private func replaceContent(_ move: Move, of target: ItemRow) throws -> RenameResult {
+        let source = move.source
+        if let content = target.content { try forgetContent(content) }
+        // First the source gives its inode and content away, so that no two rows ever have the same.
+        try surrender(source, now: move.now)
+        var row = target
+        row.ino = source.ino
+        row.content = source.content
+        row.contentState = .complete
+        row.size = source.size
+        row.modifiedAt = source.modifiedAt
+        row.createdAt = target.createdAt
+        row.changedAt = move.now
+        row.uid = source.uid
+        row.gid = source.gid
+        row.usedAt = move.now
+        if source.isWriting { row.flags.insert(.writing) } else { row.flags.remove(.writing) }
+        row.flags.insert(.keptCurrent)
+        row.generation += 1
+        row.nextVersion = nil
+        if row.mode != source.mode {
+            row.mode = source.mode
+            try markDirty(&row, .mode, now: move.now)
+        }
+        if !source.xattrs.isEmpty {
+            let kept = target.xattrs.filter { old in !source.xattrs.contains { $0.name == old.name } }
+            row.xattrs = (kept + source.xattrs).sorted()
+            try markDirty(&row, .xattrs, now: move.now)
+        }
+        try markDirty(&row, [.content, .times], now: move.now)
+        try update(row, before: target)
+        note(.removed, before: source, after: nil)
+        note(.replaced, before: target, after: row)
+        try touchFolders(move, by: row)
+        return RenameResult(moved: row, replaced: target)
+    }
+
+    /// Takes the source out of the tree without its inode and content.
+    private func surrender(_ source: ItemRow, now: Timestamp) throws {
+        if let content = source.content { try forgetContent(content) }
+        guard !source.isExcluded else { return try delete(source) }
+        var row = source
+        try markDirty(&row, .deleted, now: now)
+        row.entry = nil
+        row.content = nil
+        row.contentState = .none
+        row.nextVersion = nil
+        row.flags = []
+        row.ino = UInt64(newNumber())
+        try update(row, before: source)
+    }
+
+    /// Gives an item another place, and takes it into or out of sync as the place says.
+    private func relocate(
+        _ before: ItemRow, to entry: ItemRow.Entry, excluded: Bool, now: Timestamp
+    ) throws -> ItemRow {
+        var row = before
+        row.entry = entry
+        row.changedAt = now
+        if excluded == before.isExcluded {
+            try markDirty(&row, .place, now: now)
+        } else if excluded {
+            try leaveSync(&row, now: now)
+        } else {
+            row.flags.remove(.excluded)
+            try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
+        }
+        try update(row, before: before)
+        note(.moved, before: before, after: row)
+        return row
+    }
+
+    /// The item stays here under a new identity; the old one is deleted at the cloud.
+    private func leaveSync(_ row: inout ItemRow, now: Timestamp) throws {
+        var tombstone = row
+        let number = newNumber()
+        tombstone.key = ItemKey(number)
+        tombstone.ino = UInt64(number)
+        tombstone.entry = nil
+        tombstone.content = nil
+        tombstone.contentState = .none
+        tombstone.nextVersion = nil
+        tombstone.flags = []
+        try markDirty(&tombstone, .deleted, now: now)
+        // The row's id must be free before the tombstone takes it.
+        let before = row
+        row.id = newItemID()
+        row.version = nil
+        row.nextVersion = nil
+        row.dirty = []
+        row.flags.formIntersection(.writing)
+        row.flags.insert(.excluded)
+        var renamed = before
+        renamed.id = row.id
+        try update(renamed, before: before)
+        try insert(tombstone)
+    }
+
+    private func touchFolders(_ move: Move, by row: ItemRow) throws {
+        try touchFolder(move.from.key, now: move.now, by: row)
+        if move.into.key != move.from.key { try touchFolder(move.into.key, now: move.now, by: row) }
+    }
+
+    /// Both items change places; neither may cross the border of what is synced.
+    func exchange(_ move: Move) throws -> RenameResult {
+        guard let target = move.target else { throw UbiquityError(.notFound, "no such item", at: "\(move.name)") }
+        guard target.key != move.source.key else { return RenameResult(moved: move.source, exchanged: target) }
+        guard let back = move.source.entry else { throw UbiquityError(.notFound, "the item has no place") }
+        if target.kind == .directory, try isWithin(move.from.key, target.key) {
+            throw UbiquityError(.invalid, "a folder cannot be moved into itself")
+        }
+        let sourceExcluded = move.into.isExcluded || index.exclusion.excludes(move.name)
+        let targetExcluded = move.from.isExcluded || index.exclusion.excludes(back.name)
+        guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {
+            throw UbiquityError(.crossesContainers, "an exchange cannot move items in or out of sync")
+        }
+        return try swap(move, target, back)
+    }
+
+    private func swap(_ move: Move, _ target: ItemRow, _ back: ItemRow.Entry) throws -> RenameResult {
+        var away = target
+        away.entry = nil
+        try update(away, before: target)
+        let moved = try relocate(move.source, to: move.entry, excluded: move.source.isExcluded, now: move.now)
+        var exchanged = away
+        exchanged.entry = back
+        exchanged.changedAt = move.now
+        try markDirty(&exchanged, .place, now: move.now)
+        try update(exchanged, before: away)
+        note(.moved, before: target, after: exchanged)
+        try touchFolders(move, by: moved)
+        return RenameResult(moved: moved, exchanged: exchanged)
+    }
+}

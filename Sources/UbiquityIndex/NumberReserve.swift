@@ -1,0 +1,44 @@
+import GRDB
+internal import UbiquitySystem
+
+/// Numbers for keys, inodes and contents: each is given once in the life of the index, also across crashes.
+///
+/// A block is written down as used before its numbers are given, so a transaction that is undone wastes numbers and
+/// repeats none.
+struct NumberReserve {
+    /// Numbers written down at a time.
+    static let block: Int64 = 100_000
+    /// A transaction may draw this many; a new block is taken before one that might run out.
+    static let perTransaction: Int64 = 20_000
+
+    var next: Int64 = 0
+    var end: Int64 = 0
+
+    mutating func take() -> Int64 {
+        defer { next += 1 }
+        return next
+    }
+}
+
+extension ItemIndex {
+    /// Takes a new block if fewer numbers are left than a transaction may draw.
+    func reserveNumbers(_ db: Database) throws {
+        let (next, end) = numbers.withLock { ($0.next, $0.end) }
+        guard end - next < NumberReserve.perTransaction else { return }
+        // 1 is the top folder's.
+        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? 2
+        let start = max(stored, next)
+        let newEnd = max(stored, start) + NumberReserve.block
+        try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)", arguments: [newEnd])
+        numbers.withLock {
+            // What is left of a block of this run goes on; another run's block is skipped.
+            if $0.end != stored { $0.next = start }
+            $0.end = newEnd
+        }
+    }
+
+    /// A content id that was never used.
+    package func newContentNumber() throws -> Int64 {
+        try write(.startup) { _ in numbers.withLock { $0.take() } }
+    }
+}

@@ -1,0 +1,58 @@
+package import UbiquityCore
+
+extension IndexReader {
+    /// Items with changes that wait to go up, in the order in which they became dirty.
+    package func dirtyRows(after order: Int64, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.dirty <> 0 AND items.dirtyOrder > ?") + " ORDER BY items.dirtyOrder LIMIT ?",
+            [order, Int64(limit)])
+    }
+
+    package func dirtyCount() throws -> Int { Int(try number("SELECT count(*) FROM items WHERE dirty <> 0", []) ?? 0) }
+
+    /// Bytes of the files whose content waits to go up.
+    package func dirtyBytes() throws -> Int64 {
+        try number("SELECT sum(size) FROM items WHERE dirty & \(DirtyFields.content.rawValue)", []) ?? 0
+    }
+
+    /// The live local item that the remote tree has at a place, if it is dirty: it may be about to leave the name.
+    package func remoteOccupant(of parent: ItemID, named name: ItemName) throws -> [RemoteItem] {
+        try remotes(
+            "SELECT \(RemoteCoding.columns) FROM remote WHERE parent = ? AND name = ? AND deleted = 0",
+            [Blob(parent.bytes), Blob(name.bytes)])
+    }
+
+    /// Files on this device that eviction may take: complete, clean, not pinned, not open for writing, and confirmed by
+    /// the cloud; least recently used first.
+    package func evictable(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select(
+                """
+                items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
+                AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
+                """) + " ORDER BY items.used LIMIT ?", [Int64(limit)])
+    }
+
+    /// Placeholders that should be here: pinned, kept current or asked for; with `all`, every placeholder.
+    package func wanted(all: Bool, after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        let flags = ItemFlags([.pinned, .keptCurrent, .downloadRequested]).rawValue
+        return try rows(
+            RowCoding.select(
+                """
+                items.key > ? AND items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0
+                \(all ? "" : "AND items.flags & \(flags) <> 0")
+                """) + " ORDER BY items.key LIMIT ?", [key.rawValue, Int64(limit)])
+    }
+
+    /// Bytes of contents that are here.
+    package func materializedBytes() throws -> Int64 {
+        try number("SELECT sum(size) FROM items WHERE content IS NOT NULL", []) ?? 0
+    }
+
+    /// Folders and items the cloud has deleted that are kept for something below them.
+    package func lingering(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.flags & \(ItemFlags.lingering.rawValue)") + " ORDER BY items.key DESC LIMIT ?",
+            [Int64(limit)])
+    }
+}

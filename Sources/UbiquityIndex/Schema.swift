@@ -1,0 +1,75 @@
+import GRDB
+internal import UbiquityCore
+
+/// The tables of `index.db`, and what to do with a file of another age.
+enum Schema {
+    /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
+    static let formatVersion: Int64 = 1
+
+    static func prepare(_ db: Database) throws {
+        let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard found <= formatVersion else {
+            throw UbiquityError(
+                .newerFormat, "the index was made by a newer version of ubiquity (format \(found))",
+                remedy: "install that version; nothing was changed")
+        }
+        if found == 0 {
+            try db.execute(sql: version1)
+            try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
+        }
+    }
+
+    private static let version1 = """
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+        CREATE TABLE items (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            ino INTEGER NOT NULL UNIQUE,
+            id BLOB NOT NULL UNIQUE,
+            kind INTEGER NOT NULL,
+            mode INTEGER NOT NULL, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
+            size INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL, changed INTEGER NOT NULL,
+            link BLOB, xattrs BLOB, localXattrs BLOB,
+            version BLOB, content INTEGER, contentState INTEGER NOT NULL,
+            flags INTEGER NOT NULL,
+            dirty INTEGER NOT NULL, dirtyOrder INTEGER NOT NULL, dirtyBase INTEGER NOT NULL, dirtyAt INTEGER NOT NULL,
+            generation INTEGER NOT NULL, nextVersion BLOB, used INTEGER NOT NULL
+        );
+        CREATE INDEX itemsDirty ON items (dirtyOrder) WHERE dirty <> 0;
+        CREATE INDEX itemsWriting ON items (key) WHERE flags & 1;
+        CREATE INDEX itemsLingering ON items (key) WHERE flags & 32;
+        CREATE INDEX itemsContent ON items (content) WHERE content IS NOT NULL;
+
+        CREATE TABLE entries (
+            parent INTEGER NOT NULL, name BLOB NOT NULL, item INTEGER NOT NULL,
+            PRIMARY KEY (parent, name)
+        ) WITHOUT ROWID;
+        CREATE INDEX entriesItem ON entries (item);
+
+        CREATE TABLE remote (
+            id BLOB PRIMARY KEY,
+            revision INTEGER NOT NULL, kind INTEGER NOT NULL, deleted INTEGER NOT NULL,
+            parent BLOB NOT NULL, name BLOB NOT NULL,
+            mode INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
+            xattrs BLOB, link BLOB,
+            version BLOB, size INTEGER, available INTEGER, device BLOB, deviceName TEXT, manifest BLOB,
+            conflicts INTEGER NOT NULL, unknown BLOB,
+            unsettled INTEGER NOT NULL, epoch INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX remotePlace ON remote (parent, name);
+        CREATE INDEX remoteUnsettled ON remote (unsettled) WHERE unsettled <> 0;
+
+        CREATE TABLE contents (
+            content INTEGER PRIMARY KEY,
+            version BLOB, size INTEGER NOT NULL, manifest BLOB,
+            boot BLOB
+        );
+        CREATE INDEX contentsUnsynced ON contents (content) WHERE boot IS NOT NULL;
+
+        CREATE TABLE chunks (
+            prefix INTEGER NOT NULL, content INTEGER NOT NULL, position INTEGER NOT NULL, length INTEGER NOT NULL,
+            PRIMARY KEY (prefix, content, position)
+        ) WITHOUT ROWID;
+        CREATE INDEX chunksContent ON chunks (content);
+        """
+}
