@@ -46,8 +46,8 @@ extension WireFailure {
         if let format, let failure = try? WireFailure(wire: body, as: format) {
             self = failure
         } else {
-            self.init(
-                error: UbiquityError(UbiquityError.Code(httpStatus: status), "the cloud answered with status \(status)"))
+            let code = UbiquityError.Code(httpStatus: status)
+            self.init(error: UbiquityError(code, "the cloud answered with status \(status)"))
         }
     }
 }

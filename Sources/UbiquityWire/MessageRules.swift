@@ -48,7 +48,7 @@ func checkDeviceName(_ name: String) throws(UbiquityError) {
 
 func checkLinkTarget(_ target: [UInt8]) throws(UbiquityError) {
     guard (1...Limits.maximumLinkLength).contains(target.count), !target.contains(0) else {
-        throw .malformed("a symlink's text has \(target.count) bytes or a zero; 1 to \(Limits.maximumLinkLength) are possible")
+        throw .malformed("a symlink's text has \(target.count) bytes, not 1 to \(Limits.maximumLinkLength), or a zero")
     }
 }
 
@@ -101,7 +101,9 @@ extension ChangedFields {
         }
         for name in xattrsRemoved {
             try checkXattrName(name)
-            guard names.insert(name).inserted else { throw .malformed("an attribute is removed twice, or set and removed") }
+            guard names.insert(name).inserted else {
+                throw .malformed("an attribute is removed twice, or set and removed")
+            }
         }
         guard total <= Limits.maximumXattrBytes else {
             throw .malformed("attributes of \(total) bytes; \(Limits.maximumXattrBytes) are possible")
@@ -125,7 +127,7 @@ extension CommitRequest {
     package func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         guard (1...Limits.maximumChangesPerCommit).contains(changes.count) else {
-            throw .malformed("a commit of \(changes.count) changes; 1 to \(Limits.maximumChangesPerCommit) are possible")
+            throw .malformed("a commit of \(changes.count) changes, not 1 to \(Limits.maximumChangesPerCommit)")
         }
         for change in changes { try change.check() }
         var total = 0
@@ -134,7 +136,7 @@ extension CommitRequest {
             total += chunk.bytes.count
         }
         guard total <= Limits.maximumInlineChunkBytes else {
-            throw .malformed("a commit carries \(total) bytes of chunks; \(Limits.maximumInlineChunkBytes) are possible")
+            throw .malformed("a commit with \(total) bytes of chunks, not 0 to \(Limits.maximumInlineChunkBytes)")
         }
     }
 }

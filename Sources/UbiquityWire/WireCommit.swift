@@ -4,7 +4,7 @@ internal import UbiquityCore
 extension CommitRequest: MessageConvertible {
     init(message: PBCommitRequest) throws(UbiquityError) {
         guard message.changes.count <= Limits.maximumChangesPerCommit else {
-            throw .malformed("a commit of \(message.changes.count) changes; \(Limits.maximumChangesPerCommit) are possible")
+            throw .malformed("a commit of more than \(Limits.maximumChangesPerCommit) changes")
         }
         var changes = [ItemChange]()
         changes.reserveCapacity(message.changes.count)

@@ -11,8 +11,8 @@ extension RemoteItem: MessageConvertible {
             isDeleted: message.isDeleted, parent: try ItemID(wire: message.parent, "a parent's id"),
             name: id == .root ? ItemName(stored: []) : try ItemName(wire: message.name),
             mode: message.mode, createdAt: Timestamp(nanoseconds: message.createdAt),
-            modifiedAt: Timestamp(nanoseconds: message.modifiedAt), xattrs: message.xattrs.map(Xattr.init(message:)).sorted(),
-            linkTarget: Array(message.linkTarget),
+            modifiedAt: Timestamp(nanoseconds: message.modifiedAt),
+            xattrs: message.xattrs.map(Xattr.init(message:)).sorted(), linkTarget: Array(message.linkTarget),
             content: message.hasContent ? try RemoteContent(message: message.content) : nil,
             conflictCount: conflicts, unknownFields: Array(message.unknownFields.data))
         try check()

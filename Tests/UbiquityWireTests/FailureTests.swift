@@ -1,0 +1,43 @@
+import Testing
+import UbiquityCore
+import UbiquityWire
+
+@Suite struct FailureTests {
+    private struct Secret: Error {}
+
+    @Test(arguments: UbiquityError.Code.allCases) func everyFailureTravels(_ code: UbiquityError.Code) throws {
+        let failure = WireFailure(UbiquityError(code, "what", at: "where", remedy: "do"))
+        #expect((400...599).contains(failure.status))
+        let body = try WireCodec.encode(failure, as: .json)
+        #expect(WireFailure(status: failure.status, body: body, as: .json) == failure)
+    }
+
+    @Test func missingChunksAreThrownAsSuch() throws {
+        let missing = MissingChunks(ids: [try Sample.chunk(4)])
+        let failure = WireFailure(missing)
+        let body = try WireCodec.encode(failure, as: .protobuf)
+        let back = WireFailure(status: failure.status, body: body, as: .protobuf)
+        #expect(back.thrown as? MissingChunks == missing)
+    }
+
+    @Test func aBodyThatSaysNothingLeavesTheStatus() {
+        let page = Array("<html>Log in to the hotel".utf8)
+        #expect(WireFailure(status: 401, body: [], as: nil).error.code == .signedOut)
+        #expect(WireFailure(status: 302, body: page, as: .json).error.code == .offline)
+        #expect(WireFailure(status: 502, body: page, as: nil).error.code == .offline)
+        #expect(WireFailure(status: 418, body: page, as: .json).error.code == .invalid)
+        #expect(WireFailure(status: 429, body: [], as: .protobuf).error.code == .tooManyRequests)
+    }
+
+    @Test func foreignErrorsTellOnlyTheirKind() {
+        #expect(WireFailure(Secret()).error.code == .io)
+        #expect(WireFailure(CancellationError()).error.code == .cancelled)
+    }
+
+    @Test func longTextsAreCut() throws {
+        let long = WireFailure(UbiquityError(.io, String(repeating: "\u{1F600}", count: 5000)))
+        let body = try WireCodec.encode(long, as: .protobuf)
+        let back = WireFailure(status: 500, body: body, as: .protobuf)
+        #expect(back.error.message.utf8.count == 4096)
+    }
+}
