@@ -23,6 +23,7 @@ let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 
 func module(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
@@ -48,6 +49,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
     ],
     targets: [
         // L0
@@ -70,11 +72,11 @@ let package = Package(
         // L4
         module("UbiquityFUSE", ["UbiquityCore", "UbiquitySystem", "UbiquityVFS", "CFUSE", "CUbiquityShims", logging]),
         module("UbiquityCloudClient", [
-            "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, logging,
+            "UbiquityCore", "UbiquitySystem", "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, nioSSL,
         ]),
         module("UbiquityCloudServer", [
             "UbiquityCore", "UbiquitySystem", "UbiquityWire", "UbiquityCloudStore", hummingbird, hummingbirdCore,
-            hummingbirdTLS, nioCore, nioPosix, nioHTTP1, logging,
+            hummingbirdTLS, nioCore, nioPosix, nioHTTP1, nioSSL, logging,
         ]),
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5
