@@ -1,0 +1,55 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+internal import UbiquityCore
+
+/// What went wrong below HTTP, in our terms.
+enum ClientFailure {
+    static func error(_ error: any Error, at address: CloudAddress) -> any Error {
+        let place = address.description
+        switch error {
+        case is UbiquityError, is CancellationError: return error
+        case let error as HTTPClientError: return self.error(error, place: place)
+        case let error as NIOConnectionError:
+            return UbiquityError(.offline, "cannot reach the cloud: \(cause(of: error))", at: place)
+        case let error as IOError:
+            return UbiquityError(.offline, "cannot reach the cloud: \(error.description)", at: place)
+        case is HTTPParserError:
+            return UbiquityError(.offline, "what answers there is no cloud: \(error)", at: place)
+        default:
+            // TLS, channels that close, name servers: all of it means that no answer came.
+            return UbiquityError(.offline, "the connection to the cloud failed: \(error)", at: place)
+        }
+    }
+
+    private static func error(_ error: HTTPClientError, place: String) -> any Error {
+        switch error {
+        case .cancelled, .requestStreamCancelled: CancellationError()
+        case .deadlineExceeded, .readTimeout, .writeTimeout:
+            UbiquityError(.timedOut, "the cloud did not answer in time", at: place)
+        case .connectTimeout, .tlsHandshakeTimeout, .getConnectionFromPoolTimeout:
+            UbiquityError(.offline, "cannot reach the cloud in time", at: place)
+        case .invalidURL, .emptyHost, .emptyScheme, .missingSocketPath:
+            UbiquityError(.invalid, "not a cloud's address", at: place)
+        default: UbiquityError(.offline, "the connection to the cloud broke: \(error.shortDescription)", at: place)
+        }
+    }
+
+    private static func cause(of error: NIOConnectionError) -> String {
+        if let failure = error.connectionErrors.first { return "\(failure.error)" }
+        if let failure = error.dnsAError ?? error.dnsAAAAError { return "no such host (\(failure))" }
+        return "\(error)"
+    }
+
+    /// Whether a kept connection was closed by the cloud just as it was used again: such a request may be repeated
+    /// once at once, because every call of `CloudService` may be repeated.
+    static func isClosedConnection(_ error: any Error) -> Bool {
+        switch error {
+        case let error as HTTPClientError: error == .remoteConnectionClosed
+        case let error as IOError: error.errnoCode == EPIPE || error.errnoCode == ECONNRESET
+        case let error as ChannelError: error == .ioOnClosedChannel || error == .alreadyClosed || error == .eof
+        default: false
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import NIOCore
+
+/// Times and sizes of the client. A time is how long nothing may happen, not how long a transfer may take.
+package enum ClientLimits {
+    /// Until a connection stands, TLS included.
+    static let connect: TimeAmount = .seconds(3)
+    /// Until the answer to a request that carries no chunks begins.
+    static let control: TimeAmount = .seconds(15)
+    /// A commit may carry chunks over a slow line, and the cloud syncs its disk before it answers.
+    static let commit: TimeAmount = .seconds(60)
+    /// Until the answer to an upload begins: 16 MiB at 64 KiB/s.
+    static let upload: TimeAmount = .seconds(300)
+    /// Between two bytes of an answer, and between two that the cloud takes of a request.
+    static let silence: TimeAmount = .seconds(20)
+    /// Between two bytes of an event stream. The cloud sends a comment every 15 s.
+    static let eventSilence: TimeAmount = .seconds(40)
+    /// A kept connection that is not used for this time is closed: before the cloud does it (75 s), so that a request
+    /// hardly ever meets a connection that is just being closed.
+    static let unusedConnection: TimeAmount = .seconds(50)
+    /// Connections to one cloud. Every transfer in flight has one; requests beyond wait.
+    static let connections = 16
+    /// Bytes read from a connection at once.
+    static let readBytes = 512 * 1024
+    /// Bytes of an upload that may be unsent before the client waits.
+    static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 512 * 1024, high: 1024 * 1024)
+    /// Small chunks of an upload are sent together up to so many bytes.
+    static let frameBatchBytes = 64 * 1024
+    /// The reason in an answer that is not a success.
+    static let failureLength = 1024 * 1024
+    /// A page of the feed, a manifest: 33 million chunks of the largest file need 40 bytes each.
+    static let answerLength = 1536 * 1024 * 1024
+    /// A line of an event stream.
+    static let eventLineLength = 4096
+}

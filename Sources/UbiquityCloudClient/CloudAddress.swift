@@ -1,0 +1,65 @@
+package import UbiquityCore
+
+/// Where a cloud is.
+package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
+    /// `http://host:port` or `https://host:port`, without a path. `certificates` is a PEM file with the only
+    /// authorities to be trusted, for a cloud with a certificate of its own making; nil trusts the system's.
+    case web(url: String, certificates: String?)
+    /// A Unix socket's path, of any length.
+    case unixSocket(path: String)
+
+    /// From a URL, a path that begins with "/", or "unix:PATH". Throws `.invalid`.
+    package init(_ text: String, certificates: String? = nil) throws(UbiquityError) {
+        if text.hasPrefix("/") {
+            self = .unixSocket(path: text)
+        } else if text.hasPrefix("unix:") {
+            self = .unixSocket(path: String(text.dropFirst(5)))
+        } else {
+            self = .web(url: try Self.checkedURL(text), certificates: certificates)
+        }
+    }
+
+    package var description: String {
+        switch self {
+        case .web(let url, _): url
+        case .unixSocket(let path): path
+        }
+    }
+
+    private static func checkedURL(_ text: String) throws(UbiquityError) -> String {
+        guard let scheme = ["http://", "https://"].first(where: { text.lowercased().hasPrefix($0) }) else {
+            throw UbiquityError(.invalid, "\"\(text)\" is not a cloud's address", remedy: "for example http://nas:7070")
+        }
+        var authority = text.dropFirst(scheme.count)
+        while authority.last == "/" { authority.removeLast() }
+        let isPlain = authority.utf8.allSatisfy { byte in
+            byte > 0x20 && byte < 0x7F && !Array("/?#@\"<>\\^`{|}%".utf8).contains(byte)
+        }
+        guard !authority.isEmpty, isPlain else {
+            throw UbiquityError(
+                .invalid, "\"\(text)\" is not scheme, host and port", remedy: "for example http://nas:7070")
+        }
+        return scheme + authority
+    }
+}
+
+/// Percent encoding of all but the letters, digits and "-._~".
+enum PercentEncoding {
+    static func encode(_ text: String) -> String {
+        var result = [UInt8]()
+        for byte in text.utf8 {
+            if isPlain(byte) { result.append(byte) } else { result += Array("%\(Hex.encode([byte]))".utf8) }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+            UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+package import UbiquityCore
+package import UbiquityWire
+
+/// One container of a cloud over HTTP. Answers `CloudService`.
+///
+/// It tries each request once (and once more if the cloud closed a kept connection just then): when to try again is
+/// for the sync engine. Cancelling a call's task ends the request at once.
+package final class CloudClient: CloudService {
+    package let container: ContainerID
+    private let transport: Transport
+    private let base: String
+
+    /// - Parameters:
+    ///   - token: of the account; nil for the account `local` of a cloud on a Unix socket.
+    ///   - device: who asks, told with each request.
+    /// - Throws: `.invalid` if the certificates cannot be read. Nothing is connected to yet.
+    package init(
+        _ address: CloudAddress, container: ContainerID, token: String? = nil, device: DeviceID, deviceName: String
+    ) throws(UbiquityError) {
+        self.container = container
+        base = "/v1/containers/\(PercentEncoding.encode(container.name))"
+        var headers: HTTPHeaders = [
+            "ubiquity-device": device.description, "ubiquity-device-name": PercentEncoding.encode(deviceName),
+        ]
+        if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
+        transport = try Transport(address: address, headers: headers)
+    }
+
+    package var address: CloudAddress { transport.address }
+    /// Bytes of requests' bodies since the client was made.
+    package var sentBytes: Int64 { transport.traffic.sent }
+    /// Bytes of answers' bodies since the client was made.
+    package var receivedBytes: Int64 { transport.traffic.received }
+
+    /// Ends all requests and connections. To be called once, before the last reference goes.
+    package func shutdown() async { await transport.shutdown() }
+
+    // MARK: Control
+
+    package func open() async throws -> ContainerDescription { try await call(.POST, "") }
+
+    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await call(.GET, "/changes?after=\(revision.number)&limit=\(limit)")
+    }
+
+    package func commit(_ request: CommitRequest) async throws -> CommitResponse {
+        try await call(.POST, "/commit", message: request, within: ClientLimits.commit)
+    }
+
+    package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self).ids
+    }
+
+    package func manifest(of version: VersionID) async throws -> Manifest {
+        try await call(.GET, "/versions/\(version)", as: VersionManifest.self).chunks
+    }
+
+    package func usage() async throws -> CloudUsage { try await call(.GET, "/usage") }
+
+    // MARK: Chunks
+
+    package func upload(_ chunks: [Chunk]) async throws {
+        guard !chunks.isEmpty else { return }
+        let body = ChunkBody(chunks: chunks)
+        let length = body.length
+        let content = Transport.Content(mediaType: WireFormat.chunkMediaType, length: length) {
+            .stream(body, length: .known(Int64(length)))
+        }
+        let response = try await transport.send(
+            .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, within: ClientLimits.upload)
+        _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
+    }
+
+    package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
+        guard !ids.isEmpty else { return }
+        let response = try await transport.send(
+            .POST, base + "/chunks/fetch", try Self.content(ChunkIDs(ids)), accept: WireFormat.chunkMediaType,
+            within: ClientLimits.control)
+        var decoder = ChunkFrameDecoder()
+        var count = 0
+        try await transport.parts(of: response) { part in
+            let chunks = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in try decoder.push(raw) }
+            for chunk in chunks {
+                guard count < ids.count, chunk.id == ids[count] else {
+                    throw UbiquityError(.invalid, "the cloud sent another chunk than was asked for", at: "\(address)")
+                }
+                count += 1
+                try await receive(chunk)
+            }
+        }
+        try decoder.finish()
+        guard count == ids.count else {
+            throw UbiquityError(.offline, "the cloud's stream of chunks ended early", at: address.description)
+        }
+    }
+
+    // MARK: News
+
+    package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        let response = try await transport.send(
+            .GET, base + "/events", accept: Transport.eventMediaType, within: ClientLimits.control)
+        let transport = transport
+        // Only the newest revision matters: the feed tells the rest.
+        let (stream, continuation) = AsyncThrowingStream.makeStream(
+            of: Revision.self, throwing: (any Error).self, bufferingPolicy: .bufferingNewest(1))
+        let reader = Task {
+            do {
+                var parser = EventParser()
+                try await transport.parts(of: response) { part in
+                    let revisions = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in
+                        try parser.push(raw)
+                    }
+                    for revision in revisions { continuation.yield(revision) }
+                }
+                throw UbiquityError(.offline, "the cloud ended the stream of news", at: transport.address.description)
+            } catch {
+                continuation.finish(throwing: error)
+            }
+        }
+        continuation.onTermination = { _ in reader.cancel() }
+        return stream
+    }
+
+    // MARK: Messages
+
+    private static func content(_ message: some WireValue) throws(UbiquityError) -> Transport.Content {
+        let bytes = ByteBuffer(bytes: try WireCodec.encode(message, as: .protobuf))
+        return Transport.Content(mediaType: WireFormat.protobuf.mediaType, length: bytes.readableBytes) {
+            .bytes(bytes)
+        }
+    }
+
+    private func call<Answer: WireValue>(
+        _ method: HTTPMethod, _ path: String, message: (any WireValue)? = nil, as type: Answer.Type = Answer.self,
+        within limit: TimeAmount = ClientLimits.control
+    ) async throws -> Answer {
+        let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
+        let response = try await transport.send(
+            method, base + path, content, accept: WireFormat.protobuf.mediaType, within: limit)
+        return try Answer(wire: await transport.body(of: response), as: .protobuf)
+    }
+}

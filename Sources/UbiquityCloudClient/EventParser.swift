@@ -1,0 +1,54 @@
+internal import UbiquityCore
+
+/// Reads server-sent events from pieces of any length, as far as our cloud sends them: `event: revision`, one line of
+/// data. Comments and events of other names are passed over.
+struct EventParser {
+    private var line: [UInt8] = []
+    private var name = ""
+    private var data = ""
+
+    /// The revisions that these bytes complete. Throws `.invalid` for data that is none, and for endless lines.
+    mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
+        var revisions = [Revision]()
+        for byte in bytes {
+            guard byte == UInt8(ascii: "\n") else {
+                guard line.count < ClientLimits.eventLineLength else {
+                    throw UbiquityError(.invalid, "the cloud's event stream has an endless line")
+                }
+                line.append(byte)
+                continue
+            }
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
+            let text = String(decoding: line, as: UTF8.self)
+            line.removeAll(keepingCapacity: true)
+            if let revision = try take(text) { revisions.append(revision) }
+        }
+        return revisions
+    }
+
+    private mutating func take(_ text: String) throws(UbiquityError) -> Revision? {
+        guard text.isEmpty else {
+            if let value = Self.value(of: "event", in: text) { name = value }
+            if let value = Self.value(of: "data", in: text) { data = value }
+            return nil
+        }
+        defer { (name, data) = ("", "") }
+        guard name == "revision" else { return nil }
+        return try Self.revision(data)
+    }
+
+    private static func value(of field: String, in text: String) -> String? {
+        guard text.hasPrefix(field + ":") else { return nil }
+        let value = text.dropFirst(field.count + 1)
+        return String(value.first == " " ? value.dropFirst() : value)
+    }
+
+    /// Of `{"revision":N}`, with blanks anywhere.
+    private static func revision(_ data: String) throws(UbiquityError) -> Revision {
+        let plain = data.filter { $0 != " " && $0 != "\t" }
+        guard plain.hasPrefix("{\"revision\":"), plain.hasSuffix("}"),
+            let number = Int64(plain.dropFirst(12).dropLast()), number >= 0
+        else { throw UbiquityError(.invalid, "the cloud's event is no revision: \(data.prefix(80))") }
+        return Revision(number)
+    }
+}

@@ -1,0 +1,49 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+internal import UbiquityCore
+
+extension Transport {
+    /// One connection's settings. No redirects, no compression, no retries: the engine decides when to try again.
+    static func configuration(_ address: CloudAddress) throws(UbiquityError) -> HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration()
+        configuration.redirectConfiguration = .disallow
+        configuration.decompression = .disabled
+        configuration.httpVersion = .http1Only
+        configuration.connectionPool.idleTimeout = ClientLimits.unusedConnection
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = ClientLimits.connections
+        configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.http1_1ConnectionDebugInitializer = { channel in enlargeBuffers(of: channel) }
+        if case .web(_, let certificates?) = address {
+            configuration.tlsConfiguration = try trusting(certificates)
+        }
+        return configuration
+    }
+
+    static func timed(_ configuration: HTTPClient.Configuration, _ silence: TimeAmount) -> HTTPClient.Configuration {
+        var configuration = configuration
+        configuration.timeout = .init(connect: ClientLimits.connect, read: silence, write: silence)
+        return configuration
+    }
+
+    private static func trusting(_ file: String) throws(UbiquityError) -> TLSConfiguration {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        do {
+            tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file))
+        } catch {
+            throw UbiquityError(.invalid, "cannot read the cloud's certificate: \(error)", at: file)
+        }
+        return tls
+    }
+
+    /// Fewer and larger reads and writes than by default: chunks are 256 KiB on average.
+    private static func enlargeBuffers(of channel: any Channel) -> EventLoopFuture<Void> {
+        let buffers = AdaptiveRecvByteBufferAllocator(
+            minimum: 1024, initial: 16 * 1024, maximum: ClientLimits.readBytes)
+        return channel.setOption(.recvAllocator, value: buffers).flatMap {
+            channel.setOption(.writeBufferWaterMark, value: ClientLimits.unsentBytes)
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// HTTP requests to one cloud: connections, times, headers, failures. What the requests mean is `CloudClient`'s.
+final class Transport: Sendable {
+    /// What a request carries. Made anew for a repeat.
+    struct Content: Sendable {
+        let mediaType: String
+        let length: Int
+        let body: @Sendable () -> HTTPClientRequest.Body
+    }
+
+    let address: CloudAddress
+    let traffic = TrafficCounter()
+    private let calls: HTTPClient
+    private let streams: HTTPClient
+    private let headers: HTTPHeaders
+    private let socket: SocketName?
+
+    init(address: CloudAddress, headers: HTTPHeaders) throws(UbiquityError) {
+        self.address = address
+        self.headers = headers
+        let configuration = try Self.configuration(address)
+        calls = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
+        streams = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
+        if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
+    }
+
+    func shutdown() async {
+        // Fails only when it was shut down before: nothing is open then.
+        try? await calls.shutdown()
+        try? await streams.shutdown()
+    }
+
+    /// Sends a request; the answer's head is here when it returns.
+    /// - Parameter answer: how long its head may take.
+    /// - Throws: `UbiquityError` for no answer, and what the cloud says if it is not a success.
+    func send(
+        _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, within answer: TimeAmount
+    ) async throws -> HTTPClientResponse {
+        let isStream = accept == Transport.eventMediaType
+        let response = try await mapped {
+            let client = isStream ? streams : calls
+            do {
+                return try await client.execute(request(method, path, content, accept), timeout: answer)
+            } catch where ClientFailure.isClosedConnection(error) {
+                try Task.checkCancellation()
+                return try await client.execute(request(method, path, content, accept), timeout: answer)
+            }
+        }
+        traffic.addSent(content?.length ?? 0)
+        guard (200..<300).contains(response.status.code) else { throw try await failure(response) }
+        return response
+    }
+
+    static let eventMediaType = "text/event-stream"
+
+    /// The answer's whole body.
+    func body(of response: HTTPClientResponse, limit: Int = ClientLimits.answerLength) async throws -> [UInt8] {
+        var bytes = [UInt8]()
+        if let length = response.headers.first(name: "content-length").flatMap({ Int($0) }), length <= limit {
+            bytes.reserveCapacity(length)
+        }
+        try await parts(of: response) { part in
+            guard bytes.count + part.readableBytes <= limit else {
+                throw UbiquityError(.tooLarge, "the cloud's answer is too long", at: address.description)
+            }
+            part.withUnsafeReadableBytes { bytes.append(contentsOf: $0) }
+        }
+        return bytes
+    }
+
+    /// Each piece of the answer's body as it arrives.
+    func parts(
+        of response: HTTPClientResponse, _ take: (ByteBuffer) async throws -> Void
+    ) async throws {
+        var iterator = response.body.makeAsyncIterator()
+        while let part = try await next(&iterator) {
+            traffic.addReceived(part.readableBytes)
+            try await take(part)
+        }
+        // A cancelled task's body just ends.
+        try Task.checkCancellation()
+    }
+
+    private func next(_ iterator: inout HTTPClientResponse.Body.AsyncIterator) async throws -> ByteBuffer? {
+        do {
+            return try await iterator.next()
+        } catch {
+            throw ClientFailure.error(error, at: address)
+        }
+    }
+
+    // MARK: Requests
+
+    private func request(
+        _ method: HTTPMethod, _ path: String, _ content: Content?, _ accept: String
+    ) throws(UbiquityError) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: try base() + path)
+        request.method = method
+        request.headers = headers
+        request.headers.add(name: "accept", value: accept)
+        if let content {
+            request.headers.add(name: "content-type", value: content.mediaType)
+            request.body = content.body()
+        }
+        return request
+    }
+
+    private func base() throws(UbiquityError) -> String {
+        switch address {
+        case .web(let url, _): url
+        case .unixSocket: "http+unix://" + PercentEncoding.encode(try socket?.usable() ?? "")
+        }
+    }
+
+    // MARK: Failures
+
+    private func mapped(_ body: () async throws -> HTTPClientResponse) async throws -> HTTPClientResponse {
+        do {
+            return try await body()
+        } catch {
+            let error = ClientFailure.error(error, at: address)
+            // A folder that was made anew at the same path needs a new descriptor.
+            if (error as? UbiquityError)?.code == .offline { socket?.forget() }
+            throw error
+        }
+    }
+
+    private func failure(_ response: HTTPClientResponse) async throws -> any Error {
+        let format = response.headers.first(name: "content-type").flatMap(WireFormat.init(mediaType:))
+        let bytes = try await body(of: response, limit: ClientLimits.failureLength)
+        let failure = WireFailure(status: Int(response.status.code), body: bytes, as: format)
+        guard failure.error.place.isEmpty else { return failure.thrown }
+        return WireFailure(
+            error: UbiquityError(
+                failure.error.code, failure.error.message, at: address.description, remedy: failure.error.remedy),
+            missingChunks: failure.missingChunks
+        ).thrown
+    }
+}
