@@ -14,6 +14,13 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
         self.words = words
     }
 
+    /// From a SHA-256, which always has 32 bytes; more are cut off, missing ones are zero.
+    package init(digest: [UInt8]) {
+        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &words) { $0.copyBytes(from: digest.prefix(Self.byteCount)) }
+        self.words = words
+    }
+
     /// The id in 64 hexadecimal digits, or nil if the text is anything else.
     package init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
