@@ -1,0 +1,80 @@
+package import UbiquityCore
+
+/// Finds where a content is cut: FastCDC (Xia et al., USENIX ATC 2016) with a gear hash, normalised by two levels.
+///
+/// A cut comes after the first byte, at or beyond the minimum length, at which the hash of the last 64 bytes is small
+/// enough: once in 2^20 bytes before the average length and once in 2^16 after it, which draws the lengths together
+/// around the average; at the maximum length in any case. The hash knows only 64 bytes, so an insertion moves the
+/// cuts near it and no others. Cuts depend on the bytes alone and not on how they are fed.
+package struct Chunker: Sendable {
+    /// Each step doubles the hash, so a byte's number is shifted out after 64 of them.
+    private static let window = 64
+    /// The average length is 2^18, so the plain probability of a cut is 2^-18; two levels make it 2^-20 and 2^-16. A
+    /// hash below 2^(64-n) has its first n bits zero.
+    private static let thresholdBeforeAverage: UInt64 = 1 << (64 - 20)
+    private static let thresholdAfterAverage: UInt64 = 1 << (64 - 16)
+
+    private var hash: UInt64 = 0
+    /// Bytes of the present chunk so far.
+    private var length = 0
+
+    package init() {}
+
+    /// Takes bytes that follow those taken before.
+    /// - Returns: how many of them end the present chunk, which are then all that was taken; nil if all of them belong
+    ///   to it and it goes on.
+    package mutating func nextCut(in buffer: UnsafeRawBufferPointer) -> Int? {
+        guard let bytes = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
+        let count = buffer.count
+        // What the hash has forgotten by the minimum length need not be hashed.
+        var position = min(count, max(0, Limits.minimumChunkLength - 1 - Self.window - length))
+        length += position
+        let phases: [3 of (end: Int, threshold: UInt64)] = [
+            (Limits.minimumChunkLength - 1, 0),
+            (Limits.averageChunkLength - 1, Self.thresholdBeforeAverage),
+            (Limits.maximumChunkLength - 1, Self.thresholdAfterAverage),
+        ]
+        for index in phases.indices where length < phases[index].end && position < count {
+            let (end, threshold) = phases[index]
+            let stop = min(count, position + end - length)
+            let (next, isCut) = roll(bytes, position, stop, threshold)
+            length += next - position
+            position = next
+            if isCut { return cut(at: position) }
+        }
+        return position < count ? cut(at: position + 1) : nil
+    }
+
+    private mutating func cut(at position: Int) -> Int {
+        hash = 0
+        length = 0
+        return position
+    }
+
+    /// Hashes bytes up to `end` or a hash below `threshold`.
+    /// - Returns: the position after the last byte taken.
+    @inline(__always)
+    private mutating func roll(
+        _ bytes: UnsafePointer<UInt8>, _ start: Int, _ end: Int, _ threshold: UInt64
+    ) -> (next: Int, isCut: Bool) {
+        let gear = GearTable.shared.numbers
+        var hash = self.hash
+        var position = start
+        defer { self.hash = hash }
+        while position < end {
+            hash = (hash &<< 1) &+ gear[Int(bytes[position])]
+            position &+= 1
+            if hash < threshold { return (position, true) }
+        }
+        return (position, false)
+    }
+}
+
+extension Chunker {
+    /// The chunks of a content that is in memory.
+    package static func manifest(of bytes: [UInt8]) -> Manifest {
+        var builder = ManifestBuilder()
+        bytes.withUnsafeBytes { builder.add($0) }
+        return builder.finish()
+    }
+}

@@ -1,0 +1,88 @@
+package import UbiquityCore
+package import UbiquitySystem
+
+/// One consistent state of a file: its chunks, and what stat said before and after they were read.
+package struct ScannedContent: Hashable, Sendable {
+    package let manifest: Manifest
+    /// Size in bytes: the sum of the chunks.
+    package let size: Int64
+    package let modifiedAt: Timestamp
+    package let changedAt: Timestamp
+}
+
+package enum ScanOutcome: Hashable, Sendable {
+    /// The file was the same before and after, and any write in between would have shown.
+    case stable(ScannedContent)
+    /// The file was the same before and after, but it was changed so shortly before that another write within the
+    /// clock's tick would not show. Scan again after `ContentScanner.granularity`.
+    case racy(ScannedContent)
+    /// The file was written to while it was read.
+    case changedMeanwhile
+}
+
+/// Reads a file into chunks, and tells whether what it read is one state that the file really had.
+package struct ContentScanner: Sendable {
+    /// File systems stamp changes with the kernel's tick, at the slowest (HZ=100) 10 ms: two writes in one tick have
+    /// one time.
+    package static let granularity: Duration = .milliseconds(10)
+
+    /// Bytes read at a time: they are still in the second-level cache when they are cut and hashed.
+    static let readSize = 256 * 1024
+
+    private let clock: any Timekeeper
+
+    package init(clock: any Timekeeper) { self.clock = clock }
+
+    /// Reads the file from its beginning, without moving its position. Writes through a mapping show in the times
+    /// only when the kernel notices them, so a file that is mapped for writing is to be scanned again after its close.
+    /// - Parameter isCancelled: asked between reads.
+    /// - Throws: `.cancelled`, `.tooLarge`, or what the disk says.
+    package func scan(
+        _ file: FileDescriptor, isCancelled: () -> Bool = { false }
+    ) throws(UbiquityError) -> ScanOutcome {
+        let start = clock.now()
+        let before = try status(of: file)
+        guard before.size <= Limits.maximumFileSize else {
+            throw UbiquityError(.tooLarge, "a file may have at most \(Limits.maximumFileSize) bytes")
+        }
+        guard let manifest = try read(file, before.size, isCancelled) else { return .changedMeanwhile }
+        let after = try status(of: file)
+        guard after.size == before.size, after.modifiedAt == before.modifiedAt, after.changedAt == before.changedAt
+        else { return .changedMeanwhile }
+        let content = ScannedContent(
+            manifest: manifest, size: before.size, modifiedAt: before.modifiedAt, changedAt: before.changedAt)
+        return Self.isRacy(changedAt: before.changedAt, scannedAt: start) ? .racy(content) : .stable(content)
+    }
+
+    /// Whether a write right after the scan's beginning could have got the very time the file had already.
+    static func isRacy(changedAt: Timestamp, scannedAt: Timestamp) -> Bool {
+        let (difference, overflow) = scannedAt.nanoseconds.subtractingReportingOverflow(changedAt.nanoseconds)
+        return !overflow && .nanoseconds(difference.magnitude) < granularity
+    }
+
+    private func status(of file: FileDescriptor) throws(UbiquityError) -> FileStatus {
+        try describing("look at the content") { () throws(Errno) in try file.status() }
+    }
+
+    /// The chunks of `size` bytes; nil if there are fewer.
+    private func read(
+        _ file: FileDescriptor, _ size: Int64, _ isCancelled: () -> Bool
+    ) throws(UbiquityError) -> Manifest? {
+        try BufferPool.withBuffer { buffer throws(UbiquityError) in
+            var builder = ManifestBuilder()
+            var position: Int64 = 0
+            while position < size {
+                guard !isCancelled() else { throw UbiquityError(.cancelled, "the scan was cancelled") }
+                let wanted = Int(min(Int64(Self.readSize), size - position))
+                let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
+                let count = try describing("read the content") { () throws(Errno) in
+                    try file.read(into: part, at: position)
+                }
+                guard count == wanted else { return nil }
+                builder.add(UnsafeRawBufferPointer(part))
+                position += Int64(count)
+            }
+            return builder.finish()
+        }
+    }
+}

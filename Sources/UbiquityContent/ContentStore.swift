@@ -1,0 +1,112 @@
+package import UbiquityCore
+package import UbiquitySystem
+
+/// The backing files of this device's contents: `content/3f/1a3f` is content 0x1a3f, complete or partial.
+///
+/// It knows files only. Which content belongs to which item, and which is complete, stands in the index; a file that
+/// the index does not know is an orphan of a crash and is removed at the start (`all`, `remove`). Calls block.
+package final class ContentStore: Sendable {
+    /// For things that are made aside and moved away; emptied at each start.
+    package let stagingDirectory: String
+
+    private let directory: String
+    private let digits: [String] = (0..<256).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+
+    /// Opens the store in a container's state folder, and makes its folders if they are missing.
+    package init(stateFolder: String) throws(UbiquityError) {
+        directory = Path.join(stateFolder, "content")
+        stagingDirectory = Path.join(stateFolder, "staging")
+        let directory = directory
+        let stagingDirectory = stagingDirectory
+        let folders = digits.map { Path.join(directory, $0) }
+        try describing("open the content store", at: stateFolder) { () throws(Errno) in
+            try FileSystem.removeTree(stagingDirectory)
+            try FileSystem.makeDirectories(stagingDirectory)
+            try FileSystem.makeDirectories(directory)
+            for folder in folders { try FileSystem.makeDirectories(folder) }
+            try FileSystem.syncDirectory(directory)
+            try FileSystem.syncDirectory(stateFolder)
+        }
+    }
+
+    package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }
+
+    private func folder(of id: ContentID) -> String {
+        Path.join(directory, digits[Int(UInt8(truncatingIfNeeded: id.rawValue))])
+    }
+
+    /// A new, empty backing file, open for reading and writing.
+    /// - Throws: `.alreadyExists`, because an id is never used twice.
+    package func create(_ id: ContentID) throws(UbiquityError) -> FileDescriptor {
+        try FaultPoints.check("content.create")
+        return try describing("make the content", at: path(of: id)) { () throws(Errno) in
+            try FileDescriptor.open(path(of: id), [.readWrite, .create, .exclusive])
+        }
+    }
+
+    /// - Throws: `.notFound` if there is no such file.
+    package func open(_ id: ContentID, writable: Bool) throws(UbiquityError) -> FileDescriptor {
+        try describing("open the content", at: path(of: id)) { () throws(Errno) in
+            try FileDescriptor.open(path(of: id), writable ? .readWrite : .readOnly)
+        }
+    }
+
+    /// Those who have it open go on reading it. Nothing there is no failure.
+    package func remove(_ id: ContentID) throws(UbiquityError) {
+        try FaultPoints.check("content.remove")
+        try describing("remove the content", at: path(of: id)) { () throws(Errno) in
+            do throws(Errno) { try FileSystem.unlink(path(of: id)) } catch .ENOENT { return }
+        }
+    }
+
+    package func exists(_ id: ContentID) throws(UbiquityError) -> Bool { try status(of: id) != nil }
+
+    /// Nil if there is no such file.
+    package func status(of id: ContentID) throws(UbiquityError) -> FileStatus? {
+        try describing("look at the content", at: path(of: id)) { () throws(Errno) -> FileStatus? in
+            do throws(Errno) { return try FileSystem.status(path(of: id)) } catch .ENOENT { return nil }
+        }
+    }
+
+    /// A new content with the bytes of another, which the file system shares where it can. Holes stay holes.
+    package func duplicate(_ source: ContentID, as id: ContentID) throws(UbiquityError) -> FileDescriptor {
+        let original = try open(source, writable: false)
+        let copy = try create(id)
+        try describing("copy the content", at: path(of: source)) { () throws(Errno) in
+            do throws(Errno) { return try copy.clone(original) } catch {
+                guard [.EOPNOTSUPP, .EINVAL, .EXDEV, .ENOTTY, .ENOSYS].contains(error) else { throw error }
+            }
+            let size = try original.status().size
+            try copy.truncate(to: size)
+            for range in try original.dataRanges(in: 0..<size) {
+                let length = range.upperBound - range.lowerBound
+                _ = try copy.copy(from: original, at: range.lowerBound, to: range.lowerBound, count: length)
+            }
+        }
+        return copy
+    }
+
+    /// The file's name is on the disk when it returns; its bytes are the business of its descriptor.
+    package func syncName(of id: ContentID) throws(UbiquityError) {
+        try describing("sync the content's folder", at: folder(of: id)) { () throws(Errno) in
+            try FileSystem.syncDirectory(folder(of: id))
+        }
+    }
+
+    /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone.
+    package func all() throws(UbiquityError) -> [ContentID] {
+        var found = [ContentID]()
+        for digits in digits {
+            let folder = Path.join(directory, digits)
+            let names = try describing("list the contents", at: folder) { () throws(Errno) in
+                try FileSystem.entries(of: folder)
+            }
+            for name in names {
+                guard let number = Int64(name.text, radix: 16) else { continue }
+                let id = ContentID(number)
+                if id.description == name.text, self.folder(of: id) == folder { found.append(id) }
+            }
+        }
+        return found
+    }
+}

@@ -1,0 +1,36 @@
+internal import UbiquityCore
+
+/// Cuts and names the chunks of a content that is fed piece by piece.
+struct ManifestBuilder {
+    private var chunker = Chunker()
+    private var naming = ChunkNaming()
+    private var length = 0
+    private var chunks = Manifest()
+
+    mutating func add(_ buffer: UnsafeRawBufferPointer) {
+        var rest = buffer
+        while let cut = chunker.nextCut(in: rest) {
+            take(UnsafeRawBufferPointer(rebasing: rest[..<cut]))
+            endChunk()
+            rest = UnsafeRawBufferPointer(rebasing: rest[cut...])
+        }
+        take(rest)
+    }
+
+    /// What is left is the last chunk; an empty content has none.
+    mutating func finish() -> Manifest {
+        if length > 0 { endChunk() }
+        return chunks
+    }
+
+    private mutating func take(_ bytes: UnsafeRawBufferPointer) {
+        naming.add(bytes)
+        length += bytes.count
+    }
+
+    private mutating func endChunk() {
+        chunks.append(ChunkReference(id: naming.finish(), length: length))
+        naming = ChunkNaming()
+        length = 0
+    }
+}

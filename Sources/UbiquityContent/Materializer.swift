@@ -1,0 +1,20 @@
+package import UbiquityCore
+
+/// Who fills a placeholder. The file system asks, the sync engine answers.
+package protocol Materializer: Sendable {
+    /// Begins or joins the download of the item's current remote version; returns as soon as the backing file exists
+    /// and the manifest is known. Each call is one interest in the content, given back with `release`.
+    /// - Throws: `.offline`, `.notUploadedYet`, `.noSpace`, `.notFound`, `.timedOut`, `.damaged`, `.signedOut`.
+    func begin(_ key: ItemKey) async throws -> PartialContent
+
+    /// Waits until the bytes are here, and has them fetched before others. A cancelled waiter drops its interest in
+    /// the range and gets `CancellationError`.
+    func fill(_ content: PartialContent, _ range: Range<Int64>) async throws
+
+    /// An opener that called `begin` is done with it. When nobody wants the content any more, its background download
+    /// stops; what is here stays.
+    func release(_ content: PartialContent)
+
+    /// Starts a background download that nobody waits for (an explicit request); it goes on without openers.
+    func request(_ key: ItemKey)
+}
