@@ -1,9 +1,9 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-package import UbiquityControl
-package import UbiquityCore
-package import UbiquitySystem
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
 
 /// The local socket of one mount's daemon, with a call for each thing it can be asked.
 ///
@@ -25,7 +25,7 @@ package final class DaemonConnection: Sendable {
     package init(stateFolder: String) throws(MountUnreachable) {
         self.stateFolder = stateFolder
         do {
-            address = try SocketAddressPath(socketPath: stateFolder + "/" + ControlRoute.socketName)
+            address = try SocketAddressPath(stateFolder + "/" + ControlRoute.socketName)
         } catch {
             throw MountUnreachable(stateFolder, "its state folder cannot be opened")
         }
@@ -88,7 +88,7 @@ package final class DaemonConnection: Sendable {
     // MARK: HTTP
 
     private func request(_ route: String, _ method: HTTPMethod) -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.path) + route)
+        var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.usable) + route)
         request.method = method
         return request
     }
@@ -134,7 +134,7 @@ package final class DaemonConnection: Sendable {
             return try await work()
         } catch let error as CancellationError {
             throw error
-        } catch HTTPClientError.cancelled {
+        } catch let error as HTTPClientError where error == .cancelled {
             throw CancellationError()
         } catch {
             throw MountUnreachable(stateFolder, "its daemon does not answer: \(error)")

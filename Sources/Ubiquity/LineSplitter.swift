@@ -1,4 +1,4 @@
-package import UbiquityCore
+import UbiquityCore
 
 /// Cuts a stream of bytes into lines, however it arrives.
 package struct LineSplitter {

@@ -1,4 +1,4 @@
-package import UbiquityCore
+import UbiquityCore
 
 /// Finds the mounted container that a path is in, and the item's path in it, without opening or even looking at the
 /// item: only symlinks on the way to it are read. A container whose daemon is dead is not asked anything.

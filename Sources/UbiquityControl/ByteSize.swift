@@ -1,4 +1,4 @@
-package import UbiquityCore
+import UbiquityCore
 
 /// Sizes as people write them.
 package enum ByteSize {

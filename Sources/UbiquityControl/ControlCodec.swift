@@ -1,5 +1,5 @@
 import FoundationEssentials
-package import UbiquityCore
+import UbiquityCore
 
 /// How messages stand on the local socket: JSON, keys sorted so that the same state is the same text.
 package enum ControlCodec {

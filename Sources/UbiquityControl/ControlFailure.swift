@@ -1,4 +1,4 @@
-package import UbiquityCore
+import UbiquityCore
 
 /// A `UbiquityError` on the local socket: the body of an answer that is not a success.
 package struct ControlFailure: Codable, Hashable, Sendable {

@@ -8,10 +8,13 @@ package enum DetachedProcess {
     /// The descriptor under which the new process finds the pipe it reports on.
     package static let reportDescriptor: Int32 = 3
 
+    /// Processes that were started here and have not been seen to end.
+    private static let running = Lock<Set<Int32>>([])
+
     /// - Parameters:
     ///   - log: Where its standard output and error go.
     ///   - report: Becomes `reportDescriptor` there.
-    /// - Returns: its process id. When it ends it must be waited for (`reap`), or stays as a zombie until we end.
+    /// - Returns: its process id.
     package static func start(
         _ executable: String, _ arguments: [String], log: FileDescriptor, report: FileDescriptor? = nil
     ) throws(Errno) -> Int32 {
@@ -21,40 +24,41 @@ package enum DetachedProcess {
         _ = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         _ = posix_spawn_file_actions_adddup2(&actions, log.rawValue, 1)
         _ = posix_spawn_file_actions_adddup2(&actions, log.rawValue, 2)
-        if let report { posix_spawn_file_actions_adddup2(&actions, report.rawValue, reportDescriptor) }
+        if let report { _ = posix_spawn_file_actions_adddup2(&actions, report.rawValue, reportDescriptor) }
         _ = CUbiquity_spawnActionsCloseFrom(&actions, report == nil ? reportDescriptor : reportDescriptor + 1)
         _ = CUbiquity_spawnActionsChangeDirectory(&actions, "/")
         var attributes = posix_spawnattr_t()
         _ = posix_spawnattr_init(&attributes)
         defer { _ = posix_spawnattr_destroy(&attributes) }
         _ = posix_spawnattr_setflags(&attributes, Int16(CUbiquity_POSIX_SPAWN_SETSID))
+        var texts: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        defer { for text in texts { free(text) } }
         var process: pid_t = 0
-        let failure = withCStrings(arguments) { arguments in
-            withCStrings(ProcessHost.environment) { environment in
-                posix_spawn(&process, executable, &actions, &attributes, arguments, environment)
-            }
-        }
+        let failure = posix_spawn(&process, executable, &actions, &attributes, &texts, environ)
         guard failure == 0 else { throw Errno(rawValue: failure) }
+        startReaper(of: process)
         return process
     }
 
-    /// The state of a process that was started here: nil while it runs, else its wait status. To be asked once more
-    /// after it ended would be ECHILD, which also reads as ended.
-    package static func reap(_ process: Int32) -> Int32? {
-        var status: Int32 = 0
-        let result = waitpid(process, &status, WNOHANG)
-        if result == 0 { return nil }
-        return result == process ? status : 0
+    /// Whether a process that was started here still runs.
+    package static func isRunning(_ process: Int32) -> Bool { running.withLock { $0.contains(process) } }
+
+    /// A thread that waits for the process, so that its end is known and it does not stay as a zombie.
+    private static func startReaper(of process: Int32) {
+        running.withLock { _ = $0.insert(process) }
+        var thread = pthread_t()
+        let argument = UnsafeMutableRawPointer(bitPattern: Int(process))
+        guard pthread_create(&thread, nil, reap, argument) == 0 else { return }
+        pthread_detach(thread)
     }
 
-    private static func withCStrings<R>(
-        _ texts: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> R
-    ) -> R {
-        var pointers = texts.map { strdup($0) } + [nil]
-        defer { for pointer in pointers { free(pointer) } }
-        return pointers.withUnsafeMutableBufferPointer { buffer in
-            guard let start = buffer.baseAddress else { return body(UnsafeMutablePointer.allocate(capacity: 1)) }
-            return body(start)
-        }
-    }
+    fileprivate static func hasEnded(_ process: Int32) { running.withLock { _ = $0.remove(process) } }
+}
+
+private func reap(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    CUbiquity_nameThread("reaper")
+    let process = pid_t(Int(bitPattern: argument))
+    while waitpid(process, nil, 0) == -1, errno == EINTR {}
+    DetachedProcess.hasEnded(process)
+    return nil
 }

@@ -1,7 +1,7 @@
 import Glibc
 import UbiquityCore
 
-/// A pipe between two processes.
+/// A pipe between two processes: a reader here, a writer that is given to another process.
 package struct LocalPipe {
     package let reading: FileDescriptor
     package let writing: FileDescriptor

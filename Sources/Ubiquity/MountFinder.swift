@@ -1,0 +1,47 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// Finds the mount of a path on this machine.
+package enum MountFinder {
+    /// Bytes of `/proc/self/mountinfo`: 100,000 mounts (the kernel's default limit, `fs.mount-max`) of 160 bytes.
+    private static let maximumTableLength = 16 * 1024 * 1024
+
+    /// The mounts there are now.
+    package static func table() throws(UbiquityError) -> MountTable {
+        MountTable(parsing: try SmallFile.read(MountTable.path, limit: maximumTableLength) ?? [])
+    }
+
+    /// The mounted container that a path (absolute, or from the working directory) is in.
+    ///
+    /// - Throws: `MountUnreachable` if it is in none.
+    package static func locate(_ path: String) throws -> PathResolver.Location {
+        guard let location = try resolver(table()).locate(absolute(path)) else {
+            throw MountUnreachable(path, "not in a mounted container")
+        }
+        return location
+    }
+
+    /// The path from the root of the file system; "." and ".." are still in it.
+    package static func absolute(_ path: String) throws(UbiquityError) -> [UInt8] {
+        let bytes = Array(path.utf8)
+        if bytes.first == UInt8(ascii: "/") { return bytes }
+        let folder = try describing("find the working directory") { () throws(Errno) in
+            try ProcessHost.workingDirectory()
+        }
+        return Path.join(folder, bytes)
+    }
+
+    package static func resolver(_ table: MountTable) -> PathResolver {
+        PathResolver(
+            table: table,
+            // What cannot be read as a symlink is not followed: whether it is there shows when it is used.
+            readLink: { try? FileSystem.readLink($0) },
+            isAlive: { isAlive(stateFolder: $0.source) })
+    }
+
+    /// Whether the daemon of a container answers at its socket.
+    package static func isAlive(stateFolder: [UInt8]) -> Bool {
+        LocalSocket.isListening(String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName)
+    }
+}

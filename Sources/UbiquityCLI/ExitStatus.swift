@@ -1,0 +1,50 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityCore
+import UbiquitySystem
+
+/// The exit codes of every command.
+enum ExitStatus {
+    /// The operation failed; one line said what, where and what to do.
+    static let failed: Int32 = 1
+    static let wrongUsage: Int32 = 2
+    /// No mount or no cloud could be reached.
+    static let unreachable: Int32 = 3
+
+    /// Says what an error says and ends the process with its code.
+    static func end(with error: any Error) -> Never {
+        switch error {
+        case let code as ExitCode:
+            ProcessHost.exit(code.rawValue)
+        case let error as MountUnreachable:
+            Output.message(error.description)
+            ProcessHost.exit(unreachable)
+        case let error as CloudUnreachable:
+            Output.message(error.cause.description)
+            ProcessHost.exit(unreachable)
+        case let error as UbiquityError:
+            Output.message(error.description)
+            ProcessHost.exit(failed)
+        default:
+            endAsParserWants(error)
+        }
+    }
+
+    /// Help and version are no failures; all else that the parser throws is wrong usage, for which it has a code of
+    /// its own (64, of sysexits.h).
+    private static func endAsParserWants(_ error: any Error) -> Never {
+        let code = UbiquityCommand.exitCode(for: error)
+        let text = UbiquityCommand.fullMessage(for: error)
+        guard code != .success else {
+            Output.line(text)
+            ProcessHost.exit(0)
+        }
+        ProcessHost.write(text + "\n", to: 2)
+        ProcessHost.exit(code == .validationFailure ? wrongUsage : failed)
+    }
+}
+
+/// The cloud did not answer a command that needs it.
+struct CloudUnreachable: Error {
+    var cause: UbiquityError
+}

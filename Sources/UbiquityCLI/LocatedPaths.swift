@@ -1,0 +1,85 @@
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// The paths of a command line, by the mount they are in.
+struct LocatedPaths {
+    struct Item {
+        /// As it was written on the command line.
+        var typed: String
+        var location: PathResolver.Location
+
+        var relativePath: String { String(decoding: location.relativePath, as: UTF8.self) }
+    }
+
+    /// Each mount's state folder with its items, in the order of the command line.
+    private(set) var mounts: [(stateFolder: String, items: [Item])] = []
+
+    /// - Throws: `MountUnreachable` if one is in no mounted container.
+    init(_ paths: [String]) throws {
+        for path in paths {
+            let item = Item(typed: path, location: try MountFinder.locate(path))
+            let folder = String(decoding: item.location.stateFolder, as: UTF8.self)
+            if let known = mounts.firstIndex(where: { $0.stateFolder == folder }) {
+                mounts[known].items.append(item)
+            } else {
+                mounts.append((folder, [item]))
+            }
+        }
+    }
+
+    /// Asks the daemon of each mount in turn.
+    func forEachMount(_ body: (DaemonConnection, [Item]) async throws -> Void) async throws {
+        for mount in mounts {
+            try await Daemon.connected(to: mount.stateFolder) { try await body($0, mount.items) }
+        }
+    }
+
+    /// A path that a daemon tells of, as the user would write it: in terms of what was typed, if it is that or below.
+    static func shown(_ path: String, among items: [Item]) -> String {
+        var best: Item?
+        for item in items where Self.contains(item.relativePath, path) {
+            if item.relativePath.utf8.count >= best?.relativePath.utf8.count ?? 0 { best = item }
+        }
+        guard let best else { return path }
+        var rest = String(decoding: path.utf8.dropFirst(best.relativePath.utf8.count), as: UTF8.self)
+        if rest.utf8.first == UInt8(ascii: "/") { rest.removeFirst() }
+        return rest.isEmpty ? best.typed : Path.join(best.typed, rest)
+    }
+
+    private static func contains(_ folder: String, _ path: String) -> Bool {
+        let folder = Array(folder.utf8)
+        let path = Array(path.utf8)
+        guard path.starts(with: folder) else { return false }
+        return folder.isEmpty || path.count == folder.count || path[folder.count] == UInt8(ascii: "/")
+    }
+}
+
+/// Connections that are closed whatever happens.
+enum Daemon {
+    static func connected<Value>(
+        to stateFolder: String, _ body: (DaemonConnection) async throws -> Value
+    ) async throws -> Value {
+        let connection = try DaemonConnection(stateFolder: stateFolder)
+        do {
+            let value = try await body(connection)
+            await connection.close()
+            return value
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
+    /// The mount that a path is in, or, without a path, the only one there is.
+    static func mount(of path: String?) throws -> PathResolver.Location {
+        if let path { return try MountFinder.locate(path) }
+        let mounts = try MountFinder.table().containers
+        guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
+        guard mounts.count == 1 else {
+            throw UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one")
+        }
+        return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
+    }
+}

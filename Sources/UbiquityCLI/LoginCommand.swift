@@ -1,0 +1,57 @@
+import ArgumentParser
+import UbiquityCore
+import UbiquityDaemon
+import UbiquitySystem
+
+struct LoginCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "login",
+        abstract: "Signs this device in to an account at a cloud.",
+        discussion: "The token, which 'ubiquity account create' printed, is read from a file or from standard input.")
+
+    @OptionGroup var state: StateOptions
+
+    @Argument(help: "The cloud's address, e.g. https://nas.example:7070.")
+    var url: String
+
+    @Option(help: .init("The account's name.", valueName: "name"))
+    var account: String
+
+    @Option(help: .init("A file with the account's token.", valueName: "f"))
+    var tokenFile: String?
+
+    @Option(help: .init("Certificates (PEM) to trust, for a cloud with one of its own making.", valueName: "f"))
+    var certificateAuthority: String?
+
+    func run() async throws {
+        let signIn = SignIn(
+            url: url, account: account, token: try token(),
+            certificateAuthority: try certificateAuthority.map(AbsolutePath.of))
+        try await Progress.showing("asking the cloud …") { _ in
+            do {
+                try await signIn.check()
+            } catch let error as UbiquityError where [.offline, .timedOut].contains(error.code) {
+                throw CloudUnreachable(cause: error)
+            }
+        }
+        try signIn.save(deviceFolder: state.resolved())
+    }
+
+    /// The first line of the file or of standard input.
+    private func token() throws(UbiquityError) -> String {
+        let limit = 4096
+        let bytes: [UInt8]?
+        if let tokenFile {
+            bytes = try SmallFile.read(tokenFile, limit: limit)
+        } else {
+            if ProcessHost.isTerminal(0) { ProcessHost.write("Token: ", to: 2) }
+            bytes = try describing("read the token") { () throws(Errno) in try StandardStreams.readLine(limit: limit) }
+        }
+        guard let bytes else { throw UbiquityError(.notFound, "no such file", at: tokenFile ?? "") }
+        let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+        guard let token = String(validating: line, as: UTF8.self), !token.isEmpty else {
+            throw UbiquityError(.invalid, "there is no token", at: tokenFile ?? "standard input")
+        }
+        return token
+    }
+}

@@ -1,0 +1,14 @@
+import ArgumentParser
+import UbiquityDaemon
+
+struct LogoutCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "logout",
+        abstract: "Signs this device out. What it holds of the account stays in its state folder.")
+
+    @OptionGroup var state: StateOptions
+
+    func run() async throws {
+        if try !SignIn.remove(deviceFolder: state.resolved()) { Output.message("this device was signed in nowhere") }
+    }
+}

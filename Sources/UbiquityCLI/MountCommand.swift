@@ -1,0 +1,78 @@
+import ArgumentParser
+import UbiquityControl
+import UbiquityCore
+import UbiquityDaemon
+import UbiquitySystem
+
+extension MountSettings.Policy: ExpressibleByArgument {}
+
+/// Whether plain opens of programs exclude each other.
+enum CoordinationMode: String, CaseIterable, ExpressibleByArgument {
+    case posix, strict
+}
+
+struct MountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mount",
+        abstract: "Mounts a container and returns when it is usable.",
+        discussion: """
+            Signed in nowhere, it uses the embedded cloud of this machine, which it starts if need be and which all \
+            devices of this user share.
+            """)
+
+    @OptionGroup var state: StateOptions
+
+    @Option(help: .init("The container; made on first use.", valueName: "id"))
+    var container = MountSettings.defaultContainer
+
+    @Option(help: .init("This device's name (default: the host's).", valueName: "name"))
+    var device: String?
+
+    @Option(help: "lazy: content comes when it is opened; eager: all of it, as far as the disk has room.")
+    var policy = MountSettings.Policy.lazy
+
+    @Option(help: .init("Content that may be kept here, e.g. 10G.", valueName: "size"), transform: Self.size)
+    var cacheLimit: Int64?
+
+    @Option(help: .init("Space that stays free on the disk (default: 1G).", valueName: "size"), transform: Self.size)
+    var diskFloor: Int64?
+
+    @Option(help: "posix: programs do not exclude each other.")
+    var coordination = CoordinationMode.posix
+
+    @Flag(help: "Do not let the kernel serve files past the daemon.")
+    var noPassthrough = false
+
+    @Flag(help: "Stay, and write the log to standard error.")
+    var foreground = false
+
+    @Flag(help: .hidden)
+    var report = false
+
+    @Option(name: .customShort("o"), help: .init("Options of mount(8), e.g. allow_other,ro.", valueName: "opt,…"))
+    var options: [String] = []
+
+    @Argument(help: "An empty folder.")
+    var mountPoint: String
+
+    private static func size(_ text: String) throws -> Int64 { try ByteSize.parse(text) }
+
+    func run() async throws {
+        let settings = try settings()
+        guard !foreground else { return try await MountServer.run(settings, reporting: report) }
+        try await Progress.showing("mounting …") { _ in
+            try MountLauncher.launch(settings)
+        }
+    }
+
+    private func settings() throws -> MountSettings {
+        guard coordination == .posix else {
+            throw UbiquityError(.notSupported, "--coordination=strict is not supported by this version")
+        }
+        return try MountSettings(
+            deviceFolder: state.resolved(), container: container, deviceName: device, policy: policy,
+            cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
+            options: options.flatMap { $0.split(separator: ",").map(String.init) },
+            mountPoint: AbsolutePath.of(mountPoint))
+    }
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+import UbiquityCore
+
+struct OfflineCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "offline",
+        abstract: "Airplane mode: nothing is sent or fetched until 'ubiquity online'.")
+
+    @Argument(help: "The mount point, or any path in it.")
+    var mountPoint: String
+
+    func run() async throws {
+        let location = try Daemon.mount(of: mountPoint)
+        try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
+            try await daemon.setOffline(true)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+import UbiquityCore
+
+struct OnlineCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "online",
+        abstract: "Ends airplane mode: what has waited goes up and comes down now.")
+
+    @Argument(help: "The mount point, or any path in it.")
+    var mountPoint: String
+
+    func run() async throws {
+        let location = try Daemon.mount(of: mountPoint)
+        try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
+            try await daemon.setOffline(false)
+        }
+    }
+}

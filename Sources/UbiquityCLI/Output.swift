@@ -1,0 +1,39 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// Results go to standard output, messages to standard error.
+enum Output {
+    /// One line of a result.
+    static func line(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
+
+    /// One result as JSON on one line.
+    static func json(_ value: some Encodable) throws(UbiquityError) {
+        line(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
+    }
+
+    /// A message for people, in the form of every Unix command.
+    static func message(_ text: String) { ProcessHost.write("ubiquity: \(text)\n", to: 2) }
+
+    /// "1 item", "3 items".
+    static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+
+    /// "12 items, 3.4 MiB".
+    static func total(_ total: TransferTotal) -> String {
+        count(total.items, "item") + (total.bytes > 0 ? ", \(ByteSize.text(total.bytes))" : "")
+    }
+
+    /// How long ago a moment was: "just now", "5 min ago".
+    static func ago(_ moment: Double, now: Double) -> String {
+        let seconds = max(0, now - moment)
+        switch seconds {
+        case ..<2: return "just now"
+        case ..<120: return "\(Int(seconds)) s ago"
+        case ..<7200: return "\(Int(seconds / 60)) min ago"
+        case ..<172_800: return "\(Int(seconds / 3600)) h ago"
+        default: return "\(Int(seconds / 86400)) days ago"
+        }
+    }
+
+    static func now() -> Double { Double(SystemTimekeeper().now().nanoseconds) / 1e9 }
+}

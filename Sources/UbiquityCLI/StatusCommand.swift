@@ -1,0 +1,74 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Shows the mounts and what is pending, or the state of items.")
+
+    @Argument(help: "Files and folders; none: all mounts.")
+    var paths: [String] = []
+
+    @OptionGroup var output: OutputOptions
+
+    func run() async throws {
+        if paths.isEmpty { try await showMounts() } else { try await showItems() }
+    }
+
+    // MARK: Mounts
+
+    private func showMounts() async throws {
+        let mounts = try MountFinder.table().containers
+        guard !mounts.isEmpty else {
+            throw MountUnreachable("nothing to show", "no container is mounted; 'ubiquity mount FOLDER' mounts one")
+        }
+        var unreachable = 0
+        for mount in mounts {
+            do {
+                let folder = String(decoding: mount.source, as: UTF8.self)
+                let status = try await Progress.showing("asking the daemon …") { _ in
+                    try await Daemon.connected(to: folder) { try await $0.status() }
+                }
+                if output.asJSON { try Output.json(status) } else { Output.line(StatusText.of(status)) }
+            } catch let error as MountUnreachable {
+                unreachable += 1
+                let mountPoint = String(decoding: mount.mountPoint, as: UTF8.self)
+                Output.message("\(mountPoint): its daemon is dead (\(error)); 'ubiquity mount' it again")
+            }
+        }
+        if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }
+    }
+
+    // MARK: Items
+
+    private func showItems() async throws {
+        let located = try LocatedPaths(paths)
+        var failures = 0
+        try await Progress.showing("asking the daemon …") { progress in
+            try await located.forEachMount { daemon, items in
+                try await daemon.itemStatus(of: items.map(\.relativePath)) { line in
+                    progress.clear()
+                    if try !show(line, among: items) { failures += 1 }
+                }
+            }
+        }
+        if failures > 0 { throw ExitCode(ExitStatus.failed) }
+    }
+
+    /// - Returns: false if the line is a failure.
+    private func show(_ line: ItemStatusLine, among items: [LocatedPaths.Item]) throws -> Bool {
+        if var report = line.report {
+            report.path = LocatedPaths.shown(report.path, among: items)
+            if output.asJSON { try Output.json(report) } else { Output.line(StatusText.of(report)) }
+            return true
+        }
+        if var failure = line.failure {
+            failure.path = LocatedPaths.shown(failure.path, among: items)
+            if output.asJSON { try Output.json(failure) }
+            Output.message("\(failure.path): \(failure.error?.text ?? "no status")")
+        }
+        return false
+    }
+}

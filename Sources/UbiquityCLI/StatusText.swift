@@ -1,0 +1,88 @@
+import UbiquityControl
+
+/// A mount's and an item's state as text for people.
+enum StatusText {
+    static func of(_ status: MountStatus) -> String {
+        var lines = ["\(status.mountPoint)  container \(status.container), account \(status.account)"]
+        lines.append(field("device", "\(status.device.name) (\(status.device.id.prefix(8)))"))
+        lines.append(field("cloud", cloud(status)))
+        lines.append(field("policy", policy(status)))
+        lines.append(field("to upload", Output.total(status.uploads)))
+        lines.append(field("to download", Output.total(status.downloads)))
+        let sent = ByteSize.text(status.bytesSent), received = ByteSize.text(status.bytesReceived)
+        lines.append(field("traffic", "\(sent) sent, \(received) received since the start"))
+        let reason = status.passthrough.reason.map { ": \($0)" } ?? ""
+        lines.append(field("passthrough", status.passthrough.isActive ? "yes" : "no\(reason)"))
+        lines += status.pending.map { "    " + of($0) }
+        if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func field(_ name: String, _ value: String) -> String { "  " + padded(name, 13) + value }
+
+    private static func cloud(_ status: MountStatus) -> String {
+        var text = status.cloud.state.rawValue
+        if let reason = status.cloud.reason { text += " (\(reason))" }
+        text += ", \(status.cloud.address), revision \(status.revision)"
+        if let contact = status.cloud.lastContact { text += ", last answer \(Output.ago(contact, now: Output.now()))" }
+        return text
+    }
+
+    private static func policy(_ status: MountStatus) -> String {
+        var text = status.policy
+        if let cached = status.cachedBytes { text += ", \(ByteSize.text(cached)) here" }
+        if let limit = status.cacheLimit { text += ", at most \(ByteSize.text(limit))" }
+        if let floor = status.diskFloor { text += ", \(ByteSize.text(floor)) of the disk stay free" }
+        return text
+    }
+
+    /// "report.txt: to upload, retrying: the cloud is away; again in 12 s".
+    static func of(_ item: PendingItem) -> String {
+        var text = "\(item.path): to \(item.direction.rawValue), \(word(item.reason))"
+        if let bytes = item.bytes, bytes > 0 { text += ", \(ByteSize.text(bytes))" }
+        if let error = item.error { text += ": \(error)" }
+        if let moment = item.retryAt { text += "; again in \(max(0, Int(moment - Output.now()))) s" }
+        return text
+    }
+
+    private static func word(_ reason: PendingItem.Reason) -> String {
+        switch reason {
+        case .waiting: "waiting"
+        case .transferring: "on its way"
+        case .retrying: "retrying"
+        case .quota: "no room in the account"
+        case .throttled: "slowed down, it changes too often"
+        }
+    }
+
+    /// One line: what is here, what is there, size, path, and what else is to be said.
+    static func of(_ item: ItemReport) -> String {
+        var notes = [String]()
+        if item.isDownloading { notes.append("downloading \(Int(item.percentDownloaded)) %") }
+        if item.isPinned { notes.append("pinned") }
+        if item.isExcludedFromSync { notes.append("not synced") }
+        if item.isPackage { notes.append("package") }
+        if item.conflictCount > 0 { notes.append(Output.count(item.conflictCount, "conflict version")) }
+        if let error = item.downloadingError { notes.append("download failed: \(error)") }
+        if let error = item.uploadingError { notes.append("upload failed: \(error)") }
+        let columns = [
+            padded(item.downloadingStatus.rawValue, 15), padded(upload(item), 14), padded(size(item), 10),
+            item.path.isEmpty ? "." : item.path,
+        ]
+        return columns.joined() + (notes.isEmpty ? "" : "  (\(notes.joined(separator: ", ")))")
+    }
+
+    private static func upload(_ item: ItemReport) -> String {
+        if item.isExcludedFromSync { return "local" }
+        if item.isUploading { return "uploading \(Int(item.percentUploaded))%" }
+        return item.isUploaded ? "uploaded" : "not-uploaded"
+    }
+
+    private static func size(_ item: ItemReport) -> String {
+        item.kind == "file" ? ByteSize.text(item.size) : item.kind
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(1, width - text.count))
+    }
+}

@@ -1,0 +1,31 @@
+import ArgumentParser
+import UbiquityControl
+import UbiquitySystem
+
+/// `ubiquity`: chooses the subcommand and turns its outcome into an exit code.
+@main
+struct UbiquityCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ubiquity",
+        abstract: "A folder with all your documents, on every machine, without the disk space for them.",
+        version: ProgramVersion.text,
+        subcommands: [
+            MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, LoginCommand.self,
+            LogoutCommand.self, StatusCommand.self, MonitorCommand.self, WaitCommand.self, DownloadCommand.self,
+            EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self, OnlineCommand.self,
+        ])
+
+    static func main() async {
+        ProcessHost.ignoreBrokenPipes()
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            ExitStatus.end(with: error)
+        }
+    }
+}

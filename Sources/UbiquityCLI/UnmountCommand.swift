@@ -1,0 +1,78 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+struct UnmountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unmount",
+        abstract: "Ends a mount. What has not been uploaded is kept and goes up next time.")
+
+    @Flag(help: "Wait first until every change is at the cloud.")
+    var waitUploaded = false
+
+    @Flag(help: "Take the mount away even while programs use it.")
+    var lazy = false
+
+    @Argument(help: "The mount point.")
+    var mountPoint: String
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        if waitUploaded && lazy { throw ValidationError("--wait-uploaded and --lazy exclude each other") }
+    }
+
+    func run() async throws {
+        let location = try MountFinder.locate(mountPoint)
+        guard location.relativePath.isEmpty else {
+            let real = String(decoding: location.mountPoint, as: UTF8.self)
+            throw UbiquityError(.invalid, "not a mount point", at: mountPoint, remedy: "the mount point is \(real)")
+        }
+        let folder = String(decoding: location.stateFolder, as: UTF8.self)
+        guard MountFinder.isAlive(stateFolder: location.stateFolder) else { return try clearDeadMount(location) }
+        let report = try await Progress.showing("unmounting …") { progress in
+            try await Daemon.connected(to: folder) { daemon in
+                if waitUploaded {
+                    progress.update("waiting until everything is uploaded …")
+                    _ = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
+                    progress.update("unmounting …")
+                }
+                return try await daemon.stop(StopRequest(lazy: lazy))
+            }
+        }
+        try await waitForEnd(of: folder)
+        try show(report)
+    }
+
+    /// The daemon has died and left its mount behind: there is nobody to ask, so it is only taken away.
+    private func clearDeadMount(_ location: PathResolver.Location) throws {
+        try describing("unmount", at: mountPoint) { () throws(Errno) in
+            try Unmounting.unmount(location.mountPoint, lazy: true)
+        }
+        Output.message("the daemon had died; what it had not uploaded is kept and goes up with the next mount")
+    }
+
+    private func show(_ report: StopReport) throws {
+        if output.asJSON { try Output.json(report) }
+        guard report.notUploaded.items > 0 else { return }
+        Output.message(
+            "not uploaded yet: \(Output.total(report.notUploaded)); kept here, and goes up with the next mount")
+        for item in report.pending { Output.message("  \(item.path)") }
+    }
+
+    /// The daemon answers when the mount is gone; it is at its end when it has given its state folder free.
+    private func waitForEnd(of stateFolder: String) async throws {
+        let end = ContinuousClock.now + .seconds(Self.endLimit)
+        while try ProcessLock.holder(of: Path.join(stateFolder, "lock")) != nil {
+            guard ContinuousClock.now < end else {
+                throw UbiquityError(.timedOut, "unmounted, but the daemon is still at work", at: stateFolder)
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    /// Seconds a daemon may take to close its index after the mount is gone.
+    static let endLimit = 30
+}

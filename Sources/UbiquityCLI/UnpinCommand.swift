@@ -1,0 +1,18 @@
+import ArgumentParser
+import UbiquityControl
+
+struct UnpinCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unpin",
+        abstract: "Lets items be evicted again.")
+
+    @Argument(help: "Files and folders; folders with all that is in them.")
+    var paths: [String]
+
+    @OptionGroup var output: OutputOptions
+
+    func run() async throws {
+        let action = ItemAction(route: ControlRoute.unpin, doing: "unpinning", done: "unpinned")
+        try await action.run(paths: paths, asJSON: output.asJSON)
+    }
+}

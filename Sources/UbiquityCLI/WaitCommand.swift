@@ -1,0 +1,58 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+
+struct WaitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "wait",
+        abstract: "Returns when items are uploaded, downloaded, or nothing is pending any more.",
+        discussion: "Several conditions must all hold. Without one it waits as with --idle.")
+
+    @Flag(help: "Every change of the items is confirmed by the cloud.")
+    var uploaded = false
+
+    @Flag(help: "The newest content of the items is here.")
+    var downloaded = false
+
+    @Flag(help: "Nothing is pending in the mount, and all that the cloud has to tell has been read.")
+    var idle = false
+
+    @Option(help: .init("Give up after that many seconds (exit code 1).", valueName: "s"))
+    var timeout: Double?
+
+    @Argument(help: "Files and folders; folders with all that is in them.")
+    var paths: [String]
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        if let timeout, !(timeout >= 0) { throw ValidationError("--timeout must be a number of seconds, 0 or more") }
+    }
+
+    func run() async throws {
+        let located = try LocatedPaths(paths)
+        let end = timeout.map { Output.now() + $0 }
+        var isDone = true
+        try await Progress.showing("waiting …") { progress in
+            try await located.forEachMount { daemon, items in
+                let request = WaitRequest(
+                    paths: items.map(\.relativePath), uploaded: uploaded, downloaded: downloaded,
+                    idle: idle || !(uploaded || downloaded), timeout: end.map { max(0, $0 - Output.now()) })
+                let report = try await daemon.wait(request)
+                progress.clear()
+                if !report.done { isDone = false }
+                try show(report)
+            }
+        }
+        if !isDone { throw ExitCode(ExitStatus.failed) }
+    }
+
+    private func show(_ report: WaitReport) throws {
+        if output.asJSON { try Output.json(report) }
+        guard !report.done else { return }
+        let reason = report.reason.map { ": \($0)" } ?? ""
+        Output.message("not yet after \(timeout ?? 0) s\(reason)")
+        for item in report.pending { Output.message(StatusText.of(item)) }
+    }
+}

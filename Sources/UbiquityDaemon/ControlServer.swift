@@ -1,0 +1,94 @@
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// The local socket: HTTP for this user's programs, on a Unix socket in the state folder, mode 0600.
+final class ControlServer: Sendable {
+    /// Requests that are being answered when the mount ends may take that long (seconds).
+    private static let endLimit: Duration = .seconds(2)
+    /// Between two signs of life in a silent event stream.
+    private static let heartbeat: Duration = .seconds(15)
+
+    private let path: String
+    private let routes: ControlRoutes
+    private let logger: Logger
+    private let serving = Lock<Task<Void, any Error>?>(nil)
+
+    /// - Parameter path: of the socket. The caller holds the state folder's lock, so a socket there is a dead one's.
+    init(path: String, routes: ControlRoutes, logger: Logger) {
+        self.path = path
+        self.routes = routes
+        self.logger = logger
+    }
+
+    /// Returns when it listens.
+    func start() async throws {
+        try describing("clear the control socket", at: path) { () throws(Errno) in
+            do throws(Errno) { try FileSystem.unlink(path) } catch .ENOENT { return }
+        }
+        let address = try SocketAddressPath(path)
+        let (ready, signal) = AsyncStream.makeStream(of: Void.self)
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .warning)
+        let application = Application(
+            router: routes.router(),
+            configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
+            onServerRunning: { _ in signal.yield() }, logger: quiet)
+        let events = routes.controller.events
+        let task = Task {
+            defer { signal.finish() }
+            let beat = Task {
+                while true {
+                    try await Task.sleep(for: Self.heartbeat)
+                    events.beat()
+                }
+            }
+            defer { beat.cancel() }
+            try await application.run()
+            withExtendedLifetime(address) {}
+        }
+        serving.withLock { $0 = task }
+        for await _ in ready {
+            try describing("protect the control socket", at: path) { () throws(Errno) in
+                try FileSystem.setPermissions(path, 0o600)
+            }
+            return
+        }
+        // The stream ended without a sign: the server could not start, and says why.
+        try await task.value
+        throw UbiquityError(.io, "the control socket was closed", at: path)
+    }
+
+    /// Ends event streams and waits at once, lets answers that are on their way out, then closes.
+    func stop() async {
+        routes.controller.events.close()
+        await routes.activity.waitUntilIdle(atMost: Self.endLimit)
+        let task = serving.withLock { $0 }
+        task?.cancel()
+        // It ends by the cancellation; how does not matter any more.
+        _ = await task?.result
+        // A socket that cannot be removed is a dead one for whoever comes next.
+        try? FileSystem.unlink(path)
+    }
+}
+
+/// The requests that are being answered.
+final class ControlActivity: Sendable {
+    private let count = Lock(0)
+    private static let pollInterval = Duration.milliseconds(2)
+
+    func begin() { count.withLock { $0 += 1 } }
+    func end() { count.withLock { $0 -= 1 } }
+
+    func waitUntilIdle(atMost limit: Duration) async {
+        let end = ContinuousClock.now + limit
+        while count.withLock({ $0 > 0 }), ContinuousClock.now < end {
+            // Only a cancelled task fails to sleep, and that one need not wait.
+            do { try await Task.sleep(for: Self.pollInterval) } catch { return }
+        }
+    }
+}

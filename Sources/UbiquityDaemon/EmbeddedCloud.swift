@@ -1,0 +1,107 @@
+import Logging
+import UbiquityCore
+import UbiquitySystem
+
+/// The cloud on this machine that all devices of a user share: a process of its own, started by whoever first needs it.
+///
+/// Several may start it at the same time: the data folder's lock lets one server live, the others end, and all who
+/// wanted it find the one at the socket. It ends by itself when nobody uses it.
+final class EmbeddedCloud: Sendable {
+    /// From its start until it listens. It has a database to open and nothing else to do.
+    private static let startLimit = Duration.seconds(15)
+    private static let pollInterval = Duration.milliseconds(10)
+    /// After a start that failed, it is not tried again for this long; then twice as long, and so on.
+    static let firstPause = Duration.seconds(1)
+    static let longestPause = Duration.seconds(60)
+
+    private struct State {
+        var running: Task<Bool, any Error>?
+        var failures = 0
+        var notBefore = Duration.zero
+        var reason: UbiquityError?
+    }
+
+    let data: String
+    private let state = Lock(State())
+    private let pool: BlockingPool
+    private let timekeeper: any Timekeeper
+    private let logger: Logger
+
+    init(data: String, pool: BlockingPool, timekeeper: any Timekeeper, logger: Logger) {
+        self.data = data
+        self.pool = pool
+        self.timekeeper = timekeeper
+        self.logger = logger
+    }
+
+    var socket: String { CloudFolder.socket(data) }
+
+    /// Sees to it that the cloud runs. All who ask at the same time wait for one attempt.
+    /// - Returns: true if it had to be started: then what failed is worth another try.
+    func ensureRunning() async throws -> Bool {
+        let attempt = state.withLock { state -> Task<Bool, any Error> in
+            if let running = state.running { return running }
+            let task = Task { try await self.attempt() }
+            state.running = task
+            return task
+        }
+        return try await attempt.value
+    }
+
+    private func attempt() async throws -> Bool {
+        defer { state.withLock { $0.running = nil } }
+        let socket = socket
+        if try await pool.run({ LocalSocket.isListening(socket) }) { return false }
+        let now = timekeeper.uptime()
+        if let reason = state.withLock({ $0.notBefore > now ? $0.reason : nil }) { throw reason }
+        do {
+            try await start()
+            state.withLock { $0.failures = 0 }
+            return true
+        } catch let error as UbiquityError {
+            logger.error("cannot start the embedded cloud", metadata: ["error": "\(error)"])
+            state.withLock { state in
+                let pause = min(Self.longestPause, Self.firstPause * (1 << min(state.failures, 10)))
+                state.failures += 1
+                state.notBefore = timekeeper.uptime() + pause
+                state.reason = error
+            }
+            throw error
+        }
+    }
+
+    /// Starts the server and waits until one listens: ours, or one that was quicker. A server that is just ending
+    /// still holds the data for a moment, so ours may find it locked and end: then it is started again.
+    private func start() async throws {
+        let end = timekeeper.uptime() + Self.startLimit
+        let data = data, socket = socket
+        var process: Int32?
+        while timekeeper.uptime() < end {
+            let current = process
+            let state = try await pool.run { () throws -> (isListening: Bool, process: Int32) in
+                if LocalSocket.isListening(socket) { return (true, current ?? 0) }
+                if let current, DetachedProcess.isRunning(current) { return (false, current) }
+                return (false, try Self.spawn(data: data))
+            }
+            if state.isListening {
+                if process != nil { logger.info("started the embedded cloud", metadata: ["data": "\(data)"]) }
+                return
+            }
+            process = state.process
+            try await timekeeper.sleep(for: Self.pollInterval)
+        }
+        throw UbiquityError(
+            .offline, "the embedded cloud does not start", at: data, remedy: "see \(CloudFolder.log(data))")
+    }
+
+    private static func spawn(data: String) throws(UbiquityError) -> Int32 {
+        try describing("make the cloud's folder", at: data) { () throws(Errno) in
+            try FileSystem.makeDirectories(data)
+        }
+        let log = try LogFile.open(CloudFolder.log(data))
+        let arguments = ["ubiquity", "serve", "--embedded", "--data", data]
+        return try describing("start the embedded cloud") { () throws(Errno) in
+            try DetachedProcess.start(ProcessHost.executable, arguments, log: log)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import UbiquityCore
+import UbiquityWire
+
+/// The embedded cloud as a `CloudService`: a call that finds it away starts it and is made once more.
+struct EmbeddedCloudService: CloudService {
+    let base: any CloudService
+    let cloud: EmbeddedCloud
+
+    func open() async throws -> ContainerDescription { try await reaching { try await base.open() } }
+
+    func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await reaching { try await base.changes(after: revision, limit: limit) }
+    }
+
+    func commit(_ request: CommitRequest) async throws -> CommitResponse {
+        try await reaching { try await base.commit(request) }
+    }
+
+    func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try await reaching { try await base.missingChunks(of: ids) }
+    }
+
+    func upload(_ chunks: [Chunk]) async throws { try await reaching { try await base.upload(chunks) } }
+
+    /// Not made again by itself: some chunks may have been handed over already, and which ones the caller knows.
+    func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
+        do {
+            try await base.fetchChunks(ids, receive: receive)
+        } catch let error as UbiquityError where error.code == .offline {
+            _ = try await cloud.ensureRunning()
+            throw error
+        }
+    }
+
+    func manifest(of version: VersionID) async throws -> Manifest {
+        try await reaching { try await base.manifest(of: version) }
+    }
+
+    func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        try await reaching { try await base.news() }
+    }
+
+    func usage() async throws -> CloudUsage { try await reaching { try await base.usage() } }
+
+    /// Every call of `CloudService` may be repeated, so one more try after a start does no harm.
+    private func reaching<Value>(_ call: () async throws -> Value) async throws -> Value {
+        do {
+            return try await call()
+        } catch let error as UbiquityError where error.code == .offline {
+            guard try await cloud.ensureRunning() else { throw error }
+            return try await call()
+        }
+    }
+}

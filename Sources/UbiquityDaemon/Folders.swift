@@ -1,0 +1,82 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// Where a device keeps its state: one folder for each device, below it one for each account and container.
+package enum DeviceFolder {
+    /// The account of a device that is signed in nowhere.
+    package static let localAccount = "local"
+
+    /// `--state`, else `UBIQUITY_STATE`, else `$XDG_STATE_HOME/ubiquity`, else `~/.local/state/ubiquity`; absolute.
+    package static func path(option: String?) throws(UbiquityError) -> String {
+        if let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") { return try AbsolutePath.of(chosen) }
+        return try base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity"
+    }
+
+    /// One of the XDG base folders. The specification: a relative path in the variable is to be ignored.
+    static func base(_ variable: String, inHome fallback: String) throws(UbiquityError) -> String {
+        if let base = ProcessHost.variable(variable), base.hasPrefix("/") { return base }
+        return try AbsolutePath.of(Path.join(ProcessHost.homeDirectory, fallback))
+    }
+}
+
+/// Where the embedded cloud of this user keeps its data.
+package enum CloudFolder {
+    /// `--data`, else `UBIQUITY_CLOUD_DATA`, else `$XDG_DATA_HOME/ubiquity/cloud`; absolute.
+    package static func path(option: String?) throws(UbiquityError) -> String {
+        if let chosen = option ?? ProcessHost.variable("UBIQUITY_CLOUD_DATA") { return try AbsolutePath.of(chosen) }
+        return try DeviceFolder.base("XDG_DATA_HOME", inHome: ".local/share") + "/ubiquity/cloud"
+    }
+
+    static func socket(_ data: String) -> String { Path.join(data, "cloud.sock") }
+    static func log(_ data: String) -> String { Path.join(data, "cloud.log") }
+}
+
+/// Paths as they stay valid when the working directory changes.
+package enum AbsolutePath {
+    /// The path from the root of the file system, without slashes at its end; symlinks stay in it.
+    package static func of(_ path: String) throws(UbiquityError) -> String {
+        guard !path.isEmpty else { throw UbiquityError(.invalid, "the path is empty") }
+        var absolute = path
+        if !path.hasPrefix("/") {
+            let folder = try describing("find the working directory") { () throws(Errno) in
+                try ProcessHost.workingDirectory()
+            }
+            absolute = Path.join(String(decoding: folder, as: UTF8.self), path)
+        }
+        while absolute.count > 1, absolute.hasSuffix("/") { absolute.removeLast() }
+        return absolute
+    }
+}
+
+/// The state of one container on one device: `<state>/<account>/<container>/`.
+struct ContainerFolder: Hashable, Sendable {
+    let path: String
+
+    init(device: String, account: String, container: ContainerID) {
+        path = Path.join(Path.join(device, Self.fileName(account: account)), container.name)
+    }
+
+    var index: String { Path.join(path, "index.db") }
+    var content: String { Path.join(path, "content") }
+    var staging: String { Path.join(path, "staging") }
+    var lock: String { Path.join(path, "lock") }
+    var controlSocket: String { Path.join(path, ControlRoute.socketName) }
+    var log: String { Path.join(path, "daemon.log") }
+
+    /// An account's name as the name of a folder: bytes that are not letters, digits, "-", "_", "@" or "." (nor a dot
+    /// in front) are written as "%" and two digits.
+    static func fileName(account: String) -> String {
+        var name = ""
+        for (position, byte) in account.utf8.enumerated() {
+            let character = Unicode.Scalar(byte)
+            let isPlain = byte < 128 && (character.properties.isAlphabetic || (48...57).contains(byte))
+            if isPlain || "-_@".unicodeScalars.contains(character) || (character == "." && position > 0) {
+                name.unicodeScalars.append(character)
+            } else {
+                name += "%" + Hex.encode([byte])
+            }
+        }
+        return name
+    }
+}

@@ -1,0 +1,86 @@
+import Logging
+import UbiquityCore
+import UbiquitySystem
+
+/// The log of a process without a terminal: lines on standard error, which is a file that is set aside when it has
+/// grown, so that it never takes more than twice `maximumSize`.
+final class LogFile: Sendable {
+    /// Bytes; some 50,000 lines.
+    static let maximumSize: Int64 = 8 * 1024 * 1024
+
+    private struct State {
+        var size: Int64
+    }
+
+    /// Nil in the foreground: standard error is the user's.
+    private let path: String?
+    private let state: Lock<State>
+
+    init(path: String?) {
+        self.path = path
+        // An unknown size only delays the first rotation.
+        state = Lock(State(size: path.flatMap { try? FileSystem.status($0).size } ?? 0))
+    }
+
+    /// Opens a log to append to, for a process that is to be started.
+    static func open(_ path: String) throws(UbiquityError) -> FileDescriptor {
+        try describing("open the log", at: path) { () throws(Errno) in
+            try FileDescriptor.open(path, [.writeOnly, .create, .append])
+        }
+    }
+
+    func write(_ line: String) {
+        let length = Int64(line.utf8.count)
+        state.withLock { state in
+            state.size += length
+            if let path, state.size > Self.maximumSize, rotate(path) { state.size = length }
+            ProcessHost.write(line, to: 2)
+        }
+    }
+
+    /// The full file becomes `….1`, in place of the one before, and standard error a new one.
+    private func rotate(_ path: String) -> Bool {
+        do {
+            try FileSystem.rename(path, to: path + ".1")
+            try StandardStreams.redirectOutput(to: Self.open(path))
+            return true
+        } catch {
+            ProcessHost.write("the log cannot be set aside: \(error)\n", to: 2)
+            return false
+        }
+    }
+}
+
+/// Writes swift-log's messages to a `LogFile`, one line each.
+struct LineLogHandler: LogHandler {
+    var metadata = Logger.Metadata()
+    var logLevel: Logger.Level
+    private let label: String
+    private let file: LogFile
+
+    init(label: String, file: LogFile, level: Logger.Level) {
+        self.label = label
+        self.file = file
+        logLevel = level
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        let details = all.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
+        let text = "\(event.message)\(details)".replacing("\n", with: "\\n")
+        file.write("\(Self.time()) \(event.level) \(label): \(text)\n")
+    }
+
+    /// "2026-11-20T10:11:12.345Z".
+    private static func time() -> String { LogTime.text(SystemTimekeeper().now()) }
+
+    /// The level that `UBIQUITY_LOG` names (trace, debug, info, notice, warning, error, critical); else "info".
+    static var wantedLevel: Logger.Level {
+        ProcessHost.variable("UBIQUITY_LOG").flatMap { Logger.Level(rawValue: $0.lowercased()) } ?? .info
+    }
+}

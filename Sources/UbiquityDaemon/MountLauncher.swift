@@ -1,0 +1,80 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityFUSE
+import UbiquitySystem
+
+/// Starts the process that serves a mount, and waits until the mount is usable.
+package enum MountLauncher {
+    /// A daemon is usable in well under a second; one that is not after this long never will be. A large index after
+    /// a power loss may take a while to be checked.
+    private static let limit = Duration.seconds(60)
+    private static let tick: Int32 = 1000
+
+    /// - Throws: `UbiquityError` with the daemon's reason; nothing has been changed then.
+    package static func launch(_ settings: MountSettings) throws(UbiquityError) {
+        var settings = settings
+        settings.mountPoint = try preflight(settings)
+        let folder = try containerFolder(settings)
+        try describing("make the state folder", at: folder.path) { () throws(Errno) in
+            try FileSystem.makeDirectories(folder.path)
+        }
+        let (process, pipe) = try start(settings, log: folder.log)
+        try awaitReport(pipe: pipe, process: process, log: folder.log)
+    }
+
+    /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so that
+    ///   the daemon's death ends the wait.
+    private static func start(
+        _ settings: MountSettings, log: String
+    ) throws(UbiquityError) -> (process: Int32, pipe: FileDescriptor) {
+        let log = try LogFile.open(log)
+        let arguments = ["ubiquity"] + settings.serverArguments
+        return try describing("start the daemon") { () throws(Errno) in
+            let pipe = try LocalPipe()
+            let process = try DetachedProcess.start(
+                ProcessHost.executable, arguments, log: log, report: pipe.writing)
+            return (process, pipe.reading)
+        }
+    }
+
+    /// What can be known to be wrong before anything is made.
+    /// - Returns: the mount point without symlinks.
+    static func preflight(_ settings: MountSettings) throws(UbiquityError) -> String {
+        let folder = try containerFolder(settings)
+        if let holder = try ProcessLock.holder(of: folder.lock) {
+            throw UbiquityError(
+                .inUse, "cannot mount: container \"\(settings.container)\" of this device is mounted by process \(holder)",
+                at: folder.path, remedy: "unmount it first, or use another --state")
+        }
+        try MountPoint.clearDead(settings.mountPoint)
+        return try MountPoint.check(settings.mountPoint)
+    }
+
+    static func containerFolder(_ settings: MountSettings) throws(UbiquityError) -> ContainerFolder {
+        let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
+        return ContainerFolder(
+            device: settings.deviceFolder, account: signIn?.account ?? DeviceFolder.localAccount,
+            container: settings.container)
+    }
+
+    private static func awaitReport(
+        pipe: FileDescriptor, process: Int32, log: String
+    ) throws(UbiquityError) {
+        let end = ContinuousClock.now + limit
+        let bytes = try describing("wait for the daemon") { () throws(Errno) -> [UInt8]? in
+            while try !pipe.waitUntilReadable(milliseconds: tick) {
+                if ContinuousClock.now >= end { return nil }
+            }
+            return try pipe.readToEnd(limit: MountReport.maximumLength)
+        }
+        guard let bytes else {
+            throw UbiquityError(
+                .timedOut, "the mount is not usable after \(limit)", at: log,
+                remedy: "see that log; process \(process) still tries")
+        }
+        guard !bytes.isEmpty else {
+            throw UbiquityError(.io, "the daemon ended before the mount was usable", at: log, remedy: "see that log")
+        }
+        if let failure = try ControlCodec.decode(MountReport.self, from: bytes).failure { throw failure.error }
+    }
+}

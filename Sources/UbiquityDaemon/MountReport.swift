@@ -1,0 +1,22 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// What a daemon tells the process that started it, once, over a pipe: that the mount is usable, or why it is not.
+struct MountReport: Codable, Hashable, Sendable {
+    var failure: ControlFailure?
+
+    /// Bytes of a report: a failure in a few lines.
+    static let maximumLength = 64 * 1024
+
+    /// Takes the pipe that the starting process left open for us. To be called once.
+    static func pipe() -> FileDescriptor { FileDescriptor(owning: DetachedProcess.reportDescriptor) }
+
+    func send(over pipe: FileDescriptor) throws(UbiquityError) {
+        let bytes = try ControlCodec.encode(self)
+        do throws(Errno) { try pipe.write(bytes) } catch {
+            // Whoever started us has gone; the mount is there all the same.
+            guard error == .EPIPE else { throw UbiquityError(error, doing: "report to the starting process") }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import UbiquityCore
+
+/// What a mount is told on the command line.
+package struct MountSettings: Hashable, Sendable {
+    package enum Policy: String, CaseIterable, Sendable {
+        /// Content comes when it is opened.
+        case lazy
+        /// All content comes by itself, as long as the disk has room.
+        case eager
+    }
+
+    /// The device's state folder, absolute.
+    package var deviceFolder: String
+    package var container: ContainerID
+    /// A new name for the device; nil keeps the one it has.
+    package var deviceName: String?
+    package var policy: Policy
+    /// Bytes of content that may be kept here; nil is no limit.
+    package var cacheLimit: Int64?
+    /// Bytes that stay free on the state folder's disk.
+    package var diskFloor: Int64
+    /// False with `--no-passthrough`.
+    package var allowsPassthrough: Bool
+    /// Options of mount(8), from `-o`.
+    package var options: [String]
+    /// Absolute.
+    package var mountPoint: String
+
+    /// Free space that caching leaves to everyone else, if nothing was said: 1 GiB, enough for a desktop to go on.
+    package static let defaultDiskFloor: Int64 = 1 << 30
+    package static let defaultContainer = "default"
+
+    package init(
+        deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
+        diskFloor: Int64?, allowsPassthrough: Bool, options: [String], mountPoint: String
+    ) throws(UbiquityError) {
+        guard let id = ContainerID(container) else {
+            throw UbiquityError(
+                .invalidName, "not a container's name: \"\(container)\"", remedy: "use \(ContainerID.rules)")
+        }
+        self.deviceFolder = deviceFolder
+        self.container = id
+        self.deviceName = deviceName
+        self.policy = policy
+        self.cacheLimit = cacheLimit
+        self.diskFloor = diskFloor ?? Self.defaultDiskFloor
+        self.allowsPassthrough = allowsPassthrough
+        self.options = options
+        self.mountPoint = mountPoint
+    }
+
+    /// The command line of a process that serves this mount in the foreground and reports on a pipe.
+    package var serverArguments: [String] {
+        var arguments = ["mount", "--foreground", "--report", "--state", deviceFolder, "--container", container.name]
+        if let deviceName { arguments += ["--device", deviceName] }
+        arguments += ["--policy", policy.rawValue, "--disk-floor", String(diskFloor)]
+        if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
+        if !allowsPassthrough { arguments.append("--no-passthrough") }
+        for option in options { arguments += ["-o", option] }
+        return arguments + ["--", mountPoint]
+    }
+}

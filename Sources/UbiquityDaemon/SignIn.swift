@@ -1,0 +1,42 @@
+import UbiquityCore
+import UbiquitySystem
+
+/// The account a device is signed in to: `<state>/account.json`. Without one, the embedded cloud is used.
+package struct SignIn: Codable, Hashable, Sendable {
+    package var url: String
+    package var account: String
+    package var token: String
+    /// A file with certificates (PEM) to trust besides the system's.
+    package var certificateAuthority: String?
+
+    package init(url: String, account: String, token: String, certificateAuthority: String?) {
+        self.url = url
+        self.account = account
+        self.token = token
+        self.certificateAuthority = certificateAuthority
+    }
+
+    private static func path(_ deviceFolder: String) -> String { Path.join(deviceFolder, "account.json") }
+
+    package static func load(deviceFolder: String) throws(UbiquityError) -> SignIn? {
+        try StoredJSON.read(SignIn.self, at: path(deviceFolder))
+    }
+
+    package func save(deviceFolder: String) throws(UbiquityError) {
+        try describing("make the state folder", at: deviceFolder) { () throws(Errno) in
+            try FileSystem.makeDirectories(deviceFolder)
+        }
+        try StoredJSON.write(self, at: Self.path(deviceFolder))
+    }
+
+    /// Signs out. What the device holds of the account stays in its folder.
+    /// - Returns: false if it was signed in nowhere.
+    package static func remove(deviceFolder: String) throws(UbiquityError) -> Bool {
+        let path = path(deviceFolder)
+        return try describing("remove the sign-in", at: path) { () throws(Errno) in
+            do throws(Errno) { try FileSystem.unlink(path) } catch .ENOENT { return false }
+            try FileSystem.syncDirectory(deviceFolder)
+            return true
+        }
+    }
+}

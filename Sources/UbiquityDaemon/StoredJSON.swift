@@ -1,0 +1,24 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// Small JSON files of the state folder, readable by their owner only.
+enum StoredJSON {
+    /// Bytes. The largest, the sign-in, holds a token and a few paths.
+    private static let maximumLength = 64 * 1024
+
+    /// The file's content, or nil if there is none. `.invalid` if it is not what it should be.
+    static func read<Content: Decodable>(_ type: Content.Type, at path: String) throws(UbiquityError) -> Content? {
+        guard let bytes = try SmallFile.read(path, limit: maximumLength) else { return nil }
+        do {
+            return try ControlCodec.decode(type, from: bytes)
+        } catch {
+            throw UbiquityError(.invalid, "cannot read the file: \(error.message)", at: path, remedy: "repair or remove it")
+        }
+    }
+
+    /// Writes the file at once and durably.
+    static func write(_ content: some Encodable, at path: String) throws(UbiquityError) {
+        try SmallFile.publish(ControlCodec.encode(content), at: path)
+    }
+}

@@ -1,0 +1,24 @@
+import Glibc
+import UbiquityCore
+
+/// The three descriptors that every process has.
+package enum StandardStreams {
+    /// Standard output and error go to `file` from now on.
+    package static func redirectOutput(to file: FileDescriptor) throws(Errno) {
+        for stream: Int32 in [1, 2] { _ = try retrying { dup2(file.rawValue, stream) } }
+    }
+}
+
+extension StandardStreams {
+    /// Standard input up to its first newline, its end or the limit.
+    package static func readLine(limit: Int) throws(Errno) -> [UInt8] {
+        var line = [UInt8]()
+        var byte: UInt8 = 0
+        while line.count < limit {
+            let count = try retrying { read(0, &byte, 1) }
+            if count == 0 || byte == UInt8(ascii: "\n") { break }
+            line.append(byte)
+        }
+        return line
+    }
+}
