@@ -1,0 +1,81 @@
+import Testing
+import UbiquityContent
+import UbiquityCore
+import UbiquitySystem
+
+@Suite struct ContentStoreTests {
+    let folder: TemporaryFolder
+    let store: ContentStore
+
+    init() throws {
+        folder = try TemporaryFolder()
+        store = try ContentStore(stateFolder: folder.path)
+    }
+
+    @Test func createsOpensAndRemoves() throws {
+        let id = ContentID(0x1A3F)
+        #expect(try !store.exists(id))
+        try store.create(id).write([1, 2, 3], at: 0)
+        #expect(store.path(of: id) == folder("content/3f/1a3f"))
+        #expect(try store.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
+        #expect(throws: Errno.EBADF) { try store.open(id, writable: false).write([1], at: 0) }
+        #expect(try store.status(of: id)?.size == 3)
+        #expect(try store.status(of: id)?.permissions == 0o600)
+        try store.syncName(of: id)
+        let twice = #expect(throws: UbiquityError.self) { try store.create(id) }
+        #expect(twice?.code == .alreadyExists)
+        try store.remove(id)
+        try store.remove(id)
+        #expect(try store.status(of: id) == nil)
+        let gone = #expect(throws: UbiquityError.self) { try store.open(id, writable: true) }
+        #expect(gone?.code == .notFound)
+    }
+
+    @Test func removedContentCanStillBeRead() throws {
+        let file = try store.create(ContentID(7))
+        try file.write([9], at: 0)
+        try store.remove(ContentID(7))
+        #expect(try file.read(count: 1, at: 0) == [9])
+    }
+
+    @Test func listsEveryContentForTheSweep() throws {
+        let ids = [1, 2, 255, 256, 257, 0x7FFF_FFFF_FFFF].map { ContentID($0) }
+        for id in ids { _ = try store.create(id) }
+        // Not ours: no number, a number that belongs elsewhere, another spelling of a number.
+        try SmallFile.publish([], at: folder("content/01/note"))
+        try SmallFile.publish([], at: folder("content/01/2"))
+        try SmallFile.publish([], at: folder("content/0a/0A"))
+        #expect(Set(try store.all()) == Set(ids))
+        let reopened = try ContentStore(stateFolder: folder.path)
+        #expect(Set(try reopened.all()) == Set(ids))
+    }
+
+    @Test func stagingIsEmptyAfterAStart() throws {
+        try FileSystem.makeDirectory(Path.join(store.stagingDirectory, "dir"))
+        try SmallFile.publish([1], at: Path.join(store.stagingDirectory, "dir/file"))
+        _ = try ContentStore(stateFolder: folder.path)
+        #expect(try FileSystem.entries(of: store.stagingDirectory).isEmpty)
+    }
+
+    @Test func duplicateHasTheBytesAndTheHoles() throws {
+        let file = try store.create(ContentID(1))
+        try file.truncate(to: 10 << 20)
+        let bytes = Samples.bytes(100_000, seed: 1)
+        try file.write(bytes, at: 4 << 20)
+        let copy = try store.duplicate(ContentID(1), as: ContentID(2))
+        #expect(try copy.status().size == 10 << 20)
+        #expect(try copy.read(count: bytes.count, at: 4 << 20) == bytes)
+        #expect(try copy.status().blocks * 512 < 1 << 20)
+        try copy.write([0xFF], at: 4 << 20)
+        #expect(try file.read(count: 1, at: 4 << 20) == [bytes[0]])
+    }
+
+    @Test func usageCountsWhatIsAllocated() throws {
+        try store.create(ContentID(1)).truncate(to: 100 << 20)
+        try store.create(ContentID(2)).write(Samples.bytes(1 << 20, seed: 2), at: 0)
+        let usage = try store.usage()
+        #expect(usage.files == 2)
+        #expect((1 << 20..<2 << 20).contains(usage.bytes))
+        #expect(try store.availableBytes() > 0)
+    }
+}

@@ -1,0 +1,41 @@
+import UbiquityContent
+import UbiquityCore
+import UbiquitySystem
+
+/// Contents that are the same in every run.
+enum Samples {
+    /// Bytes that look random: SplitMix64 from `seed`, each number little-endian.
+    static func bytes(_ count: Int, seed: UInt64) -> [UInt8] {
+        var state = seed
+        return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            var position = 0
+            while position < count {
+                state &+= 0x9E37_79B9_7F4A_7C15
+                var mixed = state
+                mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+                mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+                mixed ^= mixed >> 31
+                for shift in 0..<min(8, count - position) {
+                    buffer[position + shift] = UInt8(truncatingIfNeeded: mixed >> UInt64(8 * shift))
+                }
+                position += 8
+            }
+            initialized = count
+        }
+    }
+
+    static func text(lines: Int) -> [UInt8] {
+        (0..<lines).flatMap { Array("\($0) line of text that goes on\n".utf8) }
+    }
+}
+
+/// A clock that stands still.
+struct FixedClock: Timekeeper {
+    let time: Timestamp
+    func now() -> Timestamp { time }
+    func uptime() -> Duration { .zero }
+    func sleep(for duration: Duration) async throws {}
+
+    /// So long after any file of the test was made that nothing is racy.
+    static let later = FixedClock(time: SystemTimekeeper().now().advanced(bySeconds: 3600))
+}
