@@ -107,6 +107,7 @@ let package = Package(
         tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
+        tests("UbiquityTests", ["Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem"]),
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
             "UbiquityTestSupport",
@@ -120,6 +121,9 @@ let package = Package(
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
             "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
+        ]),
+        tests("UbiquityDaemonTests", [
+            "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityWire", logging,
         ]),
         tests("SimulationTests", ["UbiquityTestSupport", "UbiquitySync", "UbiquityCore"]),
         tests("MountTests", ["UbiquityCore", "UbiquitySystem", "Ubiquity", "UbiquityControl"]),
