@@ -4,8 +4,12 @@ package import UbiquityCore
 /// Questions to the index. Valid only inside the call that gave it.
 package class IndexReader {
     let db: Database
+    let exclusion: SyncExclusion
 
-    init(_ db: Database) { self.db = db }
+    init(_ db: Database, exclusion: SyncExclusion) {
+        self.db = db
+        self.exclusion = exclusion
+    }
 
     package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [key.rawValue]) }
     package func row(ino: UInt64) throws -> ItemRow? { try one(RowCoding.byIno, [Int64(bitPattern: ino)]) }

@@ -13,7 +13,7 @@ package final class IndexTransaction: IndexReader {
     init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin) {
         self.index = index
         self.origin = origin
-        super.init(db)
+        super.init(db, exclusion: index.exclusion)
     }
 
     /// A number for a key, an inode or a content that was never used.

@@ -65,7 +65,7 @@ package final class ItemIndex: Sendable {
 
     /// Reads what is committed. One statement is consistent in itself; several may see different commits.
     package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
-        try mapErrors { try database.unsafeRead { db in try body(IndexReader(db)) } }
+        try mapErrors { try database.unsafeRead { db in try body(IndexReader(db, exclusion: exclusion)) } }
     }
 
     /// Runs `body` as one transaction: all of it happens, or nothing.

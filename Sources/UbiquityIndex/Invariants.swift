@@ -1,0 +1,92 @@
+import GRDB
+internal import UbiquityCore
+
+extension IndexReader {
+    /// Checks what holds after every transaction, over the whole index; for tests, the simulator and `doctor`.
+    /// To be called inside `write`, or while nobody writes. Throws `.damaged` with what was found.
+    package func checkInvariants() throws {
+        var findings = [String]()
+        for (rule, sql) in Self.rules {
+            let keys = try Int64.fetchAll(db, sql: sql)
+            if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
+        }
+        findings += try misplaced()
+        guard findings.isEmpty else {
+            throw UbiquityError(.damaged, "the index contradicts itself: " + findings.joined(separator: "; "))
+        }
+    }
+
+    private static let examplesPerRule = 5
+
+    /// Queries for the items (by key) that break a rule.
+    private static let rules: [(String, String)] = [
+        ("no top folder", "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM items WHERE key = 1 AND ino = 1 AND kind = 2)"),
+        ("the top folder has an entry", "SELECT item FROM entries WHERE item = 1"),
+        ("the top folder is dirty", "SELECT key FROM items WHERE key = 1 AND dirty <> 0"),
+        ("an entry without item", "SELECT item FROM entries WHERE item NOT IN (SELECT key FROM items)"),
+        ("more than one entry", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
+        (
+            "an entry in what is no folder",
+            "SELECT item FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)"
+        ),
+        ("a deleted item with an entry", "SELECT key FROM items JOIN entries ON item = key WHERE dirty & 64"),
+        (
+            "not below the top folder",
+            """
+            WITH RECURSIVE tree(key) AS (VALUES(1) UNION SELECT item FROM entries JOIN tree ON parent = tree.key)
+            SELECT item FROM entries WHERE item NOT IN tree
+            """
+        ),
+        (
+            "content of two items",
+            "SELECT max(key) FROM items WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1"
+        ),
+        (
+            "content in what is no file",
+            "SELECT key FROM items WHERE kind <> 1 AND (content IS NOT NULL OR contentState <> 0)"
+        ),
+        ("content state without content", "SELECT key FROM items WHERE (contentState = 0) <> (content IS NULL)"),
+        (
+            "a placeholder of no version",
+            "SELECT key FROM items WHERE kind = 1 AND contentState <> 2 AND version IS NULL AND dirty & 64 = 0"
+        ),
+        ("changed content that is not here", "SELECT key FROM items WHERE dirty & 96 = 32 AND contentState <> 2"),
+        (
+            "two changes with one place in the order",
+            "SELECT max(key) FROM items WHERE dirty <> 0 GROUP BY dirtyOrder HAVING count(*) > 1"
+        ),
+        ("excluded and dirty", "SELECT key FROM items WHERE flags & 4 AND dirty <> 0"),
+        (
+            "synced below what is not",
+            """
+            SELECT item FROM entries JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
+            WHERE folder.flags & 4 AND child.flags & 4 = 0
+            """
+        ),
+        (
+            "a number that is not written down as used",
+            """
+            SELECT key FROM items WHERE max(key, ino, ifnull(content, 0))
+            >= (SELECT value FROM meta WHERE name = 'numbers')
+            """
+        ),
+    ]
+
+    /// Items whose flag says otherwise than their name and folder whether they leave this device. The rule of names is
+    /// not for SQL.
+    private func misplaced() throws -> [String] {
+        let cursor = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT item, name, child.flags & 4, folder.flags & 4 FROM entries
+                JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
+                """)
+        var findings = [String]()
+        while let row = try cursor.next() {
+            let byName = exclusion.excludes(ItemName(stored: RowCoding.bytes(row, 1) ?? []))
+            guard (byName || RowCoding.int(row, 3) != 0) != (RowCoding.int(row, 2) != 0) else { continue }
+            findings.append("wrongly marked as synced or not: \(RowCoding.int(row, 0))")
+        }
+        return findings
+    }
+}

@@ -1,0 +1,190 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// A folder of its own for a test, removed when the test lets go of it.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() throws {
+        var generator = SystemRandomNumberGenerator()
+        path = "/tmp/ubiquity-index-test-\(String(generator.next(), radix: 16))"
+        try FileSystem.makeDirectory(path)
+    }
+
+    deinit { try? FileSystem.removeTree(path) }
+
+    func callAsFunction(_ name: String) -> String { Path.join(path, name) }
+}
+
+/// Time that stands still until a test moves it.
+final class TestTime: Timekeeper {
+    private let time = Lock(Timestamp(seconds: 1_000_000, nanoseconds: 0))
+
+    func now() -> Timestamp { time.withLock { $0 } }
+    func uptime() -> Duration { .nanoseconds(now().nanoseconds) }
+    func sleep(for duration: Duration) async throws { advance() }
+    /// One second later.
+    func advance() { time.withLock { $0 = $0.advanced(bySeconds: 1) } }
+}
+
+/// SplitMix64: the same numbers for the same seed.
+final class SeededRandom: RandomSource, RandomNumberGenerator {
+    private let state: Lock<UInt64>
+
+    init(_ seed: UInt64) { state = Lock(seed) }
+
+    func next() -> UInt64 {
+        state.withLock {
+            $0 &+= 0x9E37_79B9_7F4A_7C15
+            var z = $0
+            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+            return z ^ (z >> 31)
+        }
+    }
+
+    func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
+    func pick<T>(_ choices: [T]) -> T { choices[below(choices.count)] }
+}
+
+/// Checks that `body` throws an error of this code.
+func expect(
+    _ code: UbiquityError.Code, _ location: SourceLocation = #_sourceLocation, _ body: () throws -> Void
+) {
+    let error = #expect(throws: UbiquityError.self, sourceLocation: location) { try body() }
+    #expect(error?.code == code, sourceLocation: location)
+}
+
+/// An index in a folder of its own, told by paths ("Documents/a.txt") what to do.
+final class Fixture: Sendable {
+    let folder: TemporaryFolder
+    let time = TestTime()
+    let random: SeededRandom
+    let index: ItemIndex
+    private let recorded = Lock<[IndexEvent]>([])
+
+    init(seed: UInt64 = 1, inMemory: Bool = false) throws {
+        folder = try TemporaryFolder()
+        random = SeededRandom(seed)
+        index = try ItemIndex(
+            path: inMemory ? nil : folder("index.db"), timekeeper: time, random: random, owner: (1000, 1000))
+        index.observe { [recorded] events in recorded.withLock { $0 += events } }
+    }
+
+    /// Another `ItemIndex` on the same file.
+    func reopened() throws -> ItemIndex {
+        try ItemIndex(path: folder("index.db"), timekeeper: time, random: random, owner: (1000, 1000))
+    }
+
+    /// The events since the last call.
+    func events() -> [IndexEvent] {
+        recorded.withLock { events in
+            defer { events = [] }
+            return events
+        }
+    }
+
+    // MARK: Paths
+
+    static func names(_ path: String) throws -> [ItemName] { try path.split(separator: "/").map { try ItemName(String($0)) } }
+
+    func row(_ path: String) throws -> ItemRow? { try index.read { try $0.row(path: Self.names(path)) } }
+
+    func found(_ path: String, _ location: SourceLocation = #_sourceLocation) throws -> ItemRow {
+        try #require(try row(path), sourceLocation: location)
+    }
+
+    func row(ino: UInt64) throws -> ItemRow? { try index.read { try $0.row(ino: ino) } }
+
+    private func place(_ path: String) throws -> (folder: UInt64, name: ItemName) {
+        let names = try Self.names(path)
+        let folder = try #require(try index.read { try $0.row(path: names.dropLast()) })
+        return (folder.ino, try #require(names.last))
+    }
+
+    // MARK: Changes
+
+    @discardableResult
+    func file(_ path: String, mode: UInt32 = 0o644, isWriting: Bool = false) throws -> ItemRow {
+        let content = ContentID(try index.newContentNumber())
+        return try make(
+            path, NewItem(kind: .file, mode: mode, uid: 1, gid: 2, content: content, isWriting: isWriting))
+    }
+
+    @discardableResult
+    func directory(_ path: String) throws -> ItemRow {
+        try make(path, NewItem(kind: .directory, mode: 0o755, uid: 1, gid: 2))
+    }
+
+    @discardableResult
+    func symlink(_ path: String, _ text: String) throws -> ItemRow {
+        try make(path, NewItem(kind: .symlink, mode: 0o777, uid: 1, gid: 2, linkTarget: Array(text.utf8)))
+    }
+
+    func make(_ path: String, _ new: NewItem) throws -> ItemRow {
+        let (folder, name) = try place(path)
+        return try index.create(in: folder, named: name, new)
+    }
+
+    @discardableResult
+    func rename(_ old: String, _ new: String, _ mode: RenameMode = .replacing) throws -> RenameResult {
+        let (from, oldName) = try place(old)
+        let (into, newName) = try place(new)
+        return try index.rename(from: from, oldName, to: into, newName, mode)
+    }
+
+    @discardableResult
+    func remove(_ path: String, directory: Bool = false) throws -> ItemRow {
+        let (folder, name) = try place(path)
+        return try index.remove(from: folder, named: name, directory: directory)
+    }
+
+    // MARK: As if the cloud had answered
+
+    /// Makes the item one that the cloud knows and that has no changes here. Returns the row.
+    @discardableResult
+    func confirm(_ path: String, revision: Int64 = 7) throws -> ItemRow {
+        try index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(path: Self.names(path)))
+            var row = before
+            row.dirty = []
+            if row.kind == .file { row.version = VersionID(high: 5, low: UInt64(row.key.rawValue)) }
+            try transaction.update(row, before: before)
+            try transaction.setRemote(try remote(of: row, revision: revision), unsettled: false)
+            return row
+        }
+    }
+
+    /// Turns a confirmed file into a placeholder.
+    @discardableResult
+    func evict(_ path: String) throws -> ItemRow {
+        try index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(path: Self.names(path)))
+            var row = before
+            row.content = nil
+            row.contentState = .none
+            row.flags.remove(.keptCurrent)
+            try transaction.update(row, before: before)
+            return row
+        }
+    }
+
+    private func remote(of row: ItemRow, revision: Int64) throws -> RemoteItem {
+        let entry = try #require(row.entry)
+        let content = row.version.map {
+            RemoteContent(
+                version: $0, size: row.size, isAvailable: true, device: DeviceID(high: 1, low: 1), deviceName: "laptop",
+                manifest: [])
+        }
+        return RemoteItem(
+            id: row.id, kind: row.kind, revision: Revision(revision), parent: .root, name: entry.name, mode: row.mode,
+            createdAt: row.createdAt, modifiedAt: row.modifiedAt, xattrs: row.xattrs, linkTarget: row.linkTarget,
+            content: content)
+    }
+
+    func check(_ location: SourceLocation = #_sourceLocation) {
+        #expect(throws: Never.self, sourceLocation: location) { try index.read { try $0.checkInvariants() } }
+    }
+}
