@@ -42,24 +42,3 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         return scheme + authority
     }
 }
-
-/// Percent encoding of all but the letters, digits and "-._~".
-enum PercentEncoding {
-    static func encode(_ text: String) -> String {
-        var result = [UInt8]()
-        for byte in text.utf8 {
-            if isPlain(byte) { result.append(byte) } else { result += Array("%\(Hex.encode([byte]))".utf8) }
-        }
-        return String(decoding: result, as: UTF8.self)
-    }
-
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"):
-            true
-        default: false
-        }
-    }
-}

@@ -1,0 +1,64 @@
+import Hummingbird
+import NIOCore
+internal import UbiquityCore
+internal import UbiquityWire
+
+extension Request {
+    /// The message in the body. Its length is limited before it is read.
+    func message<Value: WireValue>(_ type: Value.Type, limit: Int) async throws -> Value {
+        let format: WireFormat
+        switch header("content-type") {
+        case nil: format = .protobuf
+        case let text?:
+            guard let named = WireFormat(mediaType: text) else {
+                throw UbiquityError(
+                    .notSupported, "content of type \"\(text.prefix(80))\" cannot be read",
+                    remedy: "send application/json or \(WireFormat.protobuf.mediaType)")
+            }
+            format = named
+        }
+        return try WireCodec.decode(type, from: await bytes(limit: limit), as: format)
+    }
+
+    /// The whole body.
+    func bytes(limit: Int) async throws -> [UInt8] {
+        var bytes = [UInt8]()
+        bytes.reserveCapacity(try announcedLength(limit: limit))
+        for try await part in body {
+            guard bytes.count + part.readableBytes <= limit else { throw Self.tooLong(limit) }
+            part.withUnsafeReadableBytes { bytes.append(contentsOf: $0) }
+        }
+        return bytes
+    }
+
+    /// What Content-Length says, zero if nothing; refused before the first byte if it is more than `limit`.
+    @discardableResult
+    func announcedLength(limit: Int) throws -> Int {
+        guard let text = header("content-length") else { return 0 }
+        guard let length = Int(text), length >= 0 else { throw UbiquityError(.invalid, "Content-Length is no number") }
+        guard length <= limit else { throw Self.tooLong(limit) }
+        return length
+    }
+
+    static func tooLong(_ limit: Int) -> UbiquityError {
+        UbiquityError(.tooLarge, "the request's body is longer than \(limit) bytes")
+    }
+}
+
+extension Response {
+    /// An answer with a message.
+    init(_ value: some WireValue, for request: Request, status: HTTPResponse.Status = .ok) throws {
+        let format = request.answerFormat
+        self.init(status: status, mediaType: format.mediaType, bytes: try WireCodec.encode(value, as: format))
+    }
+
+    init(status: HTTPResponse.Status, mediaType: String, bytes: [UInt8]) {
+        self.init(
+            status: status, headers: [.contentType: mediaType, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+
+    init(status: HTTPResponse.Status, text: String) {
+        self.init(status: status, mediaType: "text/plain; charset=utf-8", bytes: Array(text.utf8))
+    }
+}

@@ -1,0 +1,75 @@
+import Hummingbird
+import NIOCore
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// Chunks up and down.
+struct ChunkRoutes: Sendable {
+    let access: CloudAccess
+
+    func add(to router: Router<CloudContext>) {
+        let chunks = router.group("v1/containers/:container/chunks")
+        chunks.post(use: upload)
+        chunks.post("missing", use: missing)
+        chunks.post("fetch", use: fetch)
+        chunks.get(":chunk", use: chunk)
+    }
+
+    @Sendable private func missing(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let asked = try await request.message(ChunkIDs.self, limit: ServerLimits.chunkIDsLength)
+        return try Response(ChunkIDs(await service.missingChunks(of: asked.ids)), for: request)
+    }
+
+    @Sendable private func upload(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        try request.announcedLength(limit: ServerLimits.uploadLength)
+        try await access.uploads.run {
+            var upload = ChunkUpload(service: service)
+            for try await part in request.body { try await upload.take(part) }
+            try await upload.finish()
+        }
+        return Response(status: .noContent)
+    }
+
+    @Sendable private func fetch(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let wanted = try await request.message(ChunkIDs.self, limit: ServerLimits.chunkIDsLength).ids
+        let body = ResponseBody { writer in
+            let frames = ChunkFrameWriter(writer)
+            do {
+                try await service.fetchChunks(wanted) { try await frames.write($0) }
+            } catch {
+                // The status has gone out as 200: the stream itself says why it ends.
+                let failure = Failures.told(error)
+                Failures.log(error, status: failure.status, of: request, logger: context.logger)
+                try await frames.fail(failure.error)
+            }
+            try await frames.finish()
+        }
+        return Response(
+            status: .ok, headers: [.contentType: WireFormat.chunkMediaType, .cacheControl: "no-store"], body: body)
+    }
+
+    @Sendable private func chunk(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        guard let text = context.parameters.get("chunk"), let id = ChunkID(hex: text) else {
+            throw UbiquityError(.invalid, "a chunk's id is 64 hexadecimal digits")
+        }
+        let found = Box<Chunk?>(nil)
+        try await service.fetchChunks([id]) { chunk in found.lock.withLock { $0 = chunk } }
+        guard let chunk = found.lock.withLock({ $0 }) else { throw UbiquityError(.notFound, "no such chunk", at: text) }
+        var headers: HTTPFields = [
+            .contentType: "application/octet-stream", .acceptRanges: "bytes", .eTag: "\"\(id)\"",
+            .cacheControl: "private, immutable",
+        ]
+        let length = chunk.bytes.count
+        guard let field = request.header("range"), let range = try ChunkRange.parse(field, length: length) else {
+            return Response(status: .ok, headers: headers, body: .init(byteBuffer: ByteBuffer(bytes: chunk.bytes)))
+        }
+        headers[.contentRange] = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(length)"
+        return Response(
+            status: .partialContent, headers: headers, body: .init(byteBuffer: ByteBuffer(bytes: chunk.bytes[range])))
+    }
+}

@@ -1,0 +1,68 @@
+import Hummingbird
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// Who may do what: from a request to the container it is about.
+struct CloudAccess: Sendable {
+    let host: CloudHost
+    let uploads = Gate(limit: ServerLimits.concurrentUploads)
+
+    /// The container in the request's path, in the account that the request is signed in to.
+    func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
+        let account = try await account(request, context)
+        guard let name = context.parameters.get("container"), let container = ContainerID(name) else {
+            throw UbiquityError(.invalidName, "a container's name is \(ContainerID.rules)")
+        }
+        try checkDevice(request)
+        return try await host.service(account, container)
+    }
+
+    /// Refuses what did not come through the Unix socket.
+    func requireOwner(_ context: CloudContext) throws {
+        guard context.isLocal else {
+            throw UbiquityError(
+                .notPermitted, "accounts are managed on the cloud's own machine",
+                remedy: "use \"ubiquity account\" there")
+        }
+    }
+
+    private func account(_ request: Request, _ context: CloudContext) async throws -> String {
+        if let token = try request.bearer() { return try await host.authenticate(token) }
+        guard context.isLocal else {
+            throw UbiquityError(.signedOut, "this cloud wants a token", remedy: "sign in with \"ubiquity login\"")
+        }
+        return CloudHost.localAccount
+    }
+
+    /// The fields are for the log and for later; what does not parse is refused now rather than relied on then.
+    private func checkDevice(_ request: Request) throws {
+        if let text = request.header("ubiquity-device"), DeviceID(hex: text) == nil {
+            throw UbiquityError(.invalid, "Ubiquity-Device is not 32 hexadecimal digits")
+        }
+        if let text = request.header("ubiquity-device-name") {
+            guard let name = PercentEncoding.decode(text),
+                name.utf8.count <= MessageLimits.maximumDeviceNameLength
+            else { throw UbiquityError(.invalid, "Ubiquity-Device-Name is no percent-encoded name") }
+        }
+    }
+}
+
+/// Lets so many through at a time and refuses the rest.
+final class Gate: Sendable {
+    private let limit: Int
+    private let inside = Lock(0)
+
+    init(limit: Int) { self.limit = limit }
+
+    func run<R>(_ body: () async throws -> R) async throws -> R {
+        let isFree = inside.withLock { inside in
+            guard inside < limit else { return false }
+            inside += 1
+            return true
+        }
+        guard isFree else { throw UbiquityError(.tooManyRequests, "too many uploads at once") }
+        defer { inside.withLock { $0 -= 1 } }
+        return try await body()
+    }
+}

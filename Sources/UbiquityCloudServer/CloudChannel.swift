@@ -1,0 +1,48 @@
+import HummingbirdCore
+internal import Logging
+import NIOCore
+import NIOHTTP1
+
+/// A connection: Hummingbird's HTTP/1.1 with our buffer sizes and our guard.
+struct CloudChannel: ServerChildChannel {
+    typealias Value = HTTP1Channel.Value
+
+    let http: HTTP1Channel
+    let activity: Activity
+    let counters: Counters
+    let bodySilence: TimeAmount
+
+    init(
+        activity: Activity, counters: Counters, bodySilence: TimeAmount,
+        responder: @escaping HTTPChannelHandler.Responder
+    ) {
+        let decoder = HTTP1Channel.Configuration.DecoderConfiguration(
+            maxHeaderFieldSize: ServerLimits.headerBytes, maxHeaderListSize: ServerLimits.headerBytes,
+            maxHeaderFieldCount: 100)
+        http = HTTP1Channel(
+            responder: responder,
+            configuration: .init(idleTimeout: ServerLimits.idleConnection, httpDecoderConfiguration: decoder))
+        self.activity = activity
+        self.counters = counters
+        self.bodySilence = bodySilence
+    }
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        let buffers = AdaptiveRecvByteBufferAllocator(
+            minimum: 1024, initial: 16 * 1024, maximum: ServerLimits.readBytes)
+        return channel.eventLoop.makeCompletedFuture {
+            try channel.syncOptions?.setOption(.recvAllocator, value: buffers)
+            try channel.syncOptions?.setOption(.writeBufferWaterMark, value: ServerLimits.unsentBytes)
+        }.flatMap {
+            http.setup(channel: channel, logger: logger)
+        }.flatMapThrowing { value in
+            let pipeline = channel.pipeline.syncOperations
+            let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let watcher = ConnectionGuard(activity: activity, counters: counters, silence: bodySilence)
+            try pipeline.addHandler(watcher, position: .after(decoder))
+            return value
+        }
+    }
+
+    func handle(value: Value, logger: Logger) async { await http.handle(value: value, logger: logger) }
+}

@@ -1,0 +1,54 @@
+import Hummingbird
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// What a request's context is made from: the connection says whether it came through the Unix socket.
+struct CloudContextSource: RequestContextSource {
+    let logger: Logger
+    let isLocal: Bool
+}
+
+struct CloudContext: RequestContext {
+    typealias Source = CloudContextSource
+
+    var coreContext: CoreRequestContextStorage
+    /// It came through the Unix socket, which only the cloud's owner can open.
+    let isLocal: Bool
+
+    init(source: CloudContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        isLocal = source.isLocal
+    }
+}
+
+extension Request {
+    /// A header field by its name in lower case.
+    func header(_ name: String) -> String? { headers.first { $0.name.canonicalName == name }?.value }
+
+    /// How the answer is to be written: what the client accepts, else how it wrote itself, else protobuf.
+    var answerFormat: WireFormat {
+        header("accept").flatMap(WireFormat.init(mediaType:))
+            ?? header("content-type").flatMap(WireFormat.init(mediaType:)) ?? .protobuf
+    }
+
+    /// The number in the query, or `fallback` if it is not there.
+    func number(_ name: String, in range: ClosedRange<Int64>, else fallback: Int64) throws -> Int64 {
+        guard let text = uri.queryParameters[Substring(name)] else { return fallback }
+        guard let number = Int64(text), range.contains(number) else {
+            throw UbiquityError(
+                .invalid, "\"\(name)\" is not a number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    /// The token of `Authorization: Bearer …`; nil if there is none.
+    func bearer() throws -> String? {
+        guard let field = header("authorization") else { return nil }
+        let parts = field.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.count == 2, parts[0].lowercased() == "bearer" else {
+            throw UbiquityError(.signedOut, "the Authorization field is not \"Bearer TOKEN\"")
+        }
+        return String(parts[1])
+    }
+}

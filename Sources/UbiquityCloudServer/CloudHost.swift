@@ -1,0 +1,32 @@
+package import UbiquityCore
+package import UbiquityWire
+
+/// What the server serves, as it needs it: a `Cloud`, or what a test puts in its place.
+package struct CloudHost: Sendable {
+    /// The account of requests over the Unix socket that name none.
+    package static let localAccount = "local"
+
+    /// The account that a token signs in to. Throws `.signedOut` if there is none.
+    package var authenticate: @Sendable (_ token: String) async throws -> String
+    /// One container of an account.
+    package var service: @Sendable (_ account: String, _ container: ContainerID) async throws -> any CloudService
+    /// Makes an account and a token for it. Throws `.alreadyExists`, `.invalidName`.
+    package var createAccount: @Sendable (_ name: String) async throws -> String
+    package var accounts: @Sendable () async throws -> [String]
+    /// Throws `.notFound`.
+    package var deleteAccount: @Sendable (_ name: String) async throws -> Void
+
+    package init(
+        authenticate: @escaping @Sendable (String) async throws -> String,
+        service: @escaping @Sendable (String, ContainerID) async throws -> any CloudService,
+        createAccount: @escaping @Sendable (String) async throws -> String,
+        accounts: @escaping @Sendable () async throws -> [String],
+        deleteAccount: @escaping @Sendable (String) async throws -> Void
+    ) {
+        self.authenticate = authenticate
+        self.service = service
+        self.createAccount = createAccount
+        self.accounts = accounts
+        self.deleteAccount = deleteAccount
+    }
+}

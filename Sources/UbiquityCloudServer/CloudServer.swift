@@ -1,0 +1,162 @@
+import Hummingbird
+import HummingbirdCore
+package import Logging
+import NIOCore
+internal import UbiquityCore
+
+/// A cloud over HTTP.
+package final class CloudServer: Sendable {
+    private let configuration: CloudServerConfiguration
+    private let logger: Logger
+    private let activity = Activity()
+    private let counters = Counters()
+    private let bodySilence: TimeAmount
+    private let responder: RouterResponder<CloudContext>
+
+    package convenience init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger) {
+        self.init(host: host, configuration: configuration, logger: logger, bodySilence: ServerLimits.bodySilence)
+    }
+
+    init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger, bodySilence: TimeAmount) {
+        self.configuration = configuration
+        self.logger = logger
+        self.bodySilence = bodySilence
+        let access = CloudAccess(host: host)
+        let router = Router(context: CloudContext.self)
+        router.add(middleware: Failures(activity: activity, counters: counters))
+        ContainerRoutes(access: access, counters: counters).add(to: router)
+        ChunkRoutes(access: access).add(to: router)
+        EventRoutes(access: access, activity: activity, counters: counters).add(to: router)
+        AccountRoutes(access: access).add(to: router)
+        StatusRoutes(counters: counters).add(to: router)
+        responder = router.buildResponder()
+    }
+
+    /// Serves until `stop`, until the task is cancelled (which is the same) or, if the configuration says so, until it
+    /// has been idle. To be called once.
+    ///
+    /// Ending: nobody can connect, event streams end at once, requests are answered within the configured limit.
+    /// - Parameter onReady: called for each endpoint with its address (`http://…`, `https://…` or the socket's path),
+    ///   when all of them listen.
+    /// - Throws: `.inUse` if an address is taken, `.invalid` for certificates that cannot be read, and what the
+    ///   operating system says.
+    package func run(onReady: @escaping @Sendable (String) -> Void) async throws {
+        let service = Task { try await self.serve(onReady) }
+        try await withTaskCancellationHandler {
+            try await service.value
+        } onCancel: {
+            stop()
+        }
+    }
+
+    /// Ends `run`. May be called at any time and more than once.
+    package func stop() { activity.stop() }
+
+    private func serve(_ onReady: @escaping @Sendable (String) -> Void) async throws {
+        let (ready, readySource) = AsyncStream.makeStream(of: Result<String, any Error>.self)
+        var listeners = [Listener]()
+        defer { for listener in listeners { listener.retire() } }
+        for endpoint in configuration.endpoints {
+            listeners.append(try Listener(endpoint, channel: channel(endpoint), logger: logger) {
+                readySource.yield($0)
+            })
+        }
+        try await serve(listeners, ready, onReady)
+    }
+
+    /// What a part of a running server may report.
+    private enum Event {
+        case listenerEnded, overdue, other
+    }
+
+    private func serve(
+        _ listeners: [Listener], _ ready: AsyncStream<Result<String, any Error>>,
+        _ onReady: @escaping @Sendable (String) -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Event.self) { group in
+            for listener in listeners { group.addTask { try await self.run(listener) } }
+            group.addTask { try await self.announce(ready, count: listeners.count, onReady) }
+            group.addTask { await self.endWhenStopped(listeners) }
+            group.addTask { await self.watchEnding() }
+            if let limit = configuration.endsAfterIdle { group.addTask { await self.stopWhenIdle(limit) } }
+            var open = listeners.count
+            // A failure leaves the loop, and leaving the closure with it cancels all the others.
+            while open > 0, let event = try await group.next() {
+                if event == .listenerEnded { open -= 1 }
+                if event == .overdue { group.cancelAll() }
+            }
+            group.cancelAll()
+        }
+    }
+
+    private func run(_ listener: Listener) async throws -> Event {
+        do {
+            try await listener.run()
+        } catch where activity.isStopping {
+            logger.debug("a listener ended with \(error)")
+        }
+        return .listenerEnded
+    }
+
+    private func watchEnding() async -> Event {
+        await untilStopped()
+        guard (try? await Task.sleep(for: configuration.shutdownLimit)) != nil else { return .other }
+        logger.warning("breaking off what has not been answered within \(configuration.shutdownLimit)")
+        return .overdue
+    }
+
+    private func stopWhenIdle(_ limit: Duration) async -> Event {
+        while let remaining = activity.stopIfIdle(for: limit) {
+            guard (try? await Task.sleep(for: remaining)) != nil else { return .other }
+        }
+        logger.info("ending: nobody has used the cloud for \(limit)")
+        return .other
+    }
+
+    /// Returns at once when the task is cancelled.
+    private func untilStopped() async {
+        let (stopped, source) = AsyncStream.makeStream(of: Void.self)
+        let token = activity.onStop { source.finish() }
+        defer { activity.forget(token) }
+        for await _ in stopped {}
+    }
+
+    private func endWhenStopped(_ listeners: [Listener]) async -> Event {
+        await untilStopped()
+        await withDiscardingTaskGroup { group in
+            for listener in listeners { group.addTask { await listener.end() } }
+        }
+        return .other
+    }
+
+    private func announce(
+        _ ready: AsyncStream<Result<String, any Error>>, count: Int, _ onReady: @Sendable (String) -> Void
+    ) async throws -> Event {
+        var addresses = [String]()
+        for await result in ready {
+            addresses.append(try result.get())
+            if addresses.count == count { break }
+        }
+        if addresses.count == count { for address in addresses { onReady(address) } }
+        return .other
+    }
+
+    // MARK: Answers
+
+    private func channel(_ endpoint: CloudServerConfiguration.Endpoint) -> CloudChannel {
+        let isLocal = if case .unixSocket = endpoint { true } else { false }
+        let responder = responder
+        let logger = logger
+        return CloudChannel(activity: activity, counters: counters, bodySilence: bodySilence) { request, writer, _ in
+            let context = CloudContext(source: CloudContextSource(logger: logger, isLocal: isLocal))
+            var response: Response
+            do {
+                response = try await responder.respond(to: request, context: context)
+            } catch {
+                response = Failures.response(to: request, for: error, logger: logger)
+            }
+            if request.method == .head { response.body = ResponseBody() }
+            try await writer.write(response: response.head, body: response.body)
+        }
+    }
+}

@@ -1,0 +1,182 @@
+import NIOCore
+import NIOHTTP1
+
+/// Stands between the HTTP parser and Hummingbird in every connection. It counts, and it refuses what no route should
+/// see: bytes that are not HTTP, bodies that do not come, bodies that go on after the answer.
+///
+/// A class for one event loop, like every channel handler.
+final class ConnectionGuard: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let activity: Activity
+    private let counters: Counters
+    private let silence: TimeAmount
+
+    /// A request's head has come and its end has not.
+    private var isReading = false
+    /// A request's head has come and its answer's end has not been written.
+    private var isAnswering = false
+    /// The head of that answer has been written.
+    private var hasAnswerBegun = false
+    /// We have answered ourselves and close.
+    private var isRefused = false
+    /// Somebody waits for bytes; if not, a body's silence is our own doing.
+    private var isReadWanted = false
+    private var bodyBegan = NIODeadline.now()
+    private var lastByte = NIODeadline.now()
+    private var bodyBytes = 0
+    private var lingeringBytes: Int?
+    private var watch: Scheduled<Void>?
+
+    init(activity: Activity, counters: Counters, silence: TimeAmount) {
+        self.activity = activity
+        self.counters = counters
+        self.silence = silence
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { counters.addConnections(1) }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        watch?.cancel()
+        watch = nil
+        counters.addConnections(-1)
+        if isAnswering { activity.end() }
+        isAnswering = false
+    }
+
+    func read(context: ChannelHandlerContext) {
+        isReadWanted = true
+        context.read()
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        isReadWanted = false
+        context.fireChannelReadComplete()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isRefused else { return }
+        switch unwrapInboundIn(data) {
+        case .head(let head): begin(head, context: context)
+        case .body(let bytes):
+            bodyBytes += bytes.readableBytes
+            lastByte = .now()
+            counters.countReceived(bytes.readableBytes)
+            if let already = lingeringBytes {
+                lingeringBytes = already + bytes.readableBytes
+                if already + bytes.readableBytes > ServerLimits.lingeringBytes { return context.close(promise: nil) }
+            }
+        case .end:
+            isReading = false
+            lingeringBytes = nil
+        }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard !isRefused else {
+            promise?.fail(ChannelError.ioOnClosedChannel)
+            return
+        }
+        switch unwrapOutboundIn(data) {
+        case .head(let head): hasAnswerBegun = hasAnswerBegun || head.status.code >= 200
+        case .body(.byteBuffer(let bytes)): counters.countSent(bytes.readableBytes)
+        case .body(.fileRegion): break
+        case .end: finish(context: context)
+        }
+        context.write(data, promise: promise)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError, !hasAnswerBegun, !isRefused else {
+            return context.fireErrorCaught(error)
+        }
+        refuse(.badRequest, "not a request of HTTP/1.1 (\(error))", context: context)
+    }
+
+    // MARK: One request
+
+    private func begin(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        isReading = true
+        isAnswering = true
+        hasAnswerBegun = false
+        bodyBytes = 0
+        bodyBegan = .now()
+        lastByte = bodyBegan
+        activity.begin()
+        counters.countRequest()
+        if head.version == .http1_1, head.headers[canonicalForm: "expect"].contains("100-continue") {
+            let proceed = HTTPResponseHead(version: .http1_1, status: .continue)
+            context.writeAndFlush(wrapOutboundOut(.head(proceed)), promise: nil)
+        }
+        startWatch(context: context)
+    }
+
+    private func finish(context: ChannelHandlerContext) {
+        guard isAnswering else { return }
+        isAnswering = false
+        hasAnswerBegun = false
+        activity.end()
+        if isReading { linger(context: context) }
+    }
+
+    /// The answer is out and the request is not in: drops the rest of it, within limits, before it closes.
+    private func linger(context: ChannelHandlerContext) {
+        lingeringBytes = 0
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(in: ServerLimits.lingering) {
+            let (handler, context) = bound.value
+            if handler.lingeringBytes != nil { context.close(promise: nil) }
+        }
+    }
+
+    // MARK: Slow bodies
+
+    /// One timer for a connection, and only while there are requests: most are in before it fires.
+    private func startWatch(context: ChannelHandlerContext) {
+        guard watch == nil else { return }
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        watch = context.eventLoop.scheduleTask(in: silence) {
+            let (handler, context) = bound.value
+            handler.watch = nil
+            handler.lookAtBody(context: context)
+        }
+    }
+
+    private func lookAtBody(context: ChannelHandlerContext) {
+        guard isReading, !isRefused else { return }
+        let now = NIODeadline.now()
+        let isSilent = isReadWanted && now - lastByte >= silence
+        let seconds = (now - bodyBegan).nanoseconds / 1_000_000_000
+        let isSlow = isReadWanted && now - bodyBegan >= silence
+            && Int64(bodyBytes) < seconds * Int64(ServerLimits.minimumBodyBytesPerSecond)
+        if isSilent || isSlow {
+            refuse(.requestTimeout, "the request's body did not come in time", context: context)
+        } else {
+            startWatch(context: context)
+        }
+    }
+
+    // MARK: Refusing
+
+    private func refuse(_ status: HTTPResponseStatus, _ reason: String, context: ChannelHandlerContext) {
+        counters.countFailure()
+        defer {
+            isRefused = true
+            context.close(mode: .all, promise: nil)
+        }
+        guard !hasAnswerBegun else { return }
+        let body = context.channel.allocator.buffer(string: reason + "\n")
+        let headers: HTTPHeaders = [
+            "content-type": "text/plain; charset=utf-8", "content-length": "\(body.readableBytes)",
+            "connection": "close",
+        ]
+        let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+}

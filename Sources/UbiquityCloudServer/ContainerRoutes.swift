@@ -1,0 +1,51 @@
+import Hummingbird
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// A container's state: open, feed, commit, manifests, usage.
+struct ContainerRoutes: Sendable {
+    let access: CloudAccess
+    let counters: Counters
+
+    func add(to router: Router<CloudContext>) {
+        let container = router.group("v1/containers/:container")
+        container.post(use: open)
+        container.get("changes", use: changes)
+        container.get("snapshot", use: changes)
+        container.post("commit", use: commit)
+        container.get("versions/:version", use: manifest)
+        container.get("usage", use: usage)
+    }
+
+    @Sendable private func open(_ request: Request, _ context: CloudContext) async throws -> Response {
+        try await Response(access.service(request, context).open(), for: request)
+    }
+
+    @Sendable private func changes(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let after = try request.number("after", in: 0...Int64.max, else: 0)
+        let most = Int64(Limits.maximumItemsPerPage)
+        let limit = try request.number("limit", in: 1...most, else: most)
+        let page = try await access.service(request, context).changes(after: Revision(after), limit: Int(limit))
+        return try Response(page, for: request)
+    }
+
+    @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let message = try await request.message(CommitRequest.self, limit: Limits.maximumMessageLength)
+        let response = try await service.commit(message)
+        counters.countCommit()
+        return try Response(response, for: request)
+    }
+
+    @Sendable private func manifest(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        guard let text = context.parameters.get("version"), let version = VersionID(hex: text) else {
+            throw UbiquityError(.invalid, "a version's id is 32 hexadecimal digits")
+        }
+        return try Response(VersionManifest(await service.manifest(of: version)), for: request)
+    }
+
+    @Sendable private func usage(_ request: Request, _ context: CloudContext) async throws -> Response {
+        try await Response(access.service(request, context).usage(), for: request)
+    }
+}

@@ -1,0 +1,71 @@
+import Hummingbird
+import NIOCore
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// The stream of news, as server-sent events.
+struct EventRoutes: Sendable {
+    let access: CloudAccess
+    let activity: Activity
+    let counters: Counters
+
+    func add(to router: Router<CloudContext>) { router.get("v1/containers/:container/events", use: events) }
+
+    private enum Event: Sendable {
+        case revision(Revision)
+        case heartbeat
+
+        var bytes: ByteBuffer {
+            switch self {
+            case .revision(let revision):
+                ByteBuffer(string: "event: revision\ndata: {\"revision\":\(revision.number)}\n\n")
+            case .heartbeat: ByteBuffer(string: ": still here\n\n")
+            }
+        }
+    }
+
+    @Sendable private func events(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let news = try await service.news()
+        let body = ResponseBody { writer in
+            counters.addEventStreams(1)
+            defer { counters.addEventStreams(-1) }
+            let (events, source) = AsyncStream.makeStream(
+                of: Event.self, bufferingPolicy: .bufferingNewest(ServerLimits.pendingEvents))
+            let token = activity.onStop { source.finish() }
+            defer { activity.forget(token) }
+            let feeds = [Self.pass(news, to: source), Self.beat(to: source)]
+            defer { for feed in feeds { feed.cancel() } }
+            var out = writer
+            // The client says nothing more; that its end closes is how we learn that it has gone.
+            try await request.body.consumeWithInboundCloseHandler { _ in
+                for await event in events { try await out.write(event.bytes) }
+            } onInboundClosed: {
+                source.finish()
+            }
+            try await out.finish(nil)
+        }
+        return Response(
+            status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+    }
+
+    /// News end when the container's do, and the stream with them: the client asks anew.
+    private static func pass(
+        _ news: AsyncThrowingStream<Revision, any Error>, to source: AsyncStream<Event>.Continuation
+    ) -> Task<Void, Never> {
+        Task {
+            defer { source.finish() }
+            do {
+                for try await revision in news { source.yield(.revision(revision)) }
+            } catch {
+                // The end of the stream tells the client all it can do: connect again.
+            }
+        }
+    }
+
+    private static func beat(to source: AsyncStream<Event>.Continuation) -> Task<Void, Never> {
+        Task {
+            while (try? await Task.sleep(for: ServerLimits.heartbeat)) != nil { source.yield(.heartbeat) }
+        }
+    }
+}

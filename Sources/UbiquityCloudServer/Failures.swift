@@ -1,0 +1,67 @@
+import Hummingbird
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// Turns everything thrown by a route into an answer with a reason, and refuses requests while the server ends.
+struct Failures: RouterMiddleware {
+    typealias Context = CloudContext
+
+    let activity: Activity
+    let counters: Counters
+
+    func handle(
+        _ request: Request, context: CloudContext, next: (Request, CloudContext) async throws -> Response
+    ) async throws -> Response {
+        do {
+            guard !activity.isStopping else { throw UbiquityError(.offline, "the cloud is ending") }
+            return try await next(request, context)
+        } catch {
+            counters.countFailure()
+            return Self.response(to: request, for: error, logger: context.logger)
+        }
+    }
+
+    static func response(to request: Request, for error: any Error, logger: Logger) -> Response {
+        let (status, failure) = describe(error, request: request)
+        log(error, status: status, of: request, logger: logger)
+        let format = request.answerFormat
+        // A failure has no unknown fields, the one thing that cannot be written; then the status alone answers.
+        let body = (try? WireCodec.encode(failure, as: format)) ?? []
+        var response = Response(status: .init(code: status), mediaType: format.mediaType, bytes: body)
+        if status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
+        if status == 429 { response.headers[.retryAfter] = "1" }
+        return response
+    }
+
+    private static func describe(_ error: any Error, request: Request) -> (status: Int, failure: WireFailure) {
+        switch error {
+        case let error as RefusedRange:
+            return (416, WireFailure(error: UbiquityError(.invalid, error.reason)))
+        case let error as any HTTPResponseError:
+            let status = error.status.code
+            let reason = status == 404
+                ? "the cloud has no \(request.method) \(request.uri.path.prefix(200))" : error.status.reasonPhrase
+            return (status, WireFailure(error: UbiquityError(UbiquityError.Code(httpStatus: status), reason)))
+        default:
+            let failure = told(error)
+            return (failure.status, failure)
+        }
+    }
+
+    /// What a client is told of a failure. Where on the cloud's disk it happened is for the cloud's log.
+    static func told(_ error: any Error) -> WireFailure {
+        let failure = WireFailure(error)
+        guard failure.status >= 500 else { return failure }
+        let error = failure.error
+        return WireFailure(error: UbiquityError(error.code, error.message, remedy: error.remedy))
+    }
+
+    /// Failures of the cloud itself are seen in its log; refusals only when one looks for them.
+    static func log(_ error: any Error, status: Int, of request: Request, logger: Logger) {
+        let isOurs = status >= 500 && status != 503
+        logger.log(level: isOurs ? .error : .debug, "request failed", metadata: [
+            "request": "\(request.method) \(request.uri.path)", "status": "\(status)", "error": "\(error)",
+        ])
+    }
+}

@@ -1,0 +1,110 @@
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+internal import Logging
+import NIOCore
+import NIOPosix
+import NIOSSL
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// One address of a server.
+final class Listener: Sendable {
+    private let place: SocketPlace?
+    private let start: @Sendable () async throws -> Void
+    private let stop: @Sendable () async throws -> Void
+
+    /// - Parameter isReady: called with the address, once it listens.
+    init(
+        _ endpoint: CloudServerConfiguration.Endpoint, channel: CloudChannel, logger: Logger,
+        isReady: @escaping @Sendable (Result<String, any Error>) -> Void
+    ) throws {
+        let place: SocketPlace?
+        let bind: BindAddress
+        var tls: TLSConfiguration?
+        switch endpoint {
+        case .tcp(let host, let port): (place, bind) = (nil, .hostname(host, port: port))
+        case .tls(let host, let port, let certificate, let key):
+            (place, bind) = (nil, .hostname(host, port: port))
+            tls = try Self.tls(certificate: certificate, key: key)
+        case .unixSocket(let path):
+            let socket = try SocketPlace(path, random: SystemRandom())
+            (place, bind) = (socket, .unixDomainSocket(path: socket.bindPath))
+        }
+        self.place = place
+        let scheme = tls == nil ? "http" : "https"
+        let ready: @Sendable (any Channel) async -> Void = { channel in
+            isReady(Result { try Self.publish(channel, scheme: scheme, host: endpoint.host, place: place) })
+        }
+        let configuration = ServerConfiguration(
+            address: bind, backlog: ServerLimits.backlog,
+            availableConnectionsDelegate: .maximum(ServerLimits.connections, logger: logger))
+        if let tls {
+            let secured = try TLSChannel(channel, tlsConfiguration: tls)
+            (start, stop) = Self.server(secured, configuration, ready, logger)
+        } else {
+            (start, stop) = Self.server(channel, configuration, ready, logger)
+        }
+    }
+
+    /// Serves until `end`, or until the task is cancelled.
+    func run() async throws {
+        do {
+            try await start()
+        } catch let error as IOError {
+            throw UbiquityError(Errno(rawValue: error.errnoCode), doing: "listen", at: place?.path ?? "")
+        }
+    }
+
+    /// Nobody can connect any more.
+    func retire() { place?.retire() }
+
+    /// Lets what is being answered be answered, closes the rest, and then `run` returns.
+    func end() async {
+        retire()
+        // Throws only if it has not begun or has ended already: then there is nothing to end.
+        try? await stop()
+    }
+
+    private static func server<Child: ServerChildChannel>(
+        _ child: Child, _ configuration: ServerConfiguration, _ ready: @escaping @Sendable (any Channel) async -> Void,
+        _ logger: Logger
+    ) -> (@Sendable () async throws -> Void, @Sendable () async throws -> Void) {
+        let server = Server(
+            childChannelSetup: child, configuration: configuration, onServerRunning: ready,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        return ({ try await server.run() }, { try await server.shutdownGracefully() })
+    }
+
+    private static func publish(
+        _ channel: any Channel, scheme: String, host: String, place: SocketPlace?
+    ) throws -> String {
+        if let place {
+            try place.publish()
+            return place.path
+        }
+        let shown = host.contains(":") ? "[\(host)]" : host
+        return "\(scheme)://\(shown):\(channel.localAddress?.port ?? 0)"
+    }
+
+    private static func tls(certificate: String, key: String) throws -> TLSConfiguration {
+        do {
+            let chain = try NIOSSLCertificate.fromPEMFile(certificate)
+            let secret = try NIOSSLPrivateKey(file: key, format: .pem)
+            return TLSConfiguration.makeServerConfiguration(
+                certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(secret))
+        } catch {
+            throw UbiquityError(
+                .invalid, "cannot read the certificate or its key: \(error)", at: "\(certificate), \(key)")
+        }
+    }
+}
+
+extension CloudServerConfiguration.Endpoint {
+    fileprivate var host: String {
+        switch self {
+        case .tcp(let host, _), .tls(let host, _, _, _): host
+        case .unixSocket: ""
+        }
+    }
+}
