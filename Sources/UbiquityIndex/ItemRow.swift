@@ -51,6 +51,41 @@ package struct ItemRow: Sendable, Hashable {
     /// Last open.
     package var usedAt: Timestamp
 
+    package init(
+        key: ItemKey, ino: UInt64, id: ItemID, kind: ItemKind, mode: UInt32, uid: UInt32, gid: UInt32, size: Int64,
+        createdAt: Timestamp, modifiedAt: Timestamp, changedAt: Timestamp, linkTarget: [UInt8], xattrs: [Xattr],
+        localXattrs: [Xattr], entry: Entry?, version: VersionID?, content: ContentID?, contentState: ContentState,
+        flags: ItemFlags, dirty: DirtyFields, dirtyOrder: Int64, dirtyBase: Revision, dirtyAt: Timestamp,
+        generation: Int64, nextVersion: VersionID?, usedAt: Timestamp
+    ) {
+        self.key = key
+        self.ino = ino
+        self.id = id
+        self.kind = kind
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.size = size
+        self.createdAt = createdAt
+        self.modifiedAt = modifiedAt
+        self.changedAt = changedAt
+        self.linkTarget = linkTarget
+        self.xattrs = xattrs
+        self.localXattrs = localXattrs
+        self.entry = entry
+        self.version = version
+        self.content = content
+        self.contentState = contentState
+        self.flags = flags
+        self.dirty = dirty
+        self.dirtyOrder = dirtyOrder
+        self.dirtyBase = dirtyBase
+        self.dirtyAt = dirtyAt
+        self.generation = generation
+        self.nextVersion = nextVersion
+        self.usedAt = usedAt
+    }
+
     package struct Entry: Sendable, Hashable {
         package var parent: ItemKey
         package var name: ItemName

@@ -53,7 +53,7 @@ extension ItemIndex {
     package enum XattrMode: Sendable { case any, create, replace }
 
     /// Sets an extended attribute. Names in `user.` are synced, others stay here.
-    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.tooLarge` beyond `Limits.maximumXattrBytes`.
+    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
     package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
         let now = timekeeper.now()
         _ = try change(ino: ino, .attributes) { transaction, row in
@@ -64,7 +64,7 @@ extension ItemIndex {
             if !exists, mode == .replace { throw UbiquityError(.noSuchAttribute, "there is no such attribute") }
             list.removeAll { $0.name == xattr.name }
             list.append(xattr)
-            guard list.reduce(0, { $0 + $1.name.count + $1.value.count }) <= Limits.maximumXattrBytes else {
+            guard list.byteCount <= Limits.maximumXattrBytes else {
                 throw UbiquityError(.noSpace, "an item's attributes are limited to \(Limits.maximumXattrBytes) bytes")
             }
             try transaction.store(list.sorted(), synced: isSynced, in: &row, now: now)
@@ -85,6 +85,18 @@ extension ItemIndex {
     }
 
     private static func isSynced(_ name: [UInt8]) -> Bool { name.starts(with: Array("user.".utf8)) }
+}
+
+extension [Xattr] {
+    /// Bytes of names and values.
+    fileprivate var byteCount: Int { reduce(0) { $0 + $1.name.count + $1.value.count } }
+
+    /// These with `newer` put over them; only the newer ones if all together are more than an item may have.
+    func overlaid(with newer: [Xattr]) -> [Xattr] {
+        guard !newer.isEmpty else { return self }
+        let all = (filter { old in !newer.contains { $0.name == old.name } } + newer).sorted()
+        return all.byteCount <= Limits.maximumXattrBytes ? all : newer
+    }
 }
 
 extension IndexTransaction {

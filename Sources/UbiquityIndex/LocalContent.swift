@@ -16,17 +16,18 @@ extension ItemIndex {
     ///   - changed: whether the content may differ from what it was at the open.
     ///   - size: of the backing file, bytes.
     ///   - modifiedAt: the backing file's mtime.
+    ///   - changedAt: the backing file's ctime, which programs have been shown while it was open; else now.
     ///   - stillOpen: whether any program still has the file open for writing.
-    package func noteWriting(ino: UInt64, changed: Bool, size: Int64, modifiedAt: Timestamp, stillOpen: Bool) throws
-        -> ItemRow
-    {
+    package func noteWriting(
+        ino: UInt64, changed: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp? = nil, stillOpen: Bool
+    ) throws -> ItemRow {
         let now = timekeeper.now()
         return try change(ino: ino, changed ? .content : .attributes) { transaction, row in
             if !stillOpen { row.flags.remove(.writing) }
             guard changed else { return }
             row.size = size
             row.modifiedAt = modifiedAt
-            row.changedAt = now
+            row.changedAt = max(changedAt ?? now, row.changedAt)
             row.generation += 1
             row.nextVersion = nil
             row.flags.insert(.keptCurrent)
@@ -55,6 +56,7 @@ extension ItemIndex {
             row.generation += 1
             row.nextVersion = nil
             row.flags.insert(.keptCurrent)
+            row.flags.remove(.downloadRequested)
             if isWriting { row.flags.insert(.writing) }
             try transaction.markDirty(&row, [.content, .times], now: now)
             try transaction.update(row, before: before)
@@ -67,6 +69,19 @@ extension ItemIndex {
     package func noteUse(ino: UInt64) throws {
         let now = timekeeper.now()
         _ = try change(ino: ino, .attributes) { _, row in row.usedAt = now }
+    }
+
+    /// The same for many files; those that are gone are passed over.
+    package func noteUses(_ inodes: some Collection<UInt64>) throws {
+        let now = timekeeper.now()
+        try write(.local) { transaction in
+            for ino in inodes {
+                guard let before = try transaction.row(ino: ino), !before.isDeleted else { continue }
+                var row = before
+                row.usedAt = now
+                try transaction.update(row, before: before)
+            }
+        }
     }
 
     /// Files that a program had open for writing when the last process died. To be asked once, at the start.

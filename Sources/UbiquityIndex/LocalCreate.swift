@@ -68,13 +68,14 @@ extension IndexTransaction {
         try markDirty(&row, new.kind == .file ? [.created, .content] : .created, now: now)
         try insert(row)
         note(.added, before: nil, after: row)
-        try touchFolder(folder.key, now: now, by: row)
+        try touchFolder(folder.key, now: now, isSynced: !isExcluded)
         return row
     }
 
-    /// Notes that fields of a row were changed here; nothing for an item that never leaves this device.
+    /// Notes that fields of a row were changed here; nothing for an item that never leaves this device, nor for the top
+    /// folder, which every device has for itself.
     func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
-        guard !row.isExcluded else { return }
+        guard !row.isExcluded, row.key != .root else { return }
         if row.dirty.isEmpty {
             row.dirtyOrder = try newDirtyOrder()
             row.dirtyBase = try remoteRevision(of: row.id) ?? .zero
@@ -83,13 +84,14 @@ extension IndexTransaction {
         row.dirtyAt = now
     }
 
-    /// A folder's mtime and ctime change when an entry does. The mtime is synced, unless the entry is one that is not.
-    func touchFolder(_ key: ItemKey, now: Timestamp, by child: ItemRow) throws {
+    /// A folder's mtime and ctime change when an entry does.
+    /// - Parameter isSynced: whether the entry is; if not, the mtime is no matter for others either.
+    func touchFolder(_ key: ItemKey, now: Timestamp, isSynced: Bool) throws {
         guard let before = try row(key: key) else { return }
         var folder = before
         folder.modifiedAt = now
         folder.changedAt = now
-        if !child.isExcluded, folder.key != .root { try markDirty(&folder, .times, now: now) }
+        if isSynced { try markDirty(&folder, .times, now: now) }
         try update(folder, before: before)
         note(.attributes, before: before, after: folder)
     }

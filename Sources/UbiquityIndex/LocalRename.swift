@@ -82,7 +82,7 @@ extension IndexTransaction {
             try remove(target, now: move.now)
         }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
-        try touchFolders(move, by: moved)
+        try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded)
         return RenameResult(moved: moved, replaced: move.target)
     }
 
@@ -111,22 +111,24 @@ extension IndexTransaction {
         row.usedAt = move.now
         if source.isWriting { row.flags.insert(.writing) } else { row.flags.remove(.writing) }
         row.flags.insert(.keptCurrent)
+        row.flags.remove(.downloadRequested)
+        row.localXattrs = target.localXattrs.overlaid(with: source.localXattrs)
         row.generation += 1
         row.nextVersion = nil
         if row.mode != source.mode {
             row.mode = source.mode
             try markDirty(&row, .mode, now: move.now)
         }
-        if !source.xattrs.isEmpty {
-            let kept = target.xattrs.filter { old in !source.xattrs.contains { $0.name == old.name } }
-            row.xattrs = (kept + source.xattrs).sorted()
+        let xattrs = target.xattrs.overlaid(with: source.xattrs)
+        if row.xattrs != xattrs {
+            row.xattrs = xattrs
             try markDirty(&row, .xattrs, now: move.now)
         }
         try markDirty(&row, [.content, .times], now: move.now)
         try update(row, before: target)
         note(.removed, before: source, after: nil)
         note(.replaced, before: target, after: row)
-        try touchFolders(move, by: row)
+        try touchFolders(move, isSynced: true)
         return RenameResult(moved: row, replaced: target)
     }
 
@@ -167,6 +169,8 @@ extension IndexTransaction {
 
     /// The item stays here under a new identity; the old one is deleted at the cloud.
     private func leaveSync(_ row: inout ItemRow, now: Timestamp) throws {
+        // From now on the content is of no version.
+        if let content = row.content { try forgetContent(content) }
         var tombstone = row
         let number = newNumber()
         tombstone.key = ItemKey(number)
@@ -191,9 +195,9 @@ extension IndexTransaction {
         try insert(tombstone)
     }
 
-    private func touchFolders(_ move: Move, by row: ItemRow) throws {
-        try touchFolder(move.from.key, now: move.now, by: row)
-        if move.into.key != move.from.key { try touchFolder(move.into.key, now: move.now, by: row) }
+    private func touchFolders(_ move: Move, isSynced: Bool) throws {
+        try touchFolder(move.from.key, now: move.now, isSynced: isSynced)
+        if move.into.key != move.from.key { try touchFolder(move.into.key, now: move.now, isSynced: isSynced) }
     }
 
     /// Both items change places; neither may cross the border of what is synced.
@@ -223,7 +227,7 @@ extension IndexTransaction {
         try markDirty(&exchanged, .place, now: move.now)
         try update(exchanged, before: away)
         note(.moved, before: target, after: exchanged)
-        try touchFolders(move, by: moved)
+        try touchFolders(move, isSynced: !moved.isExcluded)
         return RenameResult(moved: moved, exchanged: exchanged)
     }
 }

@@ -41,4 +41,9 @@ extension ItemIndex {
     package func newContentNumber() throws -> Int64 {
         try write(.startup) { _ in numbers.withLock { $0.take() } }
     }
+
+    /// The same, several at a time: `count` is at most `NumberReserve.perTransaction`.
+    package func newContentNumbers(_ count: Int) throws -> [Int64] {
+        try write(.startup) { _ in numbers.withLock { reserve in (0..<count).map { _ in reserve.take() } } }
+    }
 }

@@ -15,8 +15,8 @@ extension IndexReader {
         try number("SELECT sum(size) FROM items WHERE dirty & \(DirtyFields.content.rawValue)", []) ?? 0
     }
 
-    /// The live local item that the remote tree has at a place, if it is dirty: it may be about to leave the name.
-    package func remoteOccupant(of parent: ItemID, named name: ItemName) throws -> [RemoteItem] {
+    /// The live items that the remote tree has at a place (two for a moment, while records arrive).
+    package func remoteOccupants(of parent: ItemID, named name: ItemName) throws -> [RemoteItem] {
         try remotes(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE parent = ? AND name = ? AND deleted = 0",
             [Blob(parent.bytes), Blob(name.bytes)])
@@ -55,4 +55,11 @@ extension IndexReader {
             RowCoding.select("items.flags & \(ItemFlags.lingering.rawValue)") + " ORDER BY items.key DESC LIMIT ?",
             [Int64(limit)])
     }
+}
+
+extension IndexTransaction {
+    /// All rows, deleted ones too; for the rare pass over everything.
+    package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
+
+    package func forgetAllRemotes() throws { try execute("DELETE FROM remote", []) }
 }

@@ -1,0 +1,154 @@
+package import UbiquityCore
+package import UbiquityIndex
+package import UbiquityWire
+
+/// Takes in the cloud's answer to a commit, inside one transaction: what was sent and has not changed here since is
+/// clean now; what the cloud decided otherwise follows.
+package struct CommitApplier {
+    private let transaction: IndexTransaction
+    private var settler: Settler
+    private let prepared: [ItemKey: PreparedContent]
+    private let boot: [UInt8]
+
+    /// - Parameter boot: this boot of the machine; contents written in it may not survive power loss yet.
+    package init(
+        _ transaction: IndexTransaction, settler: Settler, prepared: [ItemKey: PreparedContent], boot: [UInt8]
+    ) {
+        self.transaction = transaction
+        self.settler = settler
+        self.prepared = prepared
+        self.boot = boot
+    }
+
+    /// Backing files nobody needs any more once the transaction is committed.
+    package var dropped: [ContentID] { settler.dropped }
+
+    package mutating func apply(_ planned: [PlannedChange], _ response: CommitResponse) throws {
+        guard planned.count == response.results.count else {
+            throw UbiquityError(.invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
+        }
+        for (change, result) in zip(planned, response.results) { try apply(change, result) }
+        try settler.settleAll(limit: 1000)
+    }
+
+    private mutating func apply(_ planned: PlannedChange, _ result: ChangeResult) throws {
+        switch result.outcome {
+        case .unknownItem: try sendAgainAsNew(planned)
+        case .merged(let other): try merge(planned, into: other, result.item)
+        case .applied:
+            if let row = try transaction.row(id: planned.row.id) { try acknowledge(row, planned, result.item) }
+            if let item = result.item { try settler.receive(item) }
+        }
+    }
+
+    // MARK: Acknowledged
+
+    private func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
+        switch planned.change.action {
+        case .delete: try acknowledgeDeletion(row, item)
+        case .put(let fields):
+            var next = row
+            clear(&next, planned.row, fields, item)
+            try acknowledgeContent(&next, planned.row, fields.content)
+            if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
+            try transaction.update(next, before: row)
+            transaction.note(.attributes, before: row, after: next)
+        }
+    }
+
+    /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
+    private func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
+        guard row.isDeleted else { return }
+        try transaction.delete(row)
+    }
+
+    /// Fields whose values are still the ones that were sent are clean.
+    private func clear(_ row: inout ItemRow, _ sent: ItemRow, _ fields: ChangedFields, _ item: RemoteItem?) {
+        let wasCreation = row.dirty.contains(.created)
+        row.dirty.remove(.created)
+        if wasCreation {
+            // What changed since the creation was sent has no mark of its own yet.
+            if row.entry != sent.entry { row.dirty.insert(.place) }
+            if row.mode != sent.mode { row.dirty.insert(.mode) }
+            if row.modifiedAt != sent.modifiedAt { row.dirty.insert(.times) }
+            if row.xattrs != sent.xattrs { row.dirty.insert(.xattrs) }
+        }
+        if fields.place != nil, row.entry == sent.entry { row.dirty.remove(.place) }
+        if fields.mode != nil, row.mode == sent.mode { row.dirty.remove(.mode) }
+        if fields.modifiedAt != nil, row.modifiedAt == sent.modifiedAt, row.createdAt == sent.createdAt {
+            row.dirty.remove(.times)
+        }
+        if row.xattrs == sent.xattrs { row.dirty.remove(.xattrs) }
+    }
+
+    private func acknowledgeContent(_ row: inout ItemRow, _ sent: ItemRow, _ content: ContentChange?) throws {
+        guard let content else { return }
+        // Also after an announcement: what is here is made from the announced version, or is that version.
+        row.version = content.version
+        guard let manifest = content.manifest else { return }
+        guard row.generation == sent.generation, let local = row.content else {
+            // Changed again meanwhile: what is here now is made from the version that has just gone up.
+            row.nextVersion = nil
+            return
+        }
+        row.dirty.remove(.content)
+        row.nextVersion = nil
+        let record = ContentRecord(
+            content: local, version: content.version, size: content.size, manifest: manifest, unsyncedBoot: boot)
+        try transaction.setContent(record)
+        try transaction.setLocations(manifest, in: local)
+    }
+
+    // MARK: Other outcomes
+
+    /// The item is one with another now: it takes that identity, and its content is that item's next or lost version.
+    private mutating func merge(_ planned: PlannedChange, into other: ItemID, _ item: RemoteItem?) throws {
+        if let row = try transaction.row(id: planned.row.id), row.id != other {
+            if let double = try transaction.row(id: other) {
+                // It waited for the name without an entry; nothing of it is needed.
+                if let content = double.content { try transaction.forgetContent(content) }
+                try transaction.delete(double)
+            }
+            var next = row
+            next.id = other
+            if case .put(let fields) = planned.change.action {
+                clear(&next, planned.row, fields, item)
+                try acknowledgeContent(&next, planned.row, fields.content)
+            }
+            if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
+            try transaction.update(next, before: row)
+            transaction.note(.attributes, before: row, after: next)
+        }
+        if let item { try settler.receive(item) }
+    }
+
+    /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
+    private func sendAgainAsNew(_ planned: PlannedChange) throws {
+        guard let row = try transaction.row(id: planned.row.id) else { return }
+        try transaction.forgetRemote(row.id)
+        if row.isDeleted { return try transaction.delete(row) }
+        try transaction.sendAsNew(row)
+        // Its folder may be what is unknown.
+        guard let parent = row.entry?.parent, parent != .root, let folder = try transaction.row(key: parent),
+            planned.change.baseRevision == .zero, folder.dirty.isEmpty
+        else { return }
+        try transaction.forgetRemote(folder.id)
+        try transaction.sendAsNew(folder)
+    }
+}
+
+extension IndexTransaction {
+    /// Marks an item as one the cloud has not seen. The version its content came from is no base any more.
+    func sendAsNew(_ row: ItemRow) throws {
+        var next = row
+        if next.dirty.isEmpty { next.dirtyOrder = try newDirtyOrder() }
+        next.dirty.insert(.created)
+        next.dirtyBase = .zero
+        if next.kind == .file, next.contentState == .complete {
+            next.dirty.insert(.content)
+            next.version = nil
+            next.nextVersion = nil
+        }
+        try update(next, before: row)
+    }
+}

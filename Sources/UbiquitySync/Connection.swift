@@ -1,0 +1,85 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// Where this device stands with the cloud.
+package struct ConnectionStatus: Sendable, Hashable {
+    package enum Phase: String, Sendable, Hashable {
+        case connecting
+        case online
+        /// The last attempt failed; the next comes by itself.
+        case offline
+        /// The person asked for it (`ubiquity offline`).
+        case paused
+        case signedOut
+    }
+
+    package var phase: Phase
+    /// Why it is not online.
+    package var reason: String
+    package var lastContact: Timestamp?
+    package var usedBytes: Int64?
+    package var quotaBytes: Int64?
+}
+
+/// The connection's state, shared by the loops of the engine.
+package final class Connection: Sendable {
+    private struct State {
+        var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
+        var backoff = Backoff()
+        var isPaused = false
+    }
+
+    private let state = Lock(State())
+    private let random: any RandomSource
+    private let timekeeper: any Timekeeper
+    /// Fires whenever the phase changes, or an immediate attempt is wanted.
+    let changed = Signal()
+
+    init(timekeeper: any Timekeeper, random: any RandomSource) {
+        self.timekeeper = timekeeper
+        self.random = random
+    }
+
+    package var status: ConnectionStatus { state.withLock { $0.status } }
+    package var isPaused: Bool { state.withLock { $0.isPaused } }
+    package var isOnline: Bool { state.withLock { $0.status.phase == .online } }
+
+    /// Throws `.offline` if the person asked to be offline.
+    func requireAllowed() throws {
+        guard isPaused else { return }
+        throw UbiquityError(.offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
+    }
+
+    func setPaused(_ paused: Bool) {
+        state.withLock {
+            $0.isPaused = paused
+            $0.backoff.reset()
+            $0.status.phase = paused ? .paused : .connecting
+            $0.status.reason = paused ? "offline on request" : "connecting"
+        }
+        changed.fire()
+    }
+
+    func succeeded(usage: (used: Int64, quota: Int64)? = nil) {
+        let now = timekeeper.now()
+        state.withLock {
+            guard !$0.isPaused else { return }
+            $0.backoff.reset()
+            $0.status.phase = .online
+            $0.status.reason = ""
+            $0.status.lastContact = now
+            if let usage { ($0.status.usedBytes, $0.status.quotaBytes) = (usage.used, usage.quota) }
+        }
+    }
+
+    /// Notes a failure of the connection and says how long to wait.
+    func failed(_ error: UbiquityError) -> Duration {
+        state.withLock {
+            if !$0.isPaused {
+                $0.status.phase = error.code == .signedOut ? .signedOut : .offline
+                $0.status.reason = error.description
+            }
+            return $0.backoff.next(random)
+        }
+    }
+}

@@ -1,0 +1,238 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// One content on its way down: who wants what of it, and which requests are under way.
+///
+/// What the readers wait for comes first; while anybody has the content open, or it is wanted as a whole, the rest
+/// follows in order from where the last reader was.
+final class Download: Sendable {
+    let key: ItemKey
+    let version: VersionID
+    let content: PartialContent
+    /// The item has an older content, which this one replaces when it is complete.
+    let isReplacement: Bool
+
+    private struct Waiter {
+        var range: Range<Int64>
+        var continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct State {
+        var openers = 0
+        var isBackground = false
+        var waiters: [UInt64: Waiter] = [:]
+        var cancelled: Set<UInt64> = []
+        var nextWaiter: UInt64 = 0
+        var claimed: Set<Int> = []
+        /// Where the last reader was: the rest is fetched from there on.
+        var position = 0
+        var lanes = 0
+        var lastBatchBytes = 0
+        var isFinished = false
+    }
+
+    private let state = Lock(State())
+
+    init(key: ItemKey, version: VersionID, content: PartialContent, isReplacement: Bool) {
+        self.key = key
+        self.version = version
+        self.content = content
+        self.isReplacement = isReplacement
+    }
+
+    // MARK: Interest
+
+    func addOpener() { state.withLock { $0.openers += 1 } }
+
+    func removeOpener() { state.withLock { $0.openers = max(0, $0.openers - 1) } }
+
+    func setBackground() { state.withLock { $0.isBackground = true } }
+
+    func clearBackground() { state.withLock { $0.isBackground = false } }
+
+    var isWanted: Bool { state.withLock { $0.openers > 0 || $0.isBackground || !$0.waiters.isEmpty } }
+    var isBackground: Bool { state.withLock { $0.isBackground } }
+
+    /// Waits until the range is here. Throws what made its download fail, or `CancellationError`.
+    func wait(for range: Range<Int64>, onWait: () -> Void) async throws {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        onWait()
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                let isCancelled = state.withLock { state in
+                    if state.cancelled.remove(id) != nil { return true }
+                    state.waiters[id] = Waiter(range: range, continuation: continuation)
+                    return false
+                }
+                if isCancelled { return continuation.resume(throwing: CancellationError()) }
+                // It may have come between the caller's look and now.
+                wakeReaders()
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                let waiter = state.waiters.removeValue(forKey: id)
+                if waiter == nil { state.cancelled.insert(id) }
+                return waiter
+            }
+            waiter?.continuation.resume(throwing: CancellationError())
+        }
+    }
+
+    /// Lets go on who has what they wait for.
+    func wakeReaders() {
+        let ready = state.withLock { state in
+            let ready = state.waiters.filter { content.contains($0.value.range) }
+            for id in ready.keys { state.waiters[id] = nil }
+            return ready
+        }
+        for (_, waiter) in ready.sorted(by: { $0.key < $1.key }) { waiter.continuation.resume() }
+    }
+
+    /// Ends all waits with an error; who comes later tries anew.
+    func fail(_ error: any Error) {
+        let waiters = state.withLock { state in
+            defer { state.waiters = [:] }
+            return state.waiters
+        }
+        for (_, waiter) in waiters.sorted(by: { $0.key < $1.key }) { waiter.continuation.resume(throwing: error) }
+    }
+
+    // MARK: Work
+
+    /// Whether one more lane may fetch; it must call `leaveLane` when it ends.
+    func enterLane(limit: Int) -> Bool {
+        state.withLock { state in
+            guard !state.isFinished, state.lanes < limit else { return false }
+            state.lanes += 1
+            return true
+        }
+    }
+
+    func leaveLane() { state.withLock { $0.lanes -= 1 } }
+
+    var hasLanes: Bool { state.withLock { $0.lanes > 0 } }
+
+    /// Whoever gets true, once, finishes the complete content.
+    func claimFinish() -> Bool {
+        guard content.isComplete else { return false }
+        return state.withLock { state in
+            defer { state.isFinished = true }
+            return !state.isFinished
+        }
+    }
+
+    /// The chunks to fetch next, which are the caller's until `release`; empty if nothing is wanted now.
+    func claimBatch() -> [Int] {
+        state.withLock { state in
+            if let first = firstDemanded(state) {
+                // A reader waits: little at first, more while it goes on reading in order.
+                let goesOn = first == state.position
+                state.lastBatchBytes = goesOn
+                    ? min(max(state.lastBatchBytes * 2, SyncLimits.firstFetchBytes), SyncLimits.followingFetchBytes)
+                    : SyncLimits.firstFetchBytes
+                return claim(from: first, bytes: state.lastBatchBytes, &state)
+            }
+            guard state.openers > 0 || state.isBackground else { return [] }
+            let batch = claim(from: state.position, bytes: SyncLimits.followingFetchBytes, &state)
+            return batch.isEmpty ? claim(from: 0, bytes: SyncLimits.followingFetchBytes, &state) : batch
+        }
+    }
+
+    /// The first chunk that a reader waits for and no request is under way for; who came first is served first.
+    private func firstDemanded(_ state: State) -> Int? {
+        for (_, waiter) in state.waiters.sorted(by: { $0.key < $1.key }) {
+            let missing = content.missing(in: waiter.range, limit: state.claimed.count + 1)
+            if let first = missing.first(where: { !state.claimed.contains($0) }) { return first }
+        }
+        return nil
+    }
+
+    /// Missing, unclaimed chunks from `index` on that follow each other: at least one, then up to `bytes`.
+    private func claim(from index: Int, bytes: Int, _ state: inout State) -> [Int] {
+        var batch = [Int](), sum = 0
+        let window = Limits.maximumChunksPerRequest
+        for chunk in content.missing(from: index, limit: window + state.claimed.count)
+        where !state.claimed.contains(chunk) {
+            let length = content.manifest[chunk].length
+            if !batch.isEmpty, sum + length > bytes || batch.count >= window { break }
+            batch.append(chunk)
+            sum += length
+        }
+        state.claimed.formUnion(batch)
+        if let last = batch.last { state.position = last + 1 }
+        return batch
+    }
+
+    func release(_ batch: [Int]) { state.withLock { $0.claimed.subtract(batch) } }
+}
+
+/// The downloads under way, by item and by content.
+final class DownloadTable: Sendable {
+    private struct State {
+        var byItem: [ItemKey: Download] = [:]
+        var byContent: [ContentID: Download] = [:]
+        var beginning: [ItemKey: Task<Download, any Error>] = [:]
+        var lanes: [UInt64: Task<Void, Never>] = [:]
+        var nextLane: UInt64 = 0
+        var isStopped = false
+    }
+
+    private let state = Lock(State())
+
+    func download(of key: ItemKey) -> Download? { state.withLock { $0.byItem[key] } }
+    func download(with content: ContentID) -> Download? { state.withLock { $0.byContent[content] } }
+    var all: [Download] { state.withLock { Array($0.byContent.values) } }
+
+    /// The beginning of the item's download, which callers at the same time share.
+    func beginning(_ key: ItemKey, _ start: @escaping @Sendable () async throws -> Download) -> Task<Download, any Error> {
+        state.withLock { state in
+            if let task = state.beginning[key] { return task }
+            let task = Task { try await start() }
+            state.beginning[key] = task
+            return task
+        }
+    }
+
+    func ended(beginning key: ItemKey) { state.withLock { _ = $0.beginning.removeValue(forKey: key) } }
+
+    func add(_ download: Download) {
+        state.withLock {
+            $0.byItem[download.key] = download
+            $0.byContent[download.content.id] = download
+        }
+    }
+
+    func remove(_ download: Download) {
+        state.withLock {
+            $0.byContent[download.content.id] = nil
+            if $0.byItem[download.key] === download { $0.byItem[download.key] = nil }
+        }
+    }
+
+    /// Runs a lane, which is cancelled by `stopAll`.
+    func runLane(_ body: @escaping @Sendable () async -> Void) {
+        state.withLock { state in
+            guard !state.isStopped else { return }
+            state.nextLane += 1
+            let id = state.nextLane
+            state.lanes[id] = Task {
+                await body()
+                self.state.withLock { _ = $0.lanes.removeValue(forKey: id) }
+            }
+        }
+    }
+
+    func stopAll() {
+        let (lanes, downloads) = state.withLock { state in
+            state.isStopped = true
+            return (state.lanes, Array(state.byContent.values))
+        }
+        for (_, task) in lanes { task.cancel() }
+        let stopped = UbiquityError(.offline, "the mount is ending")
+        for download in downloads { download.fail(stopped) }
+    }
+}

@@ -1,0 +1,54 @@
+package import UbiquityCore
+package import UbiquityIndex
+
+/// The view of an item that its remote record and the changes made here give together. Pure.
+package enum Overlay {
+    /// The row with the record's values in every field that was not changed here.
+    ///
+    /// Place and content are decided elsewhere (they concern other items and the disk).
+    /// - Parameters:
+    ///   - old: the record known before; the base against which changed attributes are told apart.
+    ///   - keepTimes: the row shows a local content that the record's has not replaced yet, whose times it keeps.
+    package static func metadata(
+        _ row: ItemRow, old: RemoteItem?, new: RemoteItem, keepTimes: Bool
+    ) -> ItemRow {
+        var result = row
+        if !row.dirty.contains(.mode) { result.mode = new.mode }
+        if !row.dirty.contains(.times), !keepTimes {
+            result.modifiedAt = new.modifiedAt
+            result.createdAt = new.createdAt
+        }
+        result.xattrs = row.dirty.contains(.xattrs)
+            ? merged(local: row.xattrs, base: old?.xattrs ?? [], remote: new.xattrs) : new.xattrs
+        if row.kind == .symlink {
+            result.linkTarget = new.linkTarget
+            result.size = Int64(new.linkTarget.count)
+        }
+        return result
+    }
+
+    /// The remote attributes with what was set or removed here since `base` done again.
+    package static func merged(local: [Xattr], base: [Xattr], remote: [Xattr]) -> [Xattr] {
+        let difference = Self.difference(from: base, to: local)
+        let touched = Set(difference.removed).union(difference.set.map(\.name))
+        return (remote.filter { !touched.contains($0.name) } + difference.set).sorted()
+    }
+
+    /// What must be set and removed to get from one list to the other.
+    package static func difference(from old: [Xattr], to new: [Xattr]) -> (set: [Xattr], removed: [[UInt8]]) {
+        let names = Set(new.map(\.name))
+        return (new.filter { !old.contains($0) }, old.map(\.name).filter { !names.contains($0) })
+    }
+
+    /// The row of an item that is new here, without an entry.
+    package static func newRow(
+        _ item: RemoteItem, key: ItemKey, owner: (uid: UInt32, gid: UInt32), now: Timestamp
+    ) -> ItemRow {
+        ItemRow(
+            key: key, ino: UInt64(key.rawValue), id: item.id, kind: item.kind, mode: item.mode, uid: owner.uid,
+            gid: owner.gid, size: item.content?.size ?? Int64(item.linkTarget.count), createdAt: item.createdAt,
+            modifiedAt: item.modifiedAt, changedAt: item.modifiedAt, linkTarget: item.linkTarget, xattrs: item.xattrs,
+            localXattrs: [], entry: nil, version: item.content?.version, content: nil, contentState: .none, flags: [],
+            dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: .zero, generation: 0, nextVersion: nil, usedAt: now)
+    }
+}

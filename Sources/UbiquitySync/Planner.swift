@@ -1,0 +1,113 @@
+package import UbiquityCore
+package import UbiquityIndex
+
+/// A change on its way to the cloud, with the row it was made from: what has changed since is told by comparing.
+package struct PlannedChange: Sendable {
+    package var row: ItemRow
+    package var change: ItemChange
+}
+
+/// The content of a dirty file, read and cut, whose chunks are at the cloud or travel along.
+package struct PreparedContent: Sendable, Hashable {
+    /// The row's generation that was read.
+    package var generation: Int64
+    package var manifest: Manifest
+    package var size: Int64
+
+    package init(generation: Int64, manifest: Manifest, size: Int64) {
+        self.generation = generation
+        self.manifest = manifest
+        self.size = size
+    }
+}
+
+/// Makes a group of changes from dirty rows: in their order, and with each change the ones it cannot go without.
+///
+/// Those are the folder it lies in, if the cloud does not have that yet, and the item that has its name at the cloud,
+/// if that was moved away or deleted here: the cloud looks at names when the whole group is applied.
+package struct Planner {
+    private let reader: IndexReader
+    private let prepared: [ItemKey: PreparedContent]
+    private let limit: Int
+    private var included: Set<ItemKey> = []
+    package private(set) var group: [PlannedChange] = []
+    /// Deleted rows that the cloud never had: they go without a word.
+    package private(set) var forgettable: [ItemRow] = []
+
+    /// - Parameter limit: changes in the group, but for the ones that a change cannot go without.
+    package init(_ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int) {
+        self.reader = reader
+        self.prepared = prepared
+        self.limit = limit
+    }
+
+    package var isFull: Bool { group.count >= limit }
+
+    /// Adds a row's change, if it has one to send now.
+    package mutating func add(_ row: ItemRow) throws {
+        guard !row.dirty.isEmpty, included.insert(row.key).inserted else { return }
+        guard included.count <= Limits.maximumChangesPerCommit else { return }
+        if row.isDeleted { return try addDeletion(row) }
+        guard let entry = row.entry, let fields = try fields(of: row, at: entry) else { return }
+        group.append(PlannedChange(row: row, change: change(of: row, .put(fields))))
+    }
+
+    private mutating func addDeletion(_ row: ItemRow) throws {
+        guard let remote = try reader.remote(id: row.id), !remote.isDeleted else { return forgettable.append(row) }
+        group.append(PlannedChange(row: row, change: change(of: row, .delete)))
+    }
+
+    private func change(of row: ItemRow, _ action: ItemChange.Action) -> ItemChange {
+        ItemChange(
+            id: row.id, kind: row.kind, baseRevision: row.dirty.contains(.created) ? .zero : row.dirtyBase,
+            changedAt: row.dirtyAt, action: action)
+    }
+
+    private mutating func fields(of row: ItemRow, at entry: ItemRow.Entry) throws -> ChangedFields? {
+        let isNew = row.dirty.contains(.created)
+        // A file that is being written for the first time is not worth a word until it is closed or synced.
+        if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
+        var fields = ChangedFields()
+        if isNew || row.dirty.contains(.place) {
+            guard let parent = try place(row, entry) else { return nil }
+            fields.place = Place(parent: parent, name: entry.name)
+        }
+        if isNew || row.dirty.contains(.mode) { fields.mode = row.mode }
+        if isNew || row.dirty.contains(.times) {
+            fields.createdAt = row.createdAt
+            fields.modifiedAt = row.modifiedAt
+        }
+        if isNew || row.dirty.contains(.xattrs) {
+            let known = isNew ? [] : try reader.remote(id: row.id)?.xattrs ?? []
+            (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: known, to: row.xattrs)
+        }
+        if isNew, row.kind == .symlink { fields.linkTarget = row.linkTarget }
+        fields.content = content(of: row, isNew: isNew)
+        if fields.content == nil, row.dirty.contains(.content), !isNew {
+            // The times belong to the content that is not ready yet: they go up with it.
+            fields.createdAt = nil
+            fields.modifiedAt = nil
+        }
+        return fields == ChangedFields() ? nil : fields
+    }
+
+    /// The new content if it is ready; else, for a new file, its announcement.
+    private func content(of row: ItemRow, isNew: Bool) -> ContentChange? {
+        guard row.kind == .file, row.dirty.contains(.content), let version = row.nextVersion else { return nil }
+        if let ready = prepared[row.key], ready.generation == row.generation {
+            return ContentChange(version: version, baseVersion: row.version, size: ready.size, manifest: ready.manifest)
+        }
+        guard isNew else { return nil }
+        return ContentChange(version: version, baseVersion: nil, size: row.size, manifest: nil)
+    }
+
+    /// The folder's id, after adding what must come along.
+    private mutating func place(_ row: ItemRow, _ entry: ItemRow.Entry) throws -> ItemID? {
+        guard let parent = try reader.row(key: entry.parent) else { return nil }
+        if parent.dirty.contains(.created) { try add(parent) }
+        for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
+            if let other = try reader.row(id: occupant.id), !other.dirty.isEmpty { try add(other) }
+        }
+        return parent.id
+    }
+}

@@ -1,0 +1,94 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// Which way content was to travel.
+package enum TransferDirection: Sendable, Hashable { case upload, download }
+
+/// A transfer that failed and waits for its next attempt.
+package struct TransferProblem: Sendable, Hashable {
+    package var error: UbiquityError
+    package var retryAt: Timestamp
+    package var attempts: Int
+}
+
+/// The transfers that failed, per item: shown to people, and left alone until their time has come.
+///
+/// In memory: after a restart everything is tried at once.
+final class Problems: Sendable {
+    /// Items remembered. Beyond, the earliest due is dropped and so tried again early.
+    private static let capacity = 10_000
+
+    private struct Key: Hashable {
+        var item: ItemKey
+        var direction: TransferDirection
+    }
+
+    private let table = Lock<[Key: TransferProblem]>([:])
+    private let timekeeper: any Timekeeper
+    private let random: any RandomSource
+
+    init(timekeeper: any Timekeeper, random: any RandomSource) {
+        self.timekeeper = timekeeper
+        self.random = random
+    }
+
+    func note(_ error: UbiquityError, _ direction: TransferDirection, of item: ItemKey) {
+        let now = timekeeper.now()
+        table.withLock { table in
+            let key = Key(item: item, direction: direction)
+            let attempts = (table[key]?.attempts ?? 0) + 1
+            var backoff = Backoff()
+            var wait = Duration.zero
+            for _ in 0..<min(attempts, 12) { wait = backoff.next(random) }
+            if table.count >= Self.capacity, let first = table.min(by: { $0.value.retryAt < $1.value.retryAt }) {
+                table[first.key] = nil
+            }
+            table[key] = TransferProblem(
+                error: error, retryAt: now.advanced(bySeconds: wait / .seconds(1)), attempts: attempts)
+        }
+    }
+
+    func clear(_ direction: TransferDirection, of item: ItemKey) {
+        table.withLock { _ = $0.removeValue(forKey: Key(item: item, direction: direction)) }
+    }
+
+    func clearAll() { table.withLock { $0.removeAll() } }
+
+    func problem(_ direction: TransferDirection, of item: ItemKey) -> TransferProblem? {
+        table.withLock { $0[Key(item: item, direction: direction)] }
+    }
+
+    /// Whether the item's transfer failed and its next attempt is not due yet.
+    func isHeld(_ direction: TransferDirection, of item: ItemKey) -> Bool {
+        guard let problem = problem(direction, of: item) else { return false }
+        return problem.retryAt > timekeeper.now()
+    }
+
+    /// The next attempt that is due after `now`; nil if there is none.
+    func nextRetry(_ direction: TransferDirection, after now: Timestamp) -> Timestamp? {
+        table.withLock { $0.filter { $0.key.direction == direction }.map(\.value.retryAt).filter { $0 > now }.min() }
+    }
+
+    var all: [(item: ItemKey, direction: TransferDirection, problem: TransferProblem)] {
+        table.withLock { $0.map { ($0.key.item, $0.key.direction, $0.value) } }
+    }
+}
+
+extension UbiquityError {
+    /// Any error as one of ours.
+    static func from(_ error: any Error) -> UbiquityError {
+        switch error {
+        case let error as UbiquityError: error
+        case is CancellationError: UbiquityError(.cancelled, "cancelled")
+        default: UbiquityError(.io, "\(error)")
+        }
+    }
+
+    /// Whether the cloud could not be reached, as against what it said.
+    var isAboutConnection: Bool {
+        switch code {
+        case .offline, .timedOut, .signedOut, .tooManyRequests: true
+        default: false
+        }
+    }
+}

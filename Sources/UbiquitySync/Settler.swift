@@ -1,0 +1,221 @@
+package import UbiquityCore
+package import UbiquityIndex
+
+/// Makes the local tree follow remote records, inside one transaction of the index.
+///
+/// A record whose parent is not known yet, whose name another item still has, or whose content is not here yet stays
+/// *unsettled* and is tried again: after the page, after a commit, after a writer's close. So the order of records does
+/// not matter. What was changed here and is not committed is never overwritten: the cloud decides when it gets it.
+package struct Settler {
+    let transaction: IndexTransaction
+    let owner: (uid: UInt32, gid: UInt32)
+    let now: Timestamp
+    /// Backing files nobody needs any more once the transaction is committed.
+    package private(set) var dropped: [ContentID] = []
+
+    package init(_ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp) {
+        self.transaction = transaction
+        self.owner = owner
+        self.now = now
+    }
+
+    /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
+    package mutating func receive(_ item: RemoteItem) throws {
+        guard item.id != .root else { return }
+        let old = try transaction.remote(id: item.id)
+        if let old, old.revision > item.revision { return }
+        try transaction.setRemote(item, unsettled: true)
+        if let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted {
+            let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
+            if merged != row {
+                try transaction.update(merged, before: row)
+                transaction.note(.attributes, before: row, after: merged)
+            }
+        }
+        try settle(item.id)
+    }
+
+    /// A local content that the record's replaces only when it is downloaded keeps its own size and times till then.
+    private func keepsTimes(_ row: ItemRow, _ item: RemoteItem) -> Bool {
+        row.contentState == .complete && row.version != item.content?.version
+    }
+
+    /// Tries unsettled records until none moves any more.
+    package mutating func settleAll(limit: Int) throws {
+        var before = Int.max
+        while true {
+            let ids = try transaction.unsettledIDs(limit: limit)
+            guard !ids.isEmpty, ids.count < before || ids.count == limit && before == Int.max else { return }
+            before = ids.count
+            for id in ids { try settle(id) }
+        }
+    }
+
+    /// Makes the local item follow its record as far as that can be done now.
+    package mutating func settle(_ id: ItemID) throws {
+        guard let item = try transaction.remote(id: id) else { return }
+        let row = try transaction.row(id: id)
+        let isSettled =
+            switch (row, item.isDeleted) {
+            case (nil, true): try forgetTombstone(id)
+            case (nil, false): try add(item)
+            case (let row?, true): try followDeletion(row, id)
+            case (let row?, false): try follow(item, row)
+            }
+        try transaction.setUnsettled(id, !isSettled)
+    }
+
+    private func forgetTombstone(_ id: ItemID) throws -> Bool {
+        try transaction.forgetRemote(id)
+        return true
+    }
+
+    // MARK: Additions and changes
+
+    private mutating func add(_ item: RemoteItem) throws -> Bool {
+        guard let entry = try freePlace(for: item, row: nil) else { return false }
+        var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
+        row.entry = entry
+        try transaction.insert(row)
+        transaction.note(.added, before: nil, after: row)
+        return true
+    }
+
+    private mutating func follow(_ item: RemoteItem, _ row: ItemRow) throws -> Bool {
+        guard !row.isDeleted else { return true }
+        var row = row
+        let isPlaced = try followPlace(item, &row)
+        let hasContent = try followContent(item, row)
+        return isPlaced && hasContent
+    }
+
+    private mutating func followPlace(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
+        if row.dirty.contains(.place) || row.dirty.contains(.created), row.entry != nil { return true }
+        if let entry = row.entry, entry.name == item.name,
+            try transaction.row(key: entry.parent)?.id == item.parent
+        {
+            return true
+        }
+        guard let entry = try freePlace(for: item, row: row) else { return false }
+        let before = row
+        row.entry = entry
+        try transaction.update(row, before: before)
+        transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
+        return true
+    }
+
+    /// The entry that the record asks for, if its parent is here and the name is free or can be freed now.
+    private mutating func freePlace(for item: RemoteItem, row: ItemRow?) throws -> ItemRow.Entry? {
+        guard let parent = try transaction.row(id: item.parent), !parent.isDeleted, parent.kind == .directory,
+            parent.key == .root || parent.entry != nil
+        else { return nil }
+        if let row, row.kind == .directory, try transaction.isWithin(parent.key, row.key) {
+            try undoMoves(from: parent.key, to: row.key)
+            guard try !transaction.isWithin(parent.key, row.key) else { return nil }
+        }
+        let entry = ItemRow.Entry(parent: parent.key, name: item.name)
+        guard let other = try transaction.child(of: parent.key, named: item.name), other.key != row?.key else {
+            return entry
+        }
+        return try displace(other) ? entry : nil
+    }
+
+    /// Takes the name from an item that the cloud has elsewhere; it waits without an entry for its own place.
+    /// An item that has the name by a change made here keeps it: the cloud decides between the two at the commit.
+    private func displace(_ other: ItemRow) throws -> Bool {
+        guard other.dirty.intersection([.created, .place]).isEmpty, !other.isExcluded,
+            let remote = try transaction.remote(id: other.id), !remote.isDeleted, let entry = other.entry
+        else { return false }
+        guard try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent else {
+            return false
+        }
+        var row = other
+        row.entry = nil
+        try transaction.update(row, before: other)
+        try transaction.setUnsettled(other.id, true)
+        transaction.note(.removed, before: other, after: nil)
+        return true
+    }
+
+    /// Moves made here that put `key` below `ancestor` are given up where the cloud has moved it the other way round:
+    /// the cloud's came first.
+    private func undoMoves(from key: ItemKey, to ancestor: ItemKey) throws {
+        var key = key
+        for _ in 0..<Limits.maximumDepth where key != ancestor && key != .root {
+            guard let row = try transaction.row(key: key), let entry = row.entry else { return }
+            if row.dirty.contains(.place) {
+                var undone = row
+                undone.dirty.remove(.place)
+                undone.entry = nil
+                try transaction.update(undone, before: row)
+                try transaction.setUnsettled(row.id, true)
+                transaction.note(.removed, before: row, after: nil)
+                return
+            }
+            key = entry.parent
+        }
+    }
+
+    // MARK: Content
+
+    /// - Returns: false while a newer content waits to be downloaded or a writer to close.
+    private mutating func followContent(_ item: RemoteItem, _ row: ItemRow) throws -> Bool {
+        guard row.kind == .file, let content = item.content, !row.dirty.contains(.content) else { return true }
+        if row.version == content.version {
+            if row.contentState == .none, row.size != content.size {
+                var resized = row
+                resized.size = content.size
+                try transaction.update(resized, before: row)
+                transaction.note(.attributes, before: row, after: resized)
+            }
+            return true
+        }
+        switch row.contentState {
+        case .complete: return false
+        case .none, .partial:
+            try becomePlaceholder(row, of: item, content)
+            return true
+        }
+    }
+
+    /// The row shows the record's version from now on. Programs that are reading a partial older one keep their handle.
+    private mutating func becomePlaceholder(_ row: ItemRow, of item: RemoteItem, _ content: RemoteContent) throws {
+        var next = row
+        next.version = content.version
+        next.size = content.size
+        next.contentState = .none
+        if !row.dirty.contains(.times) {
+            next.modifiedAt = item.modifiedAt
+            next.createdAt = item.createdAt
+        }
+        if let partial = row.content {
+            try transaction.forgetContent(partial)
+            dropped.append(partial)
+            next.content = nil
+            next.ino = UInt64(transaction.newNumber())
+        }
+        try transaction.update(next, before: row)
+        transaction.note(row.content == nil ? .attributes : .replaced, before: row, after: next)
+    }
+
+    // MARK: Deletions
+
+    private mutating func followDeletion(_ row: ItemRow, _ id: ItemID) throws -> Bool {
+        if row.isDeleted {
+            try transaction.delete(row)
+            try transaction.forgetRemote(id)
+            return true
+        }
+        // An edit, or what was made inside, wins against the deletion: the cloud brings the item back at the commit.
+        if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
+        if try row.isWriting || transaction.hasChildren(row.key) { return false }
+        if let content = row.content {
+            try transaction.forgetContent(content)
+            dropped.append(content)
+        }
+        try transaction.delete(row)
+        transaction.note(.removed, before: row, after: nil)
+        try transaction.forgetRemote(id)
+        return true
+    }
+}

@@ -1,0 +1,85 @@
+package import UbiquityCore
+
+/// What a device's owner decides about its sync; local, never synced.
+package struct SyncConfiguration: Sendable, Hashable {
+    package enum Policy: String, Sendable, Hashable {
+        /// Download on open.
+        case lazy
+        /// Download everything while free space stays above the floor.
+        case eager
+    }
+
+    package var device: DeviceID
+    package var deviceName: String
+    package var policy: Policy
+    /// Bytes of content kept here; the least recently used are evicted beyond. Nil: no limit.
+    package var cacheLimit: Int64?
+    /// Bytes that stay free on the disk of the state folder.
+    package var diskFloor: Int64
+    /// This boot of the machine.
+    package var boot: [UInt8]
+    /// Owner of what comes from other devices.
+    package var owner: (uid: UInt32, gid: UInt32) {
+        get { (ownerUID, ownerGID) }
+        set { (ownerUID, ownerGID) = newValue }
+    }
+    private var ownerUID: UInt32
+    private var ownerGID: UInt32
+
+    package init(
+        device: DeviceID, deviceName: String, policy: Policy = .lazy, cacheLimit: Int64? = nil,
+        diskFloor: Int64 = 256 << 20, boot: [UInt8], owner: (uid: UInt32, gid: UInt32)
+    ) {
+        self.device = device
+        self.deviceName = deviceName
+        self.policy = policy
+        self.cacheLimit = cacheLimit
+        self.diskFloor = diskFloor
+        self.boot = boot
+        (ownerUID, ownerGID) = owner
+    }
+}
+
+/// The engine's bounds and delays.
+enum SyncLimits {
+    /// How long a change rests before it goes up, so that a program's burst of calls is one commit. Short: a saved file
+    /// is to be seen elsewhere within 100 ms.
+    static let quiet = Duration.milliseconds(20)
+    /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
+    static let changesPerCommit = 1000
+    /// Files up to this size travel inside the commit: one chunk always.
+    static let inlineContentSize = Int64(Limits.minimumChunkLength)
+    /// Dirty rows read at a time.
+    static let rowsPerRead = 1000
+    /// Large files going up at once: the second one's reading overlaps the first one's sending.
+    static let concurrentUploads = 2
+    /// Bytes of chunks in one upload request, and requests on their way at once per file.
+    static let uploadBatchBytes = 4 << 20
+    static let uploadsInFlight = 3
+    /// A file that changed while it was read is read again after this.
+    static let rescanDelay = Duration.milliseconds(500)
+    /// Items per page of the feed: while following, and for the first listing.
+    static let followingPage = 500
+    static let listingPage = Limits.maximumItemsPerPage
+    /// The feed is read this often even if no news came.
+    static let pollInterval = Duration.seconds(30)
+    /// Background downloads at once.
+    static let concurrentDownloads = 16
+    /// Requests on their way at once per download.
+    static let fetchesInFlight = 2
+    /// Bytes in the first request for a reader, and in the ones that follow.
+    static let firstFetchBytes = 256 << 10
+    static let followingFetchBytes = 4 << 20
+    /// Unsettled records tried in one transaction.
+    static let settleBatch = 1000
+    /// Sync of contents to the disk, checkpoints and eviction run this often.
+    static let maintenanceInterval = Duration.seconds(5)
+    /// Contents synced in one round of maintenance.
+    static let syncsPerRound = 2000
+    /// An item that was committed this often within `burstWindow` is slowed down: it rests `throttleStep` more with
+    /// each further commit, at most `longestThrottle`.
+    static let burst = 10
+    static let burstWindow = Duration.seconds(20)
+    static let throttleStep = Duration.milliseconds(500)
+    static let longestThrottle = Duration.seconds(30)
+}

@@ -1,0 +1,100 @@
+package import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquityContent
+internal import UbiquitySystem
+
+/// Who has files open; asked before an eviction, answered by the file system.
+package protocol OpenItems: Sendable {
+    func isOpen(_ key: ItemKey) -> Bool
+}
+
+// What people ask for.
+extension SyncEngine {
+    /// Tells the engine who knows which files are open. Without, none is.
+    package func setOpenItems(_ openItems: any OpenItems) { openItemsBox.withLock { $0 = openItems } }
+
+    /// Drops an item's content, which the cloud has; name, size, times, attributes and inode number stay.
+    ///
+    /// The index goes first: a crash right after leaves a backing file nobody has, which the next start removes.
+    /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
+    /// `.isDirectory`, `.notFound`.
+    package func evict(_ key: ItemKey) throws {
+        let openItems = openItemsBox.withLock { $0 }
+        let dropped = try index.write(.remote) { transaction -> ContentID? in
+            guard let row = try transaction.row(key: key), !row.isDeleted else {
+                throw UbiquityError(.notFound, "the item is gone")
+            }
+            try requireEvictable(row, try transaction.remote(id: row.id))
+            if openItems?.isOpen(key) == true { throw UbiquityError(.busy, "a program has it open") }
+            guard let content = row.content else { return nil }
+            var next = row
+            next.content = nil
+            next.contentState = .none
+            next.flags.remove(.keptCurrent)
+            next.flags.remove(.downloadRequested)
+            try transaction.update(next, before: row)
+            try transaction.forgetContent(content)
+            transaction.note(.content, before: row, after: next)
+            return content
+        }
+        if let dropped {
+            if let download = downloads.download(with: dropped) {
+                download.clearBackground()
+                downloads.remove(download)
+            }
+            try store.remove(dropped)
+        }
+    }
+
+    private func requireEvictable(_ row: ItemRow, _ remote: RemoteItem?) throws {
+        guard row.kind != .directory else { throw UbiquityError(.isDirectory, "a folder has no content of its own") }
+        guard row.kind == .file else { throw UbiquityError(.invalid, "only files have content to evict") }
+        guard !row.isPinned else { throw UbiquityError(.notPermitted, "it is pinned", remedy: "ubiquity unpin it first") }
+        guard !row.isExcluded else { throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy") }
+        guard !row.isWriting else { throw UbiquityError(.busy, "a program has it open for writing") }
+        guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
+            throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
+        }
+        guard !row.dirty.contains(.content), !row.dirty.contains(.created) else {
+            throw UbiquityError(.busy, "its changes have not been uploaded yet")
+        }
+        guard content.version != row.version || content.isAvailable else {
+            throw UbiquityError(.busy, "the cloud has not confirmed its content yet")
+        }
+    }
+
+    package func setPinned(_ key: ItemKey, _ pinned: Bool) throws {
+        try index.write(.remote) { transaction in
+            guard let row = try transaction.row(key: key), !row.isDeleted else {
+                throw UbiquityError(.notFound, "the item is gone")
+            }
+            var next = row
+            if pinned { next.flags.insert(.pinned) } else { next.flags.remove(.pinned) }
+            guard next != row else { return }
+            try transaction.update(next, before: row)
+            transaction.note(.attributes, before: row, after: next)
+        }
+        downloadSignal.fire()
+    }
+
+    /// Airplane mode.
+    package func setPaused(_ paused: Bool) {
+        connection.setPaused(paused)
+        if paused {
+            let offline = UbiquityError(.offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
+            for download in downloads.all { download.fail(offline) }
+        }
+        feedSignal.fire()
+        pushSignal.fire()
+        downloadSignal.fire()
+        progress.fire()
+    }
+
+    /// Tries at once whatever failed and waits.
+    package func retryNow() {
+        problems.clearAll()
+        connection.changed.fire()
+        pushSignal.fire()
+        downloadSignal.fire()
+    }
+}

@@ -1,0 +1,123 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// The download loop: fetches what should be here though no program waits for it: newer versions of what was once
+// downloaded, what is pinned or was asked for, and with the eager policy everything.
+extension SyncEngine {
+    func runDownloads() async {
+        while !Task.isCancelled {
+            await downloadSignal.wait(atMost: timeToNextDownload(), timekeeper)
+            guard !Task.isCancelled else { return }
+            do {
+                try await pool.run { try self.settleWaiting() }
+                guard !connection.isPaused, connection.isOnline else { continue }
+                try await startWantedDownloads()
+            } catch {
+                guard !Task.isCancelled else { return }
+                logger.warning("cannot look for downloads", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    private func timeToNextDownload() -> Duration {
+        let now = timekeeper.now()
+        guard let due = problems.nextRetry(.download, after: now) else { return SyncLimits.pollInterval }
+        return min(.nanoseconds(due.nanoseconds - now.nanoseconds), SyncLimits.pollInterval)
+    }
+
+    /// Records that waited for a writer's close or a name.
+    private func settleWaiting() throws {
+        let isNeeded = try index.read { try !$0.unsettledIDs(limit: 1).isEmpty }
+        guard isNeeded else { return }
+        let dropped = try index.write(.remote) { transaction in
+            var settler = settler(transaction)
+            try settler.settleAll(limit: SyncLimits.settleBatch)
+            return settler.dropped
+        }
+        discard(dropped)
+    }
+
+    private func startWantedDownloads() async throws {
+        let room = SyncLimits.concurrentDownloads - downloads.all.filter(\.isBackground).count
+        guard room > 0 else { return }
+        let wanted = try await pool.run { try self.wantedDownloads(room) }
+        for row in wanted {
+            downloads.runLane { await self.downloadInBackground(row) }
+        }
+    }
+
+    /// The next items to download, at most `room`, pinned and asked-for ones among the others in order of age.
+    private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
+        var result = try index.read { reader in
+            try reader.unsettledIDs(limit: SyncLimits.settleBatch).compactMap { id in
+                try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
+            }
+        }
+        let isEager = try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
+        var key = ItemKey(0)
+        while result.count < room {
+            let rows = try index.read { try $0.wanted(all: isEager, after: key, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { break }
+            key = last.key
+            result += try index.read { reader in try rows.filter { try self.canDownload($0, reader) } }
+        }
+        return Array(result.prefix(room))
+    }
+
+    private func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
+        guard row.kind == .file, row.contentState == .complete, !row.isWriting, !row.isDeleted,
+            !row.dirty.contains(.content)
+        else { return false }
+        return try canDownload(row, reader)
+    }
+
+    /// Whether the cloud has a content for the row that is not here, and nothing speaks against fetching it now.
+    private func canDownload(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
+        guard !problems.isHeld(.download, of: row.key), downloads.download(of: row.key)?.isBackground != true,
+            let content = try reader.remote(id: row.id)?.content
+        else { return false }
+        return content.isAvailable && (row.contentState != .complete || content.version != row.version)
+    }
+
+    private func downloadInBackground(_ row: ItemRow) async {
+        do {
+            let download = row.contentState == .complete
+                ? try await beginReplacement(row) : try await openedDownload(row.key)
+            download.setBackground()
+            startLanes(download)
+        } catch {
+            let error = UbiquityError.from(error)
+            guard error.code != .cancelled, error.code != .stale else { return }
+            logger.info("cannot begin a download", metadata: ["item": "\(row.id)", "reason": "\(error)"])
+            problems.note(error, .download, of: row.key)
+        }
+    }
+
+    /// A content beside the one that is here, which it replaces when it is complete.
+    private func beginReplacement(_ row: ItemRow) async throws -> Download {
+        let task = downloads.beginning(row.key) {
+            defer { self.downloads.ended(beginning: row.key) }
+            return try await self.makeReplacement(row)
+        }
+        return try await task.value
+    }
+
+    private func makeReplacement(_ row: ItemRow) async throws -> Download {
+        let remote = try await pool.run { [index] in try index.read { try $0.remote(id: row.id) } }
+        guard let known = remote?.content else { throw UbiquityError(.stale, "the item is gone") }
+        if let running = downloads.download(of: row.key), running.version == known.version { return running }
+        let manifest = try await manifest(of: known)
+        return try await pool.run { [self] in
+            let content = ContentID(try index.newContentNumber())
+            let partial = try PartialContent(
+                id: content, file: try store.create(content), manifest: manifest, size: known.size)
+            let download = Download(key: row.key, version: known.version, content: partial, isReplacement: true)
+            downloads.add(download)
+            return download
+        }
+    }
+}

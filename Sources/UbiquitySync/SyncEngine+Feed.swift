@@ -1,0 +1,157 @@
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// What the feed loop knows beyond the index.
+struct FeedState {
+    /// The newest revision the cloud told of.
+    var announced = Revision.zero
+    /// Whether the feed was read to its end since the connection was made.
+    var isCaughtUp = false
+    /// The stream of news has ended.
+    var isStreamBroken = false
+}
+
+// The feed loop: brings what others changed.
+extension SyncEngine {
+    func runFeed() async {
+        while !Task.isCancelled {
+            guard !connection.isPaused else {
+                await connection.changed.wait()
+                continue
+            }
+            do {
+                try await follow()
+            } catch {
+                guard !Task.isCancelled else { return }
+                feed.withLock { $0.isCaughtUp = false }
+                let error = UbiquityError.from(error)
+                let wait = connection.failed(error)
+                logger.info("not connected", metadata: ["reason": "\(error)", "retry": "\(wait)"])
+                progress.fire()
+                await connection.changed.wait(atMost: wait, timekeeper)
+            }
+        }
+    }
+
+    /// Connects, reads the feed to its end, and stays with it until the connection breaks.
+    private func follow() async throws {
+        let description = try await service.open()
+        try await meet(description)
+        connection.succeeded(usage: (description.usage.usedBytes, description.usage.quotaBytes))
+        logger.info("connected", metadata: ["revision": "\(description.revision)"])
+        feed.withLock { $0.isStreamBroken = false }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await self.listen() }
+            group.addTask { try await self.readAsNewsCome() }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private func listen() async throws {
+        for try await revision in try await service.news() {
+            feed.withLock { $0.announced = max($0.announced, revision) }
+            feedSignal.fire()
+        }
+        throw UbiquityError(.offline, "the cloud ended the stream of news")
+    }
+
+    private func readAsNewsCome() async throws {
+        while !Task.isCancelled {
+            try connection.requireAllowed()
+            try await readFeed()
+            connection.succeeded()
+            feed.withLock { $0.isCaughtUp = true }
+            pushSignal.fire()
+            downloadSignal.fire()
+            progress.fire()
+            await feedSignal.wait(atMost: SyncLimits.pollInterval, timekeeper)
+        }
+        throw CancellationError()
+    }
+
+    /// Takes note of which cloud this is. Another one than before does not know what this device knows: nothing may be
+    /// taken for deleted, and everything that is here goes up.
+    private func meet(_ description: ContainerDescription) async throws {
+        try await pool.run { [index] in
+            let position = try index.read { try $0.feedPosition() }
+            guard position.incarnation != description.incarnation else { return }
+            try index.write(.remote) { transaction in
+                if position.incarnation != nil { try transaction.startOver() }
+                try transaction.setFeedPosition(
+                    FeedPosition(
+                        revision: .zero, incarnation: description.incarnation,
+                        snapshotEpoch: position.snapshotEpoch))
+            }
+        }
+    }
+
+    /// Reads the feed to its end.
+    func readFeed() async throws {
+        var hasMore = true
+        while hasMore {
+            let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+            do {
+                let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
+                let page = try await service.changes(after: position.revision, limit: limit)
+                try await pool.run { try self.apply(page, at: position) }
+                hasMore = page.hasMore
+            } catch let error as UbiquityError where error.code == .feedCompacted {
+                try await readSnapshot(position)
+                hasMore = true
+            }
+        }
+    }
+
+    private func apply(_ page: ChangePage, at position: FeedPosition) throws {
+        guard !page.items.isEmpty || page.revision != position.revision else { return }
+        let dropped = try index.write(.remote) { transaction in
+            var settler = settler(transaction)
+            for item in page.items { try settler.receive(item) }
+            try settler.settleAll(limit: SyncLimits.settleBatch)
+            var next = position
+            next.revision = page.revision
+            try transaction.setFeedPosition(next)
+            return settler.dropped
+        }
+        discard(dropped)
+    }
+
+    /// This device was away longer than deletions are remembered: everything there is is read, and what it knew and
+    /// does not find was deleted.
+    private func readSnapshot(_ position: FeedPosition) async throws {
+        logger.info("the change feed no longer reaches back: reading the snapshot")
+        var next = FeedPosition(
+            revision: .zero, incarnation: position.incarnation, snapshotEpoch: position.snapshotEpoch + 1)
+        try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
+        var hasMore = true
+        while hasMore {
+            let page = try await service.changes(after: next.revision, limit: SyncLimits.listingPage)
+            try await pool.run { [next] in try self.apply(page, at: next) }
+            next.revision = page.revision
+            hasMore = page.hasMore
+        }
+        try await pool.run { try self.dropMissing() }
+    }
+
+    private func dropMissing() throws {
+        while true {
+            let dropped = try index.write(.remote) { transaction -> [ContentID]? in
+                let missing = try transaction.remotesMissingFromSnapshot(limit: SyncLimits.settleBatch)
+                guard !missing.isEmpty else { return nil }
+                var settler = settler(transaction)
+                for var item in missing {
+                    item.isDeleted = true
+                    try settler.receive(item)
+                }
+                try settler.settleAll(limit: SyncLimits.settleBatch)
+                return settler.dropped
+            }
+            guard let dropped else { return }
+            discard(dropped)
+        }
+    }
+}

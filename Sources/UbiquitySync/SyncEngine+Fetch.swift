@@ -1,0 +1,167 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Fetching a download's chunks: from this device first, then from the cloud.
+extension SyncEngine {
+    /// Makes sure that the download is worked on.
+    func startLanes(_ download: Download) {
+        while download.enterLane(limit: SyncLimits.fetchesInFlight) {
+            downloads.runLane { await self.runLane(download) }
+        }
+    }
+
+    private func runLane(_ download: Download) async {
+        do {
+            while !Task.isCancelled {
+                if download.claimFinish() {
+                    try await finish(download)
+                    break
+                }
+                let batch = download.claimBatch()
+                if batch.isEmpty { break }
+                defer { download.release(batch) }
+                try await get(batch, download)
+            }
+            download.leaveLane()
+            problems.clear(.download, of: download.key)
+            if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+        } catch {
+            download.leaveLane()
+            noteFailure(of: download, .from(error))
+        }
+        progress.fire()
+    }
+
+    private func noteFailure(of download: Download, _ error: UbiquityError) {
+        if error.code != .cancelled {
+            logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
+            if !error.isAboutConnection || error.code == .timedOut { problems.note(error, .download, of: download.key) }
+        }
+        // Waiters are told; background interest ends here and is taken up again by the download loop.
+        download.clearBackground()
+        download.fail(error)
+        if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+    }
+
+    /// Gets chunks from wherever they are.
+    private func get(_ batch: [Int], _ download: Download) async throws {
+        let content = download.content
+        let missing = try await pool.run { try self.buildLocally(batch, content) }
+        if missing.count < batch.count { download.wakeReaders() }
+        guard !missing.isEmpty else { return }
+        try connection.requireAllowed()
+        do {
+            try await fetch(missing, download)
+        } catch let error as UbiquityError where error.code == .damaged {
+            // Damaged on the way, or at the source? Once more tells.
+            let still = missing.filter { !content.contains(chunk: $0) }
+            if !still.isEmpty { try await fetch(still, download) }
+        }
+    }
+
+    private func fetch(_ indexes: [Int], _ download: Download) async throws {
+        let content = download.content
+        let ids = indexes.map { content.manifest[$0].id }
+        // Equal chunks of one content stand at several places: each arrival fills all of them.
+        let places = Dictionary(grouping: indexes) { content.manifest[$0].id }
+        try await service.fetchChunks(Array(Set(ids)).sorted { places[$0]![0] < places[$1]![0] }) { [pool] chunk in
+            guard let wanted = places[chunk.id] else {
+                throw UbiquityError(.damaged, "the cloud sent a chunk that was not asked for")
+            }
+            try await pool.run {
+                for index in wanted { _ = try content.store(index, chunk.bytes) }
+            }
+            download.wakeReaders()
+            self.progress.fire()
+        }
+        connection.succeeded()
+    }
+
+    /// Takes chunks that other contents of this device have.
+    /// - Returns: those that none has.
+    private func buildLocally(_ batch: [Int], _ content: PartialContent) throws -> [Int] {
+        var files: [ContentID: FileDescriptor] = [:]
+        return try batch.filter { place in
+            let locations = try index.read { try $0.locations(of: content.manifest[place]) }
+            for location in locations where location.content != content.id {
+                guard let file = files[location.content] ?? (try? store.open(location.content, writable: false))
+                else { continue }
+                files[location.content] = file
+                if try content.store(place, from: file, at: location.position) { return false }
+            }
+            return !content.contains(chunk: place)
+        }
+    }
+
+    // MARK: The end
+
+    private func finish(_ download: Download) async throws {
+        let dropped = try await pool.run(evenIfCancelled: true) {
+            download.isReplacement ? try self.finishReplacement(download) : try self.finishPlaceholder(download)
+        }
+        downloads.remove(download)
+        download.wakeReaders()
+        discard(dropped)
+        problems.clear(.download, of: download.key)
+        progress.fire()
+    }
+
+    private func finishPlaceholder(_ download: Download) throws -> [ContentID] {
+        let content = download.content
+        return try index.write(.remote) { transaction in
+            guard let row = try transaction.row(key: download.key), row.content == content.id else {
+                // Deleted, or replaced by a newer version, while it came: those who have it open read it to its end.
+                return []
+            }
+            try content.finish(modifiedAt: row.modifiedAt)
+            var next = row
+            next.contentState = .complete
+            next.flags.insert(.keptCurrent)
+            next.flags.remove(.downloadRequested)
+            try transaction.update(next, before: row)
+            try transaction.setLocations(content.manifest, in: content.id)
+            transaction.note(.content, before: row, after: next)
+            var settler = settler(transaction)
+            try settler.settle(row.id)
+            return settler.dropped
+        }
+    }
+
+    /// Puts the new content in the place of the old one, unless something was changed here meanwhile.
+    private func finishReplacement(_ download: Download) throws -> [ContentID] {
+        let content = download.content
+        return try index.write(.remote) { transaction in
+            guard let row = try transaction.row(key: download.key), row.contentState == .complete, !row.isWriting,
+                !row.dirty.contains(.content), !row.isDeleted, let remote = try transaction.remote(id: row.id),
+                remote.content?.version == download.version
+            else { return [content.id] }
+            try content.finish(modifiedAt: remote.modifiedAt)
+            var next = row
+            next.ino = UInt64(transaction.newNumber())
+            next.content = content.id
+            next.version = download.version
+            next.size = content.size
+            next.flags.insert(.keptCurrent)
+            next.flags.remove(.downloadRequested)
+            if !row.dirty.contains(.times) {
+                next.modifiedAt = remote.modifiedAt
+                next.createdAt = remote.createdAt
+            }
+            next.changedAt = timekeeper.now()
+            if let old = row.content { try transaction.forgetContent(old) }
+            try transaction.update(next, before: row)
+            try transaction.setContent(
+                ContentRecord(
+                    content: content.id, version: download.version, size: content.size, manifest: content.manifest,
+                    unsyncedBoot: configuration.boot))
+            try transaction.setLocations(content.manifest, in: content.id)
+            transaction.note(.replaced, before: row, after: next)
+            try transaction.setUnsettled(row.id, false)
+            return row.content.map { [$0] } ?? []
+        }
+    }
+}

@@ -1,0 +1,166 @@
+internal import Logging
+package import UbiquityContent
+package import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Placeholders: begin, fill, release.
+extension SyncEngine: Materializer {
+    package func begin(_ key: ItemKey) async throws -> PartialContent {
+        let download = try await openedDownload(key)
+        download.addOpener()
+        startLanes(download)
+        return download.content
+    }
+
+    package func fill(_ content: PartialContent, _ range: Range<Int64>) async throws {
+        if content.contains(range) { return }
+        guard let download = downloads.download(with: content.id) else {
+            if content.contains(range) { return }
+            throw UbiquityError(.stale, "the download has ended", remedy: "open the file again")
+        }
+        try connection.requireAllowed()
+        try await download.wait(for: range) { startLanes(download) }
+    }
+
+    package func release(_ content: PartialContent) {
+        guard let download = downloads.download(with: content.id) else { return }
+        download.removeOpener()
+        // A lane that finds nothing wanted ends; the download's place is kept until then.
+        if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+    }
+
+    package func request(_ key: ItemKey) {
+        downloads.runLane {
+            do {
+                try await self.requestPersistently(key)
+            } catch {
+                self.logger.info("cannot note a download request", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    /// Notes the request in the index, so that it outlives the process, and wakes the download loop.
+    func requestPersistently(_ key: ItemKey) async throws {
+        try await pool.run { [index] in
+            try index.write(.remote) { transaction in
+                guard let row = try transaction.row(key: key), row.isPlaceholder else { return }
+                var next = row
+                next.flags.insert(.downloadRequested)
+                try transaction.update(next, before: row)
+                transaction.note(.attributes, before: row, after: next)
+            }
+        }
+        problems.clear(.download, of: key)
+        downloadSignal.fire()
+    }
+
+    /// The item's download, joined or begun.
+    func openedDownload(_ key: ItemKey) async throws -> Download {
+        if let download = downloads.download(of: key), !download.isReplacement { return download }
+        let task = downloads.beginning(key) {
+            defer { self.downloads.ended(beginning: key) }
+            return try await self.beginDownload(key)
+        }
+        return try await task.value
+    }
+
+    /// Makes (or takes up again) the backing file of the version that the item shows.
+    private func beginDownload(_ key: ItemKey) async throws -> Download {
+        let (row, remote) = try await pool.run { [index] in
+            try index.read { reader in
+                let row = try reader.row(key: key)
+                return (row, try row.flatMap { try reader.remote(id: $0.id) })
+            }
+        }
+        guard let row, !row.isDeleted else { throw UbiquityError(.notFound, "the item was deleted") }
+        if row.contentState == .partial, let content = row.content,
+            let resumed = try await pool.run({ try self.resume(row, content) })
+        {
+            return resumed
+        }
+        guard let version = row.version, let remote, let known = remote.content, known.version == version else {
+            throw UbiquityError(
+                .notFound, "the cloud does not have this content", remedy: "it comes back with the device that made it")
+        }
+        let manifest = try await manifest(of: known)
+        return try await pool.run { try self.makePartial(row, remote, known, manifest) }
+    }
+
+    /// The chunks of a version, asked for if the record does not have them.
+    func manifest(of content: RemoteContent) async throws -> Manifest {
+        guard content.isAvailable else {
+            throw UbiquityError(
+                .notUploadedYet, "the content is still on its way from \(content.deviceName)",
+                remedy: "it comes by itself when that device is online")
+        }
+        if content.size == 0 { return [] }
+        if let manifest = content.manifest { return manifest }
+        try connection.requireAllowed()
+        return try await service.manifest(of: content.version)
+    }
+
+    private func makePartial(
+        _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent, _ manifest: Manifest
+    ) throws -> Download {
+        let content = ContentID(try index.newContentNumber())
+        let partial = try PartialContent(
+            id: content, file: try store.create(content), manifest: manifest, size: known.size)
+        do {
+            try index.write(.remote) { transaction in
+                guard let current = try transaction.row(key: row.key), current.contentState == .none,
+                    current.version == known.version
+                else { throw UbiquityError(.stale, "the item changed meanwhile", remedy: "open it again") }
+                var next = current
+                next.content = content
+                next.contentState = .partial
+                next.size = known.size
+                next.usedAt = timekeeper.now()
+                try transaction.update(next, before: current)
+                try transaction.setContent(
+                    ContentRecord(
+                        content: content, version: known.version, size: known.size, manifest: manifest,
+                        unsyncedBoot: configuration.boot))
+                transaction.note(.attributes, before: current, after: next)
+            }
+        } catch {
+            discard([content])
+            throw error
+        }
+        return registered(Download(key: row.key, version: known.version, content: partial, isReplacement: false))
+    }
+
+    /// Takes up a download that an earlier run began; nil if its file or its chunks are not known any more.
+    private func resume(_ row: ItemRow, _ content: ContentID) throws -> Download? {
+        guard let record = try index.read({ try $0.contentRecord(content) }), let version = row.version,
+            record.version == version, let file = try? store.open(content, writable: true)
+        else {
+            try dropPartial(row, content)
+            return nil
+        }
+        let partial = try PartialContent(id: content, file: file, manifest: record.manifest, size: record.size)
+        try partial.verifyExisting { Task.isCancelled }
+        return registered(Download(key: row.key, version: version, content: partial, isReplacement: false))
+    }
+
+    private func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
+        try index.write(.remote) { transaction in
+            guard let current = try transaction.row(key: row.key), current.content == content,
+                current.contentState == .partial
+            else { return }
+            var next = current
+            next.content = nil
+            next.contentState = .none
+            try transaction.update(next, before: current)
+            try transaction.forgetContent(content)
+            transaction.note(.attributes, before: current, after: next)
+        }
+        discard([content])
+    }
+
+    private func registered(_ download: Download) -> Download {
+        downloads.add(download)
+        return download
+    }
+}

@@ -1,0 +1,338 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// What the push loop knows beyond the index.
+struct PushState {
+    /// Contents whose chunks are at the cloud, waiting for their commit.
+    var prepared: [ItemKey: PreparedContent] = [:]
+    /// Files whose content is on its way up.
+    var uploading: Set<ItemKey> = []
+    /// A file that changed while it was read rests until then.
+    var rescanAt: [ItemKey: Timestamp] = [:]
+}
+
+/// A group that is ready to be sent.
+private struct Outgoing {
+    var group: [PlannedChange]
+    var chunks: [Chunk]
+    var prepared: [ItemKey: PreparedContent]
+}
+
+// The push loop: sends what was changed here, in order, metadata before large contents.
+extension SyncEngine {
+    func runPush() async {
+        await withDiscardingTaskGroup { uploads in
+            while !Task.isCancelled {
+                await pushSignal.wait(atMost: timeToNextRetry(), timekeeper)
+                guard !Task.isCancelled, !connection.isPaused, connection.isOnline else { continue }
+                try? await timekeeper.sleep(for: SyncLimits.quiet)
+                do {
+                    while !Task.isCancelled, try await pushOnce() {}
+                    for row in try await pool.run({ try self.largeContents() }) {
+                        uploads.addTask { await self.upload(row) }
+                    }
+                } catch {
+                    await noteFailure(error)
+                }
+            }
+        }
+    }
+
+    /// How long the loop may sleep: till the first item that rests or failed is due, at most the poll interval.
+    private func timeToNextRetry() -> Duration {
+        let now = timekeeper.now()
+        let rests = push.withLock { state in
+            state.rescanAt = state.rescanAt.filter { $0.value > now }
+            return state.rescanAt.values.min()
+        }
+        guard let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() else {
+            return SyncLimits.pollInterval
+        }
+        return min(.nanoseconds(due.nanoseconds - now.nanoseconds), SyncLimits.pollInterval)
+    }
+
+    private func noteFailure(_ error: any Error) async {
+        let error = UbiquityError.from(error)
+        guard error.code != .cancelled else { return }
+        logger.info("cannot send changes", metadata: ["reason": "\(error)"])
+        if error.isAboutConnection {
+            // The feed loop finds out when the cloud is back, and wakes this one.
+            await connection.changed.wait(atMost: connection.failed(error), timekeeper)
+            feedSignal.fire()
+        } else {
+            try? await timekeeper.sleep(for: Backoff.longest / 10)
+        }
+        pushSignal.fire()
+    }
+
+    /// Sends one group.
+    /// - Returns: whether there may be more to send at once.
+    private func pushOnce() async throws -> Bool {
+        try connection.requireAllowed()
+        let outgoing = try await pool.run { try self.gather() }
+        guard let outgoing else { return false }
+        guard !outgoing.group.isEmpty else { return true }
+        try await commit(outgoing.group, outgoing)
+        return true
+    }
+
+    // MARK: Gathering
+
+    /// The next group, with the contents of small files; nil if nothing can go now.
+    private func gather() throws -> Outgoing? {
+        var chunks = [ChunkID: Chunk]()
+        var prepared = push.withLock { $0.prepared }
+        let rows = try sendableRows()
+        guard !rows.isEmpty else { return nil }
+        var inlineBytes = 0, cleaned = 0
+        var ready = [ItemRow]()
+        for row in rows where ready.count < SyncLimits.changesPerCommit {
+            guard row.wantsInlineContent, prepared[row.key]?.generation != row.generation else {
+                ready.append(row)
+                continue
+            }
+            guard inlineBytes + Int(row.size) <= Limits.maximumInlineChunkBytes else { break }
+            guard let (content, bytes) = try readSmall(row) else { continue }
+            if try markUnchanged(row, content.manifest) {
+                cleaned += 1
+                continue
+            }
+            prepared[row.key] = content
+            if let reference = content.manifest.first {
+                chunks[reference.id] = Chunk(id: reference.id, bytes: bytes)
+                inlineBytes += bytes.count
+            }
+            ready.append(row)
+        }
+        let group = try plan(ready, prepared)
+        let isIdle = group.isEmpty && cleaned == 0
+        return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values), prepared: prepared)
+    }
+
+    /// Dirty rows that may go now, in order: as many as make a group.
+    private func sendableRows() throws -> [ItemRow] {
+        let now = timekeeper.now()
+        var result = [ItemRow]()
+        var order: Int64 = 0
+        while result.count < SyncLimits.changesPerCommit {
+            let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { break }
+            order = last.dirtyOrder
+            result += rows.filter { isSendable($0, now) }
+        }
+        return result
+    }
+
+    private func isSendable(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        if problems.isHeld(.upload, of: row.key) { return false }
+        if row.isDeleted { return true }
+        if row.dirty.contains(.created), row.isWriting, row.generation == 0 { return false }
+        guard row.dirty.contains(.content) else { return true }
+        // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
+        if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
+        let others = row.dirty.subtracting([.content, .times])
+        return !others.isEmpty || row.wantsInlineContent && !isResting(row, now)
+    }
+
+    private func isReady(_ row: ItemRow) -> Bool {
+        push.withLock { $0.prepared[row.key]?.generation == row.generation }
+    }
+
+    private func isResting(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        if let until = push.withLock({ $0.rescanAt[row.key] }), until > now { return true }
+        guard let until = throttle.restsUntil(row.key) else { return false }
+        push.withLock { $0.rescanAt[row.key] = until }
+        return true
+    }
+
+    /// A small file's one consistent state; nil if it is being written to, and then it rests.
+    private func readSmall(_ row: ItemRow) throws -> (PreparedContent, [UInt8])? {
+        guard let content = row.content, !isResting(row, timekeeper.now()) else { return nil }
+        do {
+            let file = try store.open(content, writable: false)
+            switch try scanner.scan(file) {
+            case .stable(let scanned) where scanned.manifest.count <= 1:
+                return try small(row, scanned, file)
+            case .racy(let scanned) where !row.isWriting && scanned.manifest.count <= 1:
+                // Its last writer has closed it, and the next one's open would change the row before it writes.
+                return try small(row, scanned, file)
+            case .stable, .racy, .changedMeanwhile:
+                rest(row)
+                return nil
+            }
+        } catch {
+            // Gone since the row was read, or the disk failed: the row tells next time, or the problem is shown.
+            if try index.row(key: row.key)?.content == content { problems.note(.from(error), .upload, of: row.key) }
+            return nil
+        }
+    }
+
+    private func small(_ row: ItemRow, _ scanned: ScannedContent, _ file: FileDescriptor) throws
+        -> (PreparedContent, [UInt8])?
+    {
+        let bytes = try file.read(count: Int(scanned.size), at: 0)
+        guard scanned.manifest.allSatisfy({ $0.id == ChunkNaming.name(of: bytes) }) else {
+            rest(row)
+            return nil
+        }
+        return (PreparedContent(row, scanned.manifest, scanned.size), bytes)
+    }
+
+    func rest(_ row: ItemRow) {
+        let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
+        push.withLock { $0.rescanAt[row.key] = until }
+    }
+
+    /// The same bytes as before were written: nothing goes up.
+    func markUnchanged(_ row: ItemRow, _ manifest: Manifest) throws -> Bool {
+        guard let content = row.content, let version = row.version, !row.dirty.contains(.created) else { return false }
+        return try index.write(.remote) { transaction in
+            guard let known = try transaction.remote(id: row.id)?.content, known.version == version,
+                try knownManifest(transaction, known, content) == manifest,
+                let current = try transaction.row(key: row.key), current.generation == row.generation
+            else { return false }
+            var next = current
+            next.dirty.remove(.content)
+            next.nextVersion = nil
+            try transaction.update(next, before: current)
+            try transaction.setContent(
+                ContentRecord(
+                    content: content, version: version, size: current.size, manifest: manifest,
+                    unsyncedBoot: configuration.boot))
+            try transaction.setLocations(manifest, in: content)
+            transaction.note(.attributes, before: current, after: next)
+            return true
+        }
+    }
+
+    private func knownManifest(
+        _ transaction: IndexTransaction, _ known: RemoteContent, _ content: ContentID
+    ) throws -> Manifest? {
+        if let manifest = known.manifest { return manifest }
+        guard let record = try transaction.contentRecord(content), record.version == known.version else { return nil }
+        return record.manifest
+    }
+
+    /// Draws version ids, drops what the cloud never saw, and makes the group.
+    private func plan(_ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent]) throws -> [PlannedChange] {
+        try index.write(.remote) { transaction in
+            for row in rows where row.dirty.contains(.content) && row.nextVersion == nil && !row.isDeleted {
+                guard var current = try transaction.row(key: row.key), current.nextVersion == nil else { continue }
+                let before = current
+                var generator = SourcedGenerator(random)
+                current.nextVersion = VersionID(using: &generator)
+                try transaction.update(current, before: before)
+            }
+            var planner = Planner(transaction, prepared: prepared, limit: SyncLimits.changesPerCommit)
+            for row in rows where !planner.isFull {
+                if let current = try transaction.row(key: row.key) { try planner.add(current) }
+            }
+            for row in planner.forgettable { try transaction.delete(row) }
+            return planner.group
+        }
+    }
+
+    // MARK: Committing
+
+    /// Commits a group; one that the cloud refuses is halved until the change that it is about stands alone.
+    private func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
+        var generator = SourcedGenerator(random)
+        let request = CommitRequest(
+            id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
+            changes: group.map(\.change), chunks: Self.chunks(of: group, in: outgoing.chunks))
+        do {
+            let response = try await sendPersistently(request)
+            try await pool.run(evenIfCancelled: true) { try self.accept(group, response, outgoing.prepared) }
+        } catch let error as MissingChunks {
+            forgetPrepared(group, lacking: Set(error.ids))
+        } catch let error as UbiquityError where Self.isAboutContent(error) {
+            guard group.count > 1 else {
+                logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
+                return problems.note(error, .upload, of: group[0].row.key)
+            }
+            let middle = group.count / 2
+            try await commit(Array(group[..<middle]), outgoing)
+            try await commit(Array(group[middle...]), outgoing)
+        }
+    }
+
+    private static func chunks(of group: [PlannedChange], in chunks: [Chunk]) -> [Chunk] {
+        var named = Set<ChunkID>()
+        for change in group {
+            guard case .put(let fields) = change.change.action else { continue }
+            for reference in fields.content?.manifest ?? [] { named.insert(reference.id) }
+        }
+        return chunks.filter { named.contains($0.id) }
+    }
+
+    private static func isAboutContent(_ error: UbiquityError) -> Bool {
+        switch error.code {
+        case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
+        default: false
+        }
+    }
+
+    /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
+    private func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
+        do {
+            return try await service.commit(request)
+        } catch let error as UbiquityError where error.code == .offline || error.code == .timedOut {
+            try connection.requireAllowed()
+            try await timekeeper.sleep(for: Backoff.shortest)
+            return try await service.commit(request)
+        }
+    }
+
+    private func accept(
+        _ group: [PlannedChange], _ response: CommitResponse, _ prepared: [ItemKey: PreparedContent]
+    ) throws {
+        let dropped = try index.write(.remote) { transaction in
+            var applier = CommitApplier(
+                transaction, settler: settler(transaction), prepared: prepared, boot: configuration.boot)
+            try applier.apply(group, response)
+            return applier.dropped
+        }
+        discard(dropped)
+        push.withLock { state in
+            for change in group { state.prepared[change.row.key] = nil }
+        }
+        for change in group {
+            problems.clear(.upload, of: change.row.key)
+            if case .put(let fields) = change.change.action, fields.content != nil {
+                throttle.noteCommit(of: change.row.key)
+            }
+        }
+        connection.succeeded()
+        progress.fire()
+    }
+
+    /// The cloud has dropped chunks that were sent long ago: their files go up once more.
+    private func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
+        push.withLock { state in
+            for change in group {
+                guard let prepared = state.prepared[change.row.key],
+                    prepared.manifest.contains(where: { lacking.contains($0.id) })
+                else { continue }
+                state.prepared[change.row.key] = nil
+            }
+        }
+    }
+}
+
+extension PreparedContent {
+    init(_ row: ItemRow, _ manifest: Manifest, _ size: Int64) {
+        self.init(generation: row.generation, manifest: manifest, size: size)
+    }
+}
+
+extension ItemRow {
+    /// A dirty content small enough to travel inside the commit.
+    var wantsInlineContent: Bool {
+        kind == .file && dirty.contains(.content) && contentState == .complete && size <= SyncLimits.inlineContentSize
+            && !isDeleted
+    }
+}

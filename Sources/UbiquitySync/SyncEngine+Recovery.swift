@@ -1,0 +1,116 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// What the last run left, and what must be done now and then.
+extension SyncEngine {
+    /// Puts right what the end of the last run may have left half done. To be called before the mount serves anyone.
+    package func recover() throws {
+        try index.write(.startup) { try $0.forgetUnusedContents() }
+        try sweep()
+        try distrustUnsynced()
+        try reviewInterruptedWriters()
+    }
+
+    /// Removes backing files that no item has: a crash came between the index and the disk.
+    private func sweep() throws {
+        let used = try index.read { try $0.contentsInUse() }
+        let orphans = try store.all().filter { !used.contains($0) }
+        guard !orphans.isEmpty else { return }
+        logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
+        discard(orphans)
+    }
+
+    /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
+    private func distrustUnsynced() throws {
+        var rest = try index.read { try $0.unsyncedContents(limit: Int.max) }
+        rest.removeAll { $0.unsyncedBoot == configuration.boot }
+        guard !rest.isEmpty else { return }
+        logger.info("contents of an earlier boot are verified before use", metadata: ["count": "\(rest.count)"])
+        try index.write(.startup) { transaction in
+            for record in rest {
+                guard let row = try transaction.row(content: record.content), row.contentState == .complete,
+                    !row.dirty.contains(.content), !row.isWriting, row.version == record.version
+                else { continue }
+                var next = row
+                next.contentState = .partial
+                try transaction.update(next, before: row)
+            }
+        }
+    }
+
+    /// Files that were open for writing when the process died: what was written was acknowledged, so it goes up. The
+    /// upload's comparison finds out if nothing was changed.
+    private func reviewInterruptedWriters() throws {
+        for row in try index.interruptedWriters() {
+            guard let content = row.content, let status = try store.status(of: content) else {
+                try clearWriting(row)
+                continue
+            }
+            _ = try index.noteWriting(
+                ino: row.ino, changed: row.contentState == .complete, size: status.size,
+                modifiedAt: status.size == row.size && row.generation > 0 ? row.modifiedAt : status.modifiedAt,
+                stillOpen: false)
+        }
+    }
+
+    private func clearWriting(_ row: ItemRow) throws {
+        try index.write(.startup) { transaction in
+            var next = row
+            next.flags.remove(.writing)
+            try transaction.update(next, before: row)
+        }
+    }
+
+    // MARK: Now and then
+
+    func runMaintenance() async {
+        while !Task.isCancelled {
+            do {
+                try await timekeeper.sleep(for: SyncLimits.maintenanceInterval)
+                try await pool.run { try self.syncContents() }
+                try await pool.run { [index] in try index.checkpoint() }
+                try await pool.run { try self.keepWithinLimits() }
+            } catch {
+                guard !Task.isCancelled else { return }
+                logger.warning("maintenance failed", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    /// Brings downloaded and uploaded contents to the disk, so that they need not be verified after power loss.
+    private func syncContents() throws {
+        let records = try index.read { try $0.unsyncedContents(limit: SyncLimits.syncsPerRound) }
+        guard !records.isEmpty else { return }
+        var synced = [ContentID]()
+        for record in records {
+            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete else {
+                continue
+            }
+            let file = try store.open(record.content, writable: false)
+            try file.syncData()
+            try store.syncName(of: record.content)
+            synced.append(record.content)
+        }
+        guard !synced.isEmpty else { return }
+        try index.write(.startup) { [synced] in try $0.markSynced(synced) }
+    }
+
+    /// Evicts the least recently used contents beyond the cache limit, or below the disk floor.
+    private func keepWithinLimits() throws {
+        var excess = try configuration.cacheLimit.map { try index.read { try $0.materializedBytes() } - $0 } ?? 0
+        excess = max(excess, try configuration.diskFloor - store.availableBytes())
+        guard excess > 0 else { return }
+        for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) where excess > 0 {
+            do {
+                try evict(row.key)
+                excess -= row.size
+            } catch let error as UbiquityError where error.code != .io {
+                // Open, or not confirmed by the cloud: the next one.
+                continue
+            }
+        }
+    }
+}

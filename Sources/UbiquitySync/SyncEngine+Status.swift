@@ -1,0 +1,129 @@
+package import UbiquityCore
+package import UbiquityIndex
+internal import UbiquityContent
+internal import UbiquitySystem
+
+/// An item's sync state, as its attributes show it.
+package struct ItemSyncStatus: Sendable, Hashable {
+    package enum Downloading: String, Sendable, Hashable {
+        /// No whole content here.
+        case notDownloaded = "not-downloaded"
+        /// A content is here; the cloud has a newer one.
+        case downloaded
+        /// What is here is the newest known.
+        case current
+    }
+
+    package var downloading: Downloading
+    package var isDownloading: Bool
+    package var percentDownloaded: Double
+    package var downloadingError: UbiquityError?
+    package var isDownloadRequested: Bool
+    package var isUploaded: Bool
+    package var isUploading: Bool
+    package var percentUploaded: Double
+    package var uploadingError: UbiquityError?
+    package var conflictCount: Int
+    /// Until when an item that changes too often rests.
+    package var throttledUntil: Timestamp?
+}
+
+/// The whole of a container's sync.
+package struct SyncSummary: Sendable, Hashable {
+    package var connection: ConnectionStatus
+    package var revision: Revision
+    package var pendingUploads: Int
+    package var pendingUploadBytes: Int64
+    package var activeDownloads: Int
+    package var pendingDownloadBytes: Int64
+    /// Nothing waits either way, and the feed is read to its end.
+    package var isIdle: Bool
+}
+
+extension SyncEngine {
+    package func status(of row: ItemRow) throws -> ItemSyncStatus {
+        let remote = try index.read { try $0.remote(id: row.id) }
+        return status(of: row, remote)
+    }
+
+    package func status(of row: ItemRow, _ remote: RemoteItem?) -> ItemSyncStatus {
+        let download = row.kind == .file ? downloads.download(of: row.key) : nil
+        let isUploaded = isUploaded(row, remote)
+        let upload = transfers.upload(row.key)
+        return ItemSyncStatus(
+            downloading: downloading(row, remote),
+            isDownloading: download?.hasLanes ?? false,
+            percentDownloaded: percentDownloaded(row, download),
+            downloadingError: problems.problem(.download, of: row.key)?.error,
+            isDownloadRequested: row.flags.contains(.downloadRequested) || download?.isBackground == true,
+            isUploaded: isUploaded,
+            isUploading: upload != nil,
+            percentUploaded: isUploaded ? 100 : upload?.percent ?? 0,
+            uploadingError: problems.problem(.upload, of: row.key)?.error,
+            conflictCount: remote?.conflictCount ?? 0,
+            throttledUntil: row.dirty.isEmpty ? nil : throttle.restsUntil(row.key))
+    }
+
+    private func downloading(_ row: ItemRow, _ remote: RemoteItem?) -> ItemSyncStatus.Downloading {
+        guard row.kind == .file else { return .current }
+        guard row.contentState == .complete else {
+            return row.size == 0 && row.content != nil ? .current : .notDownloaded
+        }
+        guard !row.dirty.contains(.content), let content = remote?.content, remote?.isDeleted == false else {
+            return .current
+        }
+        return content.version == row.version ? .current : .downloaded
+    }
+
+    private func percentDownloaded(_ row: ItemRow, _ download: Download?) -> Double {
+        if let download { return download.content.fractionPresent * 100 }
+        return row.kind != .file || row.contentState == .complete ? 100 : 0
+    }
+
+    private func isUploaded(_ row: ItemRow, _ remote: RemoteItem?) -> Bool {
+        guard row.key != .root else { return true }
+        guard !row.isExcluded, let remote, !remote.isDeleted, row.dirty.isDisjoint(with: [.created, .content]) else {
+            return false
+        }
+        return row.kind != .file || row.version != remote.content?.version || remote.content?.isAvailable == true
+    }
+
+    package func summary() throws -> SyncSummary {
+        let (position, count, bytes, isSettled, waiting) = try index.read { reader in
+            (
+                try reader.feedPosition(), try reader.dirtyCount(), try reader.dirtyBytes(),
+                try reader.unsettledIDs(limit: 1).isEmpty, try reader.wanted(all: false, after: ItemKey(0), limit: 1)
+            )
+        }
+        let active = downloads.all.filter(\.hasLanes)
+        let state = feed.withLock { $0 }
+        let isIdle = count == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
+            && state.isCaughtUp && state.announced <= position.revision
+        return SyncSummary(
+            connection: connection.status, revision: position.revision, pendingUploads: count, pendingUploadBytes: bytes,
+            activeDownloads: active.count,
+            pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
+    }
+
+    /// What waits to go up, in order, at most `limit`, each with what holds it back.
+    package func pendingUploads(limit: Int) throws -> [(row: ItemRow, problem: TransferProblem?, restsUntil: Timestamp?)] {
+        try index.read { try $0.dirtyRows(after: 0, limit: limit) }.map {
+            ($0, problems.problem(.upload, of: $0.key), throttle.restsUntil($0.key))
+        }
+    }
+
+    /// Waits until `condition` holds. Returns false when `duration` is over before.
+    package func wait(
+        atMost duration: Duration, until condition: @Sendable () async throws -> Bool
+    ) async throws -> Bool {
+        let end = timekeeper.uptime() + duration
+        while true {
+            let generation = progress.generation
+            if try await condition() { return true }
+            let left = end - timekeeper.uptime()
+            guard left > .zero else { return false }
+            try Task.checkCancellation()
+            await progress.wait(since: generation, atMost: min(left, .seconds(1)), timekeeper)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Large contents: read, cut, and sent chunk by chunk beside the commits; the commit follows when all is there.
+extension SyncEngine {
+    /// Dirty files whose content is to be sent now, as many as may go at once; they are marked as going.
+    func largeContents() throws -> [ItemRow] {
+        let now = timekeeper.now()
+        var result = [ItemRow]()
+        var order: Int64 = 0
+        var room = SyncLimits.concurrentUploads - push.withLock { $0.uploading.count }
+        while room > 0 {
+            let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { break }
+            order = last.dirtyOrder
+            for row in rows where room > 0 && needsUpload(row, now) {
+                guard push.withLock({ $0.uploading.insert(row.key).inserted }) else { continue }
+                result.append(row)
+                room -= 1
+            }
+        }
+        return result
+    }
+
+    private func needsUpload(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        // A new file is announced first.
+        guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, !row.dirty.contains(.created),
+            row.contentState == .complete, !row.wantsInlineContent, !problems.isHeld(.upload, of: row.key)
+        else { return false }
+        let (isPrepared, rests) = push.withLock {
+            ($0.prepared[row.key]?.generation == row.generation, $0.rescanAt[row.key])
+        }
+        if isPrepared { return false }
+        if let rests, rests > now { return false }
+        return throttle.restsUntil(row.key) == nil
+    }
+
+    /// Sends a file's content. What becomes of it stands in `prepared`, or in `problems`.
+    func upload(_ row: ItemRow) async {
+        defer {
+            push.withLock { _ = $0.uploading.remove(row.key) }
+            transfers.end(row.key)
+            pushSignal.fire()
+            progress.fire()
+        }
+        do {
+            try await uploadContent(of: row)
+            problems.clear(.upload, of: row.key)
+        } catch {
+            let error = UbiquityError.from(error)
+            guard error.code != .cancelled else { return }
+            // Changed while it was sent: the cloud refused a chunk that was no longer what its id says.
+            if error.code == .invalid { return rest(row) }
+            logger.info("cannot upload", metadata: ["item": "\(row.id)", "reason": "\(error)"])
+            if error.isAboutConnection {
+                _ = connection.failed(error)
+                rest(row)
+            } else {
+                problems.note(error, .upload, of: row.key)
+            }
+        }
+    }
+
+    private func uploadContent(of row: ItemRow) async throws {
+        guard let content = row.content else { return }
+        let file = try store.open(content, writable: false)
+        transfers.begin(row.key, total: row.size)
+        progress.fire()
+        let outcome = try await pool.run { [scanner] in try scanner.scan(file) { Task.isCancelled } }
+        guard case .stable(let scanned) = outcome else { return rest(row) }
+        if try await pool.run({ try self.markUnchanged(row, scanned.manifest) }) { return }
+        try await send(scanned.manifest, of: row, from: file)
+        // Sent, but is it still one state of the file? Chunks were verified on arrival; the times tell of the rest.
+        let status = try file.status()
+        guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
+        push.withLock {
+            $0.prepared[row.key] = PreparedContent(row, scanned.manifest, scanned.size)
+            $0.rescanAt[row.key] = nil
+        }
+    }
+
+    /// Sends the chunks that the cloud lacks, several requests at a time.
+    private func send(_ manifest: Manifest, of row: ItemRow, from file: FileDescriptor) async throws {
+        let layout = try ChunkLayout(manifest)
+        let missing = try await missingIndexes(manifest)
+        transfers.advance(row.key, by: row.size - missing.reduce(0) { $0 + Int64(manifest[$1].length) })
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            var inFlight = 0
+            for batch in Self.batches(missing, manifest) {
+                if inFlight >= SyncLimits.uploadsInFlight {
+                    try await group.next()
+                    inFlight -= 1
+                }
+                try connection.requireAllowed()
+                group.addTask { try await self.send(batch, layout, of: row.key, from: file) }
+                inFlight += 1
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private func send(_ batch: [Int], _ layout: ChunkLayout, of key: ItemKey, from file: FileDescriptor) async throws {
+        let chunks = try await pool.run {
+            try batch.map { index in
+                let range = layout.range(of: index)
+                return Chunk(
+                    id: layout.manifest[index].id, bytes: try file.read(count: range.count, at: range.lowerBound))
+            }
+        }
+        try await service.upload(chunks)
+        transfers.advance(key, by: chunks.reduce(0) { $0 + Int64($1.bytes.count) })
+        progress.fire()
+    }
+
+    /// The first place of each chunk that the cloud does not have.
+    private func missingIndexes(_ manifest: Manifest) async throws -> [Int] {
+        var places = [ChunkID: Int]()
+        for (index, chunk) in manifest.enumerated() where places[chunk.id] == nil { places[chunk.id] = index }
+        let ids = manifest.enumerated().filter { places[$1.id] == $0 }.map(\.element.id)
+        var missing = [Int]()
+        for start in stride(from: 0, to: ids.count, by: Limits.maximumChunksPerRequest) {
+            let part = Array(ids[start..<min(start + Limits.maximumChunksPerRequest, ids.count)])
+            missing += try await service.missingChunks(of: part).compactMap { places[$0] }
+        }
+        return missing.sorted()
+    }
+
+    private static func batches(_ indexes: [Int], _ manifest: Manifest) -> [[Int]] {
+        var batches = [[Int]](), batch = [Int](), bytes = 0
+        for index in indexes {
+            if bytes + manifest[index].length > SyncLimits.uploadBatchBytes, !batch.isEmpty {
+                batches.append(batch)
+                (batch, bytes) = ([], 0)
+            }
+            batch.append(index)
+            bytes += manifest[index].length
+        }
+        return batch.isEmpty ? batches : batches + [batch]
+    }
+}

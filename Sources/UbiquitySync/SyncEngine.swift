@@ -1,0 +1,103 @@
+package import Logging
+package import UbiquityContent
+package import UbiquityCore
+package import UbiquityIndex
+package import UbiquitySystem
+package import UbiquityWire
+
+/// Keeps one container of this device and of the cloud the same.
+///
+/// Three loops run side by side: the *feed* brings what others changed, the *push* sends what was changed here, the
+/// *downloads* fetch content that should be here. What they share is the index; whatever a loop knows beyond it can be
+/// lost with the process. Time, randomness, network and disk come from outside.
+package final class SyncEngine: Sendable {
+    let index: ItemIndex
+    let store: ContentStore
+    let service: any CloudService
+    let configuration: SyncConfiguration
+    let timekeeper: any Timekeeper
+    let random: any RandomSource
+    let pool: BlockingPool
+    let logger: Logger
+    let scanner: ContentScanner
+
+    package let connection: Connection
+    let problems: Problems
+    let transfers: Transfers
+    let throttle: Throttle
+    let downloads: DownloadTable
+
+    let pushSignal = Signal()
+    let downloadSignal = Signal()
+    let feedSignal = Signal()
+    /// Fires whenever something a waiter may wait for has changed.
+    let progress: Broadcast
+
+    let push = Lock(PushState())
+    let feed = Lock(FeedState())
+    let openItemsBox = Lock<(any OpenItems)?>(nil)
+
+    package init(
+        index: ItemIndex, store: ContentStore, service: any CloudService, configuration: SyncConfiguration,
+        timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger
+    ) {
+        self.index = index
+        self.store = store
+        self.service = service
+        self.configuration = configuration
+        self.timekeeper = timekeeper
+        self.random = random
+        self.pool = pool
+        self.logger = logger
+        scanner = ContentScanner(clock: timekeeper)
+        connection = Connection(timekeeper: timekeeper, random: random)
+        problems = Problems(timekeeper: timekeeper, random: random)
+        transfers = Transfers()
+        throttle = Throttle(timekeeper: timekeeper)
+        downloads = DownloadTable()
+        progress = Broadcast()
+        index.observe { [weak self] events in self?.noteEvents(events) }
+    }
+
+    /// Runs until the task is cancelled. `recover()` comes before.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.runFeed() }
+            group.addTask { await self.runPush() }
+            group.addTask { await self.runDownloads() }
+            group.addTask { await self.runMaintenance() }
+            await group.waitForAll()
+        }
+        downloads.stopAll()
+    }
+
+    /// Wakes the loops that an index change concerns.
+    private func noteEvents(_ events: [IndexEvent]) {
+        var wakesPush = false, wakesDownloads = false
+        for event in events {
+            guard let after = event.after else {
+                wakesPush = wakesPush || event.origin == .local
+                continue
+            }
+            if !after.dirty.isEmpty { wakesPush = true }
+            // A writer's close lets a waiting remote content in.
+            if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
+        }
+        if wakesPush { pushSignal.fire() }
+        if wakesDownloads { downloadSignal.fire() }
+        progress.fire()
+    }
+
+    /// Removes backing files that a transaction gave up. A failure leaves an orphan for the next start's sweep.
+    func discard(_ contents: [ContentID]) {
+        for content in contents {
+            do { try store.remove(content) } catch {
+                logger.warning("cannot remove a content", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    func settler(_ transaction: IndexTransaction) -> Settler {
+        Settler(transaction, owner: configuration.owner, now: timekeeper.now())
+    }
+}

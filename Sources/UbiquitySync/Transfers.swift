@@ -1,0 +1,76 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// How far a transfer is.
+package struct TransferProgress: Sendable, Hashable {
+    package var doneBytes: Int64
+    package var totalBytes: Int64
+
+    /// 0 … 100; an empty content is done.
+    package var percent: Double { totalBytes == 0 ? 100 : Double(doneBytes) * 100 / Double(totalBytes) }
+}
+
+/// The uploads under way, for status. (Downloads tell their own progress.)
+final class Transfers: Sendable {
+    private let uploads = Lock<[ItemKey: TransferProgress]>([:])
+
+    func begin(_ key: ItemKey, total: Int64) {
+        uploads.withLock { $0[key] = TransferProgress(doneBytes: 0, totalBytes: total) }
+    }
+
+    func advance(_ key: ItemKey, by bytes: Int64) {
+        uploads.withLock {
+            guard var progress = $0[key] else { return }
+            progress.doneBytes = min(progress.doneBytes + bytes, progress.totalBytes)
+            $0[key] = progress
+        }
+    }
+
+    func end(_ key: ItemKey) { uploads.withLock { _ = $0.removeValue(forKey: key) } }
+
+    func upload(_ key: ItemKey) -> TransferProgress? { uploads.withLock { $0[key] } }
+
+    var uploading: [ItemKey: TransferProgress] { uploads.withLock { $0 } }
+}
+
+/// Slows down items that change again and again.
+final class Throttle: Sendable {
+    private struct Burst {
+        var start: Timestamp
+        var count: Int
+        var until: Timestamp
+    }
+
+    /// Items remembered; beyond, all that are at rest are dropped.
+    private static let capacity = 10_000
+
+    private let bursts = Lock<[ItemKey: Burst]>([:])
+    private let timekeeper: any Timekeeper
+
+    init(timekeeper: any Timekeeper) { self.timekeeper = timekeeper }
+
+    /// Notes a commit of the item's content.
+    func noteCommit(of key: ItemKey) {
+        let now = timekeeper.now()
+        bursts.withLock { table in
+            if table.count >= Self.capacity { table = table.filter { $0.value.until > now } }
+            var burst = table[key] ?? Burst(start: now, count: 0, until: now)
+            let window = now.advanced(bySeconds: -(SyncLimits.burstWindow / .seconds(1)))
+            if burst.until <= now, burst.start < window { burst = Burst(start: now, count: 0, until: now) }
+            burst.count += 1
+            let excess = burst.count - SyncLimits.burst
+            if excess > 0 {
+                let rest = min(SyncLimits.throttleStep * excess, SyncLimits.longestThrottle)
+                burst.until = now.advanced(bySeconds: rest / .seconds(1))
+                burst.start = now
+            }
+            table[key] = burst
+        }
+    }
+
+    /// Until when the item rests; nil if it need not.
+    func restsUntil(_ key: ItemKey) -> Timestamp? {
+        let now = timekeeper.now()
+        return bursts.withLock { table in table[key].flatMap { $0.until > now ? $0.until : nil } }
+    }
+}
