@@ -19,13 +19,16 @@ extension SyncEngine {
     /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
     /// `.isDirectory`, `.notFound`.
     package func evict(_ key: ItemKey) throws {
-        let openItems = openItemsBox.withLock { $0 }
+        // Asked before, not inside, the transaction: a reader that opens in between keeps its descriptor, and a writer's
+        // open is recorded in the row that the transaction looks at.
+        if let openItems = openItemsBox.withLock({ $0 }), openItems.isOpen(key) {
+            throw UbiquityError(.busy, "a program has it open")
+        }
         let dropped = try index.write(.remote) { transaction -> ContentID? in
             guard let row = try transaction.row(key: key), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the item is gone")
             }
             try requireEvictable(row, try transaction.remote(id: row.id))
-            if openItems?.isOpen(key) == true { throw UbiquityError(.busy, "a program has it open") }
             guard let content = row.content else { return nil }
             var next = row
             next.content = nil
