@@ -26,18 +26,21 @@ package enum FaultPoints {
     }
 
     private static let state = Lock(State(plans: plans(in: environmentText), hook: nil))
-    private static let isArmed = Atomic<Bool>(!plans(in: environmentText).isEmpty)
+
+    /// True until the first visit has read the variable: a constant at the start costs every later visit no question
+    /// whether it has been set up.
+    @usableFromInline static let isArmed = Atomic<Bool>(true)
 
     private static var environmentText: String { getenv("UBIQUITY_FAULT").map { String(cString: $0) } ?? "" }
 
     /// A place where the process may be killed.
-    @inline(__always)
+    @inlinable
     package static func reach(_ name: StaticString) {
         if isArmed.load(ordering: .relaxed) { _ = visit(name.description) }
     }
 
     /// A place where the process may be killed or the call may fail.
-    @inline(__always)
+    @inlinable
     package static func check(_ name: StaticString) throws(UbiquityError) {
         guard isArmed.load(ordering: .relaxed), let error = visit(name.description) else { return }
         throw error
@@ -51,8 +54,12 @@ package enum FaultPoints {
         }
     }
 
-    private static func visit(_ name: String) -> UbiquityError? {
-        let (action, hook) = state.withLock { state in (take(name, &state.plans), state.hook) }
+    @usableFromInline
+    static func visit(_ name: String) -> UbiquityError? {
+        let (action, hook) = state.withLock { state in
+            isArmed.store(state.hook != nil || !state.plans.isEmpty, ordering: .relaxed)
+            return (take(name, &state.plans), state.hook)
+        }
         switch action {
         case .kill: kill(getpid(), SIGKILL)
         case .fail: return UbiquityError(.io, "failed on purpose", at: name)

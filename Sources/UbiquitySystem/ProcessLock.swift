@@ -6,13 +6,16 @@ import UbiquityCore
 package final class ProcessLock: Sendable {
     private let file: FileDescriptor
 
+    /// Attempts while nobody can be named as the holder: it may be about to write its pid, or someone may be asking
+    /// `holder(of:)`, which holds the lock for some microseconds.
+    private static let maximumAttempts = 1000
+
     /// - Throws: `.inUse` naming the process that holds it.
     package init(_ path: String) throws(UbiquityError) {
-        let (file, isOurs) = try describing("lock", at: path) { () throws(Errno) in
-            let file = try FileDescriptor.open(path, [.readWrite, .create])
-            return (file, try file.tryLock(.exclusive))
+        let file = try describing("lock", at: path) { () throws(Errno) in
+            try FileDescriptor.open(path, [.readWrite, .create])
         }
-        guard isOurs else {
+        guard try describing("lock", at: path, { () throws(Errno) in try Self.acquire(file) }) else {
             let holder = Self.pid(in: file).map { "process \($0)" } ?? "another process"
             throw UbiquityError(.inUse, "in use by \(holder)", at: path, remedy: "end that process first")
         }
@@ -21,6 +24,15 @@ package final class ProcessLock: Sendable {
             try file.write(Array("\(getpid())\n".utf8), at: 0)
         }
         self.file = file
+    }
+
+    private static func acquire(_ file: FileDescriptor) throws(Errno) -> Bool {
+        for _ in 0..<maximumAttempts {
+            if try file.tryLock(.exclusive) { return true }
+            if let pid = pid(in: file), kill(pid, 0) == 0 || Errno.last == .EPERM { return false }
+            sched_yield()
+        }
+        return false
     }
 
     deinit {

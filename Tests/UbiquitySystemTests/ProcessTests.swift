@@ -20,6 +20,18 @@ import UbiquitySystem
         _ = try ProcessLock(folder("lock"))
     }
 
+    @Test func askingForTheHolderDisturbsNobody() async throws {
+        let pool = BlockingPool(name: "ask", threads: 1)
+        let isDone = Lock(false)
+        let path = folder("lock")
+        async let asked: Void = pool.run {
+            while !isDone.withLock({ $0 }) { _ = try ProcessLock.holder(of: path) }
+        }
+        for _ in 0..<500 { _ = try ProcessLock(path) }
+        isDone.withLock { $0 = true }
+        try await asked
+    }
+
     /// flock(1) of another process holds the file; when it is killed the lock is free.
     @Test func lockOfAnotherProcessEndsWithIt() throws {
         let script = "echo $$ > \(folder("lock")); echo ready > \(folder("fifo")); exec cat \(folder("fifo"))"
