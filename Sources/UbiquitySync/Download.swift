@@ -182,16 +182,20 @@ final class DownloadTable: Sendable {
     }
 
     private let state = Lock(State())
+    private let executor: (any TaskExecutor)?
+
+    /// - Parameter executor: where lanes run; nil is Swift's own threads.
+    init(executor: (any TaskExecutor)?) { self.executor = executor }
 
     func download(of key: ItemKey) -> Download? { state.withLock { $0.byItem[key] } }
     func download(with content: ContentID) -> Download? { state.withLock { $0.byContent[content] } }
-    var all: [Download] { state.withLock { Array($0.byContent.values) } }
+    var all: [Download] { state.withLock { $0.byContent.sorted { $0.key < $1.key }.map(\.value) } }
 
     /// The beginning of the item's download, which callers at the same time share.
     func beginning(_ key: ItemKey, _ start: @escaping @Sendable () async throws -> Download) -> Task<Download, any Error> {
         state.withLock { state in
             if let task = state.beginning[key] { return task }
-            let task = Task { try await start() }
+            let task = Task(executorPreference: executor) { try await start() }
             state.beginning[key] = task
             return task
         }
@@ -219,7 +223,7 @@ final class DownloadTable: Sendable {
             guard !state.isStopped else { return }
             state.nextLane += 1
             let id = state.nextLane
-            state.lanes[id] = Task {
+            state.lanes[id] = Task(executorPreference: executor) {
                 await body()
                 self.state.withLock { _ = $0.lanes.removeValue(forKey: id) }
             }
@@ -229,9 +233,9 @@ final class DownloadTable: Sendable {
     func stopAll() {
         let (lanes, downloads) = state.withLock { state in
             state.isStopped = true
-            return (state.lanes, Array(state.byContent.values))
+            return (state.lanes, state.byContent.sorted { $0.key < $1.key }.map(\.value))
         }
-        for (_, task) in lanes { task.cancel() }
+        for (_, task) in lanes.sorted(by: { $0.key < $1.key }) { task.cancel() }
         let stopped = UbiquityError(.offline, "the mount is ending")
         for download in downloads { download.fail(stopped) }
     }

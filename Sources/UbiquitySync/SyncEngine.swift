@@ -37,9 +37,12 @@ package final class SyncEngine: Sendable {
     let feed = Lock(FeedState())
     let openItemsBox = Lock<(any OpenItems)?>(nil)
 
+    /// - Parameter executor: where tasks run that outlive their caller; nil is Swift's own threads. (A simulator has its
+    ///   own, and so does everything that `run` is called from.)
     package init(
         index: ItemIndex, store: ContentStore, service: any CloudService, configuration: SyncConfiguration,
-        timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger
+        timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
+        executor: (any TaskExecutor)? = nil
     ) {
         self.index = index
         self.store = store
@@ -54,7 +57,7 @@ package final class SyncEngine: Sendable {
         problems = Problems(timekeeper: timekeeper, random: random)
         transfers = Transfers()
         throttle = Throttle(timekeeper: timekeeper)
-        downloads = DownloadTable()
+        downloads = DownloadTable(executor: executor)
         progress = Broadcast()
         index.observe { [weak self] events in self?.noteEvents(events) }
     }

@@ -11,10 +11,12 @@ package final class BlockingPool: Sendable {
 
     private let name: String
     private let queue: BlockingQueue?
+    private let pause: (@Sendable () async -> Void)?
 
     /// - Parameter name: of the threads, at most 15 bytes are seen in `ps -T`.
     package init(name: String, threads: Int, maximumWaiting: Int = BlockingPool.maximumWaiting) {
         self.name = name
+        pause = nil
         let queue = BlockingQueue(maximumWaiting: maximumWaiting)
         self.queue = queue
         queue.startThreads(max(1, threads), name: name)
@@ -23,6 +25,15 @@ package final class BlockingPool: Sendable {
     private init() {
         name = "inline"
         queue = nil
+        pause = nil
+    }
+
+    /// Runs every job on the caller's thread, after a pause in which others come between as they would with threads:
+    /// for a simulator.
+    package init(pausing pause: @escaping @Sendable () async -> Void) {
+        name = "pausing"
+        queue = nil
+        self.pause = pause
     }
 
     deinit { queue?.close() }
@@ -35,7 +46,11 @@ package final class BlockingPool: Sendable {
     package func run<T: Sendable>(
         evenIfCancelled: Bool = false, _ body: @escaping @Sendable () throws -> T
     ) async throws -> T {
-        guard let queue else { return try body() }
+        guard let queue else {
+            await pause?()
+            if !evenIfCancelled { try Task.checkCancellation() }
+            return try body()
+        }
         let job = BlockingJob()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<T, any Error>) in
