@@ -12,18 +12,11 @@ extension IndexReader {
         try number("SELECT revision FROM remote WHERE id = ?", [Blob(id.bytes)]).map(Revision.init)
     }
 
-    /// Records that the local tree does not follow yet (a parent not known, a name taken, content not here …), oldest
-    /// revision first.
-    package func unsettled(after: Revision, limit: Int) throws -> [RemoteItem] {
-        try remotes(
-            """
-            SELECT \(RemoteCoding.columns) FROM remote WHERE unsettled <> 0 AND revision > ? ORDER BY revision LIMIT ?
-            """, [after.number, Int64(limit)])
-    }
-
-    package func unsettledIDs(limit: Int) throws -> [ItemID] {
+    /// Records in this state, at most `limit`.
+    package func records(_ state: SettlingState, limit: Int) throws -> [ItemID] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM remote WHERE unsettled <> 0 LIMIT ?"), arguments: [limit])
+            db.cachedStatement(sql: "SELECT id FROM remote WHERE unsettled = ? LIMIT ?"),
+            arguments: [state.rawValue, limit])
         return rows.compactMap { RowCoding.bytes($0, 0).flatMap { ItemID(bytes: $0) } }
     }
 
@@ -45,6 +38,15 @@ extension IndexReader {
     func metaNumber(_ name: String) throws -> Int64? { try number("SELECT value FROM meta WHERE name = ?", [name]) }
 }
 
+/// Whether the local tree follows a record. The numbers are stored.
+package enum SettlingState: Int64, Sendable, Hashable {
+    case settled = 0
+    /// A parent not known, a name taken, a writer at work: tried again after each page and each commit.
+    case waiting = 1
+    /// A newer content is to be downloaded in the place of the one that is here.
+    case awaitingContent = 2
+}
+
 package struct FeedPosition: Sendable, Hashable {
     package var revision: Revision
     /// Of the cloud the revision belongs to; nil before the first contact.
@@ -63,18 +65,24 @@ extension IndexTransaction {
     /// Stores a record. An older revision than the one known is not stored.
     /// - Returns: whether it was stored.
     @discardableResult
-    package func setRemote(_ item: RemoteItem, unsettled: Bool) throws -> Bool {
+    package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
         if let known = try remoteRevision(of: item.id), known > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try execute(
             "INSERT OR REPLACE INTO remote (\(RemoteCoding.columns), unsettled, epoch) VALUES "
                 + "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            RemoteCoding.values(item) + [unsettled ? 1 : 0, epoch])
+            RemoteCoding.values(item) + [state.rawValue, epoch])
         return true
     }
 
-    package func setUnsettled(_ id: ItemID, _ unsettled: Bool) throws {
-        try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [unsettled ? 1 : 0, Blob(id.bytes)])
+    package func setState(_ id: ItemID, _ state: SettlingState) throws {
+        try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [state.rawValue, Blob(id.bytes)])
+    }
+
+    /// Notes that a record was met in the snapshot that is being read.
+    package func noteInSnapshot(_ id: ItemID) throws {
+        let epoch = try metaNumber("snapshotEpoch") ?? 0
+        try execute("UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [epoch, Blob(id.bytes), epoch])
     }
 
     package func forgetRemote(_ id: ItemID) throws {

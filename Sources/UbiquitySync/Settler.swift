@@ -23,8 +23,10 @@ package struct Settler {
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
         let old = try transaction.remote(id: item.id)
-        if let old, old.revision > item.revision { return }
-        try transaction.setRemote(item, unsettled: true)
+        if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
+            return try transaction.noteInSnapshot(item.id)
+        }
+        try transaction.setRemote(item, state: .waiting)
         if let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted {
             let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
             if merged != row {
@@ -44,7 +46,7 @@ package struct Settler {
     package mutating func settleAll(limit: Int) throws {
         var before = Int.max
         while true {
-            let ids = try transaction.unsettledIDs(limit: limit)
+            let ids = try transaction.records(.waiting, limit: limit)
             guard !ids.isEmpty, ids.count < before || ids.count == limit && before == Int.max else { return }
             before = ids.count
             for id in ids { try settle(id) }
@@ -55,19 +57,19 @@ package struct Settler {
     package mutating func settle(_ id: ItemID) throws {
         guard let item = try transaction.remote(id: id) else { return }
         let row = try transaction.row(id: id)
-        let isSettled =
+        let state: SettlingState =
             switch (row, item.isDeleted) {
             case (nil, true): try forgetTombstone(id)
-            case (nil, false): try add(item)
-            case (let row?, true): try followDeletion(row, id)
+            case (nil, false): try add(item) ? .settled : .waiting
+            case (let row?, true): try followDeletion(row, id) ? .settled : .waiting
             case (let row?, false): try follow(item, row)
             }
-        try transaction.setUnsettled(id, !isSettled)
+        try transaction.setState(id, state)
     }
 
-    private func forgetTombstone(_ id: ItemID) throws -> Bool {
+    private func forgetTombstone(_ id: ItemID) throws -> SettlingState {
         try transaction.forgetRemote(id)
-        return true
+        return .settled
     }
 
     // MARK: Additions and changes
@@ -81,12 +83,12 @@ package struct Settler {
         return true
     }
 
-    private mutating func follow(_ item: RemoteItem, _ row: ItemRow) throws -> Bool {
-        guard !row.isDeleted else { return true }
+    private mutating func follow(_ item: RemoteItem, _ row: ItemRow) throws -> SettlingState {
+        guard !row.isDeleted else { return .settled }
         var row = row
         let isPlaced = try followPlace(item, &row)
         let hasContent = try followContent(item, row)
-        return isPlaced && hasContent
+        return isPlaced ? (hasContent ? .settled : .awaitingContent) : .waiting
     }
 
     private mutating func followPlace(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
@@ -132,7 +134,7 @@ package struct Settler {
         var row = other
         row.entry = nil
         try transaction.update(row, before: other)
-        try transaction.setUnsettled(other.id, true)
+        try transaction.setState(other.id, .waiting)
         transaction.note(.removed, before: other, after: nil)
         return true
     }
@@ -148,7 +150,7 @@ package struct Settler {
                 undone.dirty.remove(.place)
                 undone.entry = nil
                 try transaction.update(undone, before: row)
-                try transaction.setUnsettled(row.id, true)
+                try transaction.setState(row.id, .waiting)
                 transaction.note(.removed, before: row, after: nil)
                 return
             }
@@ -158,7 +160,7 @@ package struct Settler {
 
     // MARK: Content
 
-    /// - Returns: false while a newer content waits to be downloaded or a writer to close.
+    /// - Returns: false while a newer content waits to be downloaded in the place of the one that is here.
     private mutating func followContent(_ item: RemoteItem, _ row: ItemRow) throws -> Bool {
         guard row.kind == .file, let content = item.content, !row.dirty.contains(.content) else { return true }
         if row.version == content.version {

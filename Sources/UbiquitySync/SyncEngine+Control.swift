@@ -38,6 +38,9 @@ extension SyncEngine {
             try transaction.update(next, before: row)
             try transaction.forgetContent(content)
             transaction.note(.content, before: row, after: next)
+            // A newer version that waited to replace the content is what the placeholder shows now.
+            var settler = settler(transaction)
+            try settler.settle(row.id)
             return content
         }
         if let dropped {

@@ -31,7 +31,7 @@ extension SyncEngine {
 
     /// Records that waited for a writer's close or a name.
     private func settleWaiting() throws {
-        let isNeeded = try index.read { try !$0.unsettledIDs(limit: 1).isEmpty }
+        let isNeeded = try index.read { try !$0.records(.waiting, limit: 1).isEmpty }
         guard isNeeded else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
@@ -53,7 +53,7 @@ extension SyncEngine {
     /// The next items to download, at most `room`, pinned and asked-for ones among the others in order of age.
     private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
         var result = try index.read { reader in
-            try reader.unsettledIDs(limit: SyncLimits.settleBatch).compactMap { id in
+            try reader.records(.awaitingContent, limit: SyncLimits.settleBatch).compactMap { id in
                 try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
             }
         }

@@ -160,7 +160,8 @@ extension SyncEngine {
                     unsyncedBoot: configuration.boot))
             try transaction.setLocations(content.manifest, in: content.id)
             transaction.note(.replaced, before: row, after: next)
-            try transaction.setUnsettled(row.id, false)
+            var settler = settler(transaction)
+            try settler.settle(row.id)
             return row.content.map { [$0] } ?? []
         }
     }

@@ -92,7 +92,8 @@ extension SyncEngine {
         let (position, count, bytes, isSettled, waiting) = try index.read { reader in
             (
                 try reader.feedPosition(), try reader.dirtyCount(), try reader.dirtyBytes(),
-                try reader.unsettledIDs(limit: 1).isEmpty, try reader.wanted(all: false, after: ItemKey(0), limit: 1)
+                try reader.records(.waiting, limit: 1).isEmpty && reader.records(.awaitingContent, limit: 1).isEmpty,
+                try reader.wanted(all: false, after: ItemKey(0), limit: 1)
             )
         }
         let active = downloads.all.filter(\.hasLanes)

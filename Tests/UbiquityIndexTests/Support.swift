@@ -152,7 +152,7 @@ final class Fixture: Sendable {
             row.dirty = []
             if row.kind == .file { row.version = VersionID(high: 5, low: UInt64(row.key.rawValue)) }
             try transaction.update(row, before: before)
-            try transaction.setRemote(try remote(of: row, revision: revision), unsettled: false)
+            try transaction.setRemote(try remote(of: row, revision: revision), state: .settled)
             return row
         }
     }

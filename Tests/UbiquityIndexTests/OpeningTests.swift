@@ -1,0 +1,185 @@
+import GRDB
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// The file: opening, closing, numbers over many lives, what is not ours to touch.
+@Suite struct OpeningTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    private func bytes(_ name: String) throws -> [UInt8]? { try SmallFile.read(fixture.folder(name), limit: 1 << 26) }
+
+    @Test func everythingIsThereAfterReopening() throws {
+        try fixture.directory("d")
+        let file = try fixture.file("d/a")
+        try fixture.index.setXattr(ino: file.ino, Xattr(name: Array("user.x".utf8), value: [1]), .any)
+        _ = try fixture.index.noteWriting(
+            ino: file.ino, changed: true, size: 9, modifiedAt: Timestamp(nanoseconds: -1), stillOpen: true)
+        try fixture.symlink("l", "t")
+        let paths = ["", "d", "d/a", "l"]
+        let rows = try paths.map { try fixture.found($0) }
+        try fixture.index.close()
+        let index = try fixture.reopened()
+        let reread = try paths.map { path in try index.read { try $0.row(path: Fixture.names(path)) } }
+        #expect(reread == rows)
+        #expect(try index.interruptedWriters().map(\.ino) == [file.ino])
+        #expect(throws: Never.self) { try index.write(.startup) { try $0.checkInvariants() } }
+    }
+
+    @Test func numbersAreNeverGivenTwice() throws {
+        var seen = Set<Int64>()
+        var index = fixture.index
+        for _ in 0..<4 {
+            for _ in 0..<3 { #expect(seen.insert(try index.newContentNumber()).inserted) }
+            let drawn = try index.write(.local) { transaction in (0..<1000).map { _ in transaction.newNumber() } }
+            for number in drawn { #expect(seen.insert(number).inserted) }
+            #expect(throws: CancellationError.self) {
+                try index.write(.local) { transaction in
+                    for _ in 0..<100 { #expect(seen.insert(transaction.newNumber()).inserted) }
+                    throw CancellationError()
+                }
+            }
+            try index.close()
+            index = try fixture.reopened()
+        }
+        #expect(!seen.contains(1))
+    }
+
+    /// More numbers in one transaction than are set aside for one.
+    @Test func aTransactionThatDrawsVeryManyNumbers() throws {
+        let largest = try fixture.index.write(.local) { transaction in
+            (0..<250_000).reduce(Int64(0)) { largest, _ in max(largest, transaction.newNumber()) }
+        }
+        // As after kill -9: nothing is written at the end of this life.
+        #expect(try fixture.reopened().newContentNumber() > largest)
+        #expect(try fixture.index.newContentNumber() > largest)
+    }
+
+    @Test func aFailedTransactionLeavesNothing() throws {
+        let file = try fixture.file("a")
+        let before = try #require(try fixture.index.row(ino: file.ino))
+        _ = fixture.events()
+        #expect(throws: CancellationError.self) {
+            try fixture.index.write(.local) { transaction in
+                var row = before
+                row.size = 99
+                try transaction.update(row, before: before)
+                transaction.note(.content, before: before, after: row)
+                throw CancellationError()
+            }
+        }
+        #expect(try fixture.index.row(ino: file.ino) == before)
+        #expect(try fixture.row("a") == before)
+        #expect(fixture.events().isEmpty)
+        try fixture.file("b")
+        fixture.check()
+    }
+
+    @Test func anIndexOfANewerProgramIsNotTouched() throws {
+        try fixture.file("a")
+        try fixture.index.close()
+        // The format's number stands at byte 60 of an SQLite file.
+        let database = try FileDescriptor.open(fixture.folder("index.db"), .readWrite)
+        try database.write([0, 0, 0, 200], at: 60)
+        let before = try bytes("index.db")
+        let error = #expect(throws: UbiquityError.self) { _ = try fixture.reopened() }
+        #expect(error?.code == .newerFormat)
+        #expect(try bytes("index.db") == before)
+        #expect(try FileSystem.entries(of: fixture.folder.path).map(\.text) == ["index.db"])
+    }
+
+    /// The newer number stands only in the log, as after kill -9 of the newer program.
+    @Test func aLogOfANewerProgramIsNotTouched() throws {
+        let copy = try TemporaryFolder()
+        try fixture.file("a")
+        let other = try DatabaseQueue(path: fixture.folder("index.db"))
+        try other.writeWithoutTransaction { try $0.execute(sql: "PRAGMA user_version = 200") }
+        for name in ["index.db", "index.db-wal"] {
+            try FileDescriptor.open(copy(name), [.writeOnly, .create]).write(try #require(try bytes(name)))
+        }
+        func state() throws -> [[UInt8]?] {
+            try ["index.db", "index.db-wal"].map { try SmallFile.read(copy($0), limit: 1 << 26) }
+        }
+        let before = try state()
+        let error = #expect(throws: UbiquityError.self) {
+            _ = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
+        }
+        #expect(error?.code == .newerFormat)
+        #expect(try state() == before)
+    }
+
+    @Test func whatIsNoIndexIsRefused() throws {
+        let text = [UInt8](repeating: UInt8(ascii: "x"), count: 5000)
+        try FileDescriptor.open(fixture.folder("other"), [.writeOnly, .create]).write(text)
+        expect(.io) {
+            _ = try ItemIndex(path: fixture.folder("other"), timekeeper: fixture.time, random: fixture.random)
+        }
+        #expect(try bytes("other") == text)
+        expect(.io) {
+            _ = try ItemIndex(path: fixture.folder("none/index.db"), timekeeper: fixture.time, random: fixture.random)
+        }
+    }
+
+    @Test func aMakingThatWasCutShortIsBegunAnew() throws {
+        // Only the file's name got there.
+        _ = try FileDescriptor.open(fixture.folder("empty.db"), [.writeOnly, .create])
+        let index = try ItemIndex(path: fixture.folder("empty.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(throws: Never.self) { try index.read { try $0.checkInvariants() } }
+    }
+
+    @Test func inMemoryItWorksTheSame() throws {
+        let fixture = try Fixture(inMemory: true)
+        try fixture.directory("d")
+        try fixture.file("d/a")
+        try fixture.rename("d/a", "b")
+        try fixture.index.makeDurable()
+        try fixture.index.checkpoint()
+        fixture.check()
+        try fixture.index.close()
+    }
+
+    @Test func durabilityWhateverTheLogIs() throws {
+        try fixture.file("a")
+        try fixture.index.makeDurable()
+        try fixture.index.makeDurable()
+        let log = fixture.folder("index.db-wal")
+        #expect(try FileSystem.status(log).size > 0)
+        try fixture.index.checkpoint()
+        // Nothing is copied back while the log is short.
+        #expect(try FileSystem.status(log).size < 1 << 24)
+        try fixture.file("b")
+        try fixture.index.makeDurable()
+        #expect(try fixture.reopened().read { try $0.itemCount() } == 2)
+    }
+
+    @Test func aFailedSyncIsMadeUpFor() throws {
+        try fixture.file("a")
+        let isBroken = Lock(true)
+        FaultPoints.setHook { name in
+            name == "index.sync" && isBroken.withLock { $0 } ? UbiquityError(.io, "hook") : nil
+        }
+        defer { FaultPoints.setHook(nil) }
+        expect(.io) { try fixture.index.makeDurable() }
+        isBroken.withLock { $0 = false }
+        // What the log holds may be lost on the disk: it is copied into the database, which is synced.
+        try fixture.index.makeDurable()
+        #expect(try FileSystem.status(fixture.folder("index.db-wal")).size == 0)
+        try fixture.file("b")
+        try fixture.index.makeDurable()
+        #expect(try FileSystem.status(fixture.folder("index.db-wal")).size > 0)
+    }
+
+    @Test func theLogDoesNotGrowWithoutBound() throws {
+        let file = try fixture.file("a")
+        let value = [UInt8](repeating: 1, count: 60_000)
+        for number in 0..<400 {
+            try fixture.index.setXattr(
+                ino: file.ino, Xattr(name: Array("user.x".utf8), value: value + [UInt8(number & 255)]), .any)
+            if number % 10 == 0 { try fixture.index.checkpoint() }
+        }
+        // 400 times 15 pages would be 24 MiB and more.
+        #expect(try FileSystem.status(fixture.folder("index.db-wal")).size < 18 << 20)
+    }
+}

@@ -1,0 +1,255 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+
+/// What the sync engine keeps: the remote tree, the position in the feed, contents and where chunks stand.
+@Suite struct RecordTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    private func item(_ number: UInt64, revision: Int64 = 1, name: String = "a") throws -> RemoteItem {
+        RemoteItem(
+            id: ItemID(high: 9, low: number), kind: .file, revision: Revision(revision), parent: .root,
+            name: try ItemName(name), mode: 0o644, createdAt: Timestamp(nanoseconds: -5),
+            modifiedAt: Timestamp(nanoseconds: .max))
+    }
+
+    private func chunk(_ number: UInt8, length: Int = 1000) throws -> ChunkReference {
+        ChunkReference(id: try #require(ChunkID(bytes: [UInt8](repeating: number, count: 32))), length: length)
+    }
+
+    private func version(_ number: UInt64) -> VersionID { VersionID(high: 3, low: number) }
+
+    private func stored(_ item: RemoteItem) throws -> RemoteItem? {
+        try fixture.index.write(.remote) { try $0.setRemote(item, state: .settled) }
+        return try fixture.index.read { try $0.remote(id: item.id) }
+    }
+
+    @Test func remoteRecordsComeBackWhole() throws {
+        let file = try item(1)
+        #expect(try stored(file) == file)
+        var full = try item(2, revision: .max, name: String(repeating: "ä", count: 127) + "x")
+        full.xattrs = [
+            Xattr(name: [1], value: []), Xattr(name: Array("user.b".utf8), value: [UInt8](repeating: 0, count: 60_000)),
+        ]
+        full.content = RemoteContent(
+            version: version(1), size: 1 << 43, isAvailable: true, device: DeviceID(high: .max, low: 1),
+            deviceName: "Ärger \u{1F600}", manifest: [try chunk(1), try chunk(2, length: Limits.maximumChunkLength)])
+        full.conflictCount = 3
+        full.unknownFields = [0xF8, 0, 1]
+        #expect(try stored(full) == full)
+        full.content?.manifest = []
+        full.content?.isAvailable = false
+        #expect(try stored(full) == full)
+        full.content?.manifest = nil
+        #expect(try stored(full) == full)
+        var link = try item(3)
+        link.kind = .symlink
+        link.linkTarget = [UInt8](repeating: 0x2F, count: Limits.maximumLinkLength)
+        #expect(try stored(link) == link)
+        var deleted = try item(4)
+        deleted.kind = .directory
+        deleted.isDeleted = true
+        deleted.parent = full.id
+        #expect(try stored(deleted) == deleted)
+        #expect(try fixture.index.read { try $0.remote(id: ItemID(high: 0, low: 77)) } == nil)
+    }
+
+    @Test func anOlderRecordChangesNothing() throws {
+        let new = try item(1, revision: 5, name: "new")
+        try fixture.index.write(.remote) { transaction in
+            #expect(try transaction.setRemote(new, state: .settled))
+            #expect(try !transaction.setRemote(try item(1, revision: 4, name: "old"), state: .waiting))
+            #expect(try transaction.setRemote(new, state: .settled))
+        }
+        #expect(try fixture.index.read { try $0.remote(id: new.id) } == new)
+        try fixture.index.write(.remote) { try $0.forgetRemote(new.id) }
+        #expect(try fixture.index.read { try $0.remote(id: new.id) } == nil)
+    }
+
+    @Test func unsettledRecordsAreListed() throws {
+        let ids = try fixture.index.write(.remote) { transaction in
+            try (0..<10).map { number in
+                let item = try item(number, name: "\(number)")
+                try transaction.setRemote(item, unsettled: number != 0)
+                return item.id
+            }
+        }
+        func unsettled(_ limit: Int) throws -> [ItemID] { try fixture.index.read { try $0.unsettledIDs(limit: limit) } }
+        #expect(try unsettled(3).count == 3)
+        #expect(try unsettled(100).sorted() == Array(ids[1...]))
+        try fixture.index.write(.remote) { try $0.setUnsettled(ids[5], false) }
+        #expect(try !unsettled(100).contains(ids[5]))
+        try fixture.index.write(.remote) { try $0.setUnsettled(ids[0], true) }
+        #expect(try unsettled(100).contains(ids[0]))
+    }
+
+    @Test func feedPositionIsKept() throws {
+        #expect(
+            try fixture.index.read { try $0.feedPosition() }
+                == FeedPosition(revision: .zero, incarnation: nil, snapshotEpoch: 0))
+        let position = FeedPosition(revision: Revision(41), incarnation: .max - 1, snapshotEpoch: 2)
+        try fixture.index.write(.remote) { try $0.setFeedPosition(position) }
+        try fixture.index.close()
+        #expect(try fixture.reopened().read { try $0.feedPosition() } == position)
+    }
+
+    @Test func whatWasNotInTheSnapshotIsKnown() throws {
+        let kept = try item(1), missing = try item(2), deletedBefore = try item(3)
+        try fixture.index.write(.remote) { transaction in
+            for item in [kept, missing] { try transaction.setRemote(item, state: .settled) }
+            var deleted = deletedBefore
+            deleted.isDeleted = true
+            try transaction.setRemote(deleted, state: .settled)
+            #expect(try transaction.remotesMissingFromSnapshot(limit: 10) == [])
+            try transaction.setFeedPosition(FeedPosition(revision: .zero, incarnation: 1, snapshotEpoch: 1))
+            try transaction.setRemote(kept, state: .settled)
+            #expect(try transaction.remotesMissingFromSnapshot(limit: 10) == [missing])
+        }
+    }
+
+    // MARK: Contents
+
+    @Test func contentRecords() throws {
+        let boot = Array("a-boot".utf8)
+        let record = ContentRecord(
+            content: ContentID(5), version: version(1), size: 1 << 40, manifest: [try chunk(1), try chunk(2)],
+            unsyncedBoot: boot)
+        try fixture.index.write(.remote) { try $0.setContent(record) }
+        #expect(try fixture.index.read { try $0.contentRecord(ContentID(5)) } == record)
+        #expect(try fixture.index.read { try $0.unsyncedContents(limit: 5) } == [record])
+        try fixture.index.write(.remote) { try $0.markSynced([ContentID(5), ContentID(6)]) }
+        #expect(try fixture.index.read { try $0.unsyncedContents(limit: 5) } == [])
+        #expect(try fixture.index.read { try $0.contentRecord(ContentID(5)) }?.unsyncedBoot == nil)
+        #expect(try fixture.index.read { try $0.contentRecord(ContentID(6)) } == nil)
+        try fixture.index.write(.remote) { try $0.forgetContent(ContentID(5)) }
+        #expect(try fixture.index.read { try $0.contentRecord(ContentID(5)) } == nil)
+    }
+
+    @Test func chunksAreFoundWhereTheyStand() throws {
+        let one = try chunk(1, length: 100), two = try chunk(2, length: 200), three = try chunk(3, length: 300)
+        try fixture.index.write(.remote) { transaction in
+            try transaction.setLocations([one, two, one], in: ContentID(5))
+            try transaction.setLocations([two, three], in: ContentID(6))
+        }
+        func places(_ chunk: ChunkReference) throws -> Set<[Int64]> {
+            let found = try fixture.index.read { try $0.locations(of: chunk) }
+            return Set(found.map { [$0.content.rawValue, $0.position, Int64($0.length)] })
+        }
+        #expect(try places(one) == [[5, 0, 100], [5, 300, 100]])
+        #expect(try places(two) == [[5, 100, 200], [6, 0, 200]])
+        #expect(try places(three) == [[6, 200, 300]])
+        #expect(try places(chunk(1, length: 101)) == [])
+        #expect(try places(chunk(200)) == [])
+        try fixture.index.write(.remote) { try $0.setLocations([three], in: ContentID(5)) }
+        #expect(try places(one) == [])
+        #expect(try places(three) == [[5, 0, 300], [6, 200, 300]])
+        try fixture.index.write(.remote) { try $0.forgetContent(ContentID(6)) }
+        #expect(try places(three) == [[5, 0, 300]])
+    }
+
+    @Test func chunkIDsOfTheUpperHalfAreFound() throws {
+        let chunk = try chunk(0xFF, length: 7)
+        try fixture.index.write(.remote) { try $0.setLocations([chunk], in: ContentID(1)) }
+        #expect(try fixture.index.read { try $0.locations(of: chunk) }.count == 1)
+    }
+
+    @Test func unusedContentsAreForgotten() throws {
+        let file = try fixture.file("a")
+        let used = try #require(file.content)
+        let unused = ContentID(try fixture.index.newContentNumber())
+        try fixture.index.write(.remote) { transaction in
+            for content in [used, unused] {
+                try transaction.setContent(
+                    ContentRecord(
+                        content: content, version: version(1), size: 1, manifest: [try chunk(1)], unsyncedBoot: nil))
+                try transaction.setLocations([try chunk(1)], in: content)
+            }
+            try transaction.forgetUnusedContents()
+        }
+        #expect(try fixture.index.read { try $0.contentRecord(unused) } == nil)
+        #expect(try fixture.index.read { try $0.contentRecord(used) } != nil)
+        let one = try chunk(1)
+        #expect(try fixture.index.read { try $0.locations(of: one) }.map(\.content) == [used])
+    }
+
+    // MARK: Lists
+
+    @Test func changesWaitInTheirOrder() throws {
+        try fixture.file("b")
+        try fixture.file("a")
+        try fixture.directory("d")
+        try fixture.confirm("a")
+        #expect(try dirtyNames() == ["b", "d"])
+        _ = try fixture.index.setAttributes(ino: fixture.found("b").ino, AttributeChange(mode: 0o600))
+        _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o600))
+        #expect(try dirtyNames() == ["b", "d", "a"])
+        #expect(try fixture.found("a").dirtyBase == Revision(7))
+        let first = try #require(try fixture.index.read { try $0.dirtyRows(after: 0, limit: 1) }.first)
+        let rest = try fixture.index.read { try $0.dirtyRows(after: first.dirtyOrder, limit: 9) }
+        #expect(rest.map(\.entry?.name.description) == ["d", "a"])
+        #expect(try fixture.index.read { try $0.dirtyCount() } == 3)
+    }
+
+    /// A reader that remembers how far it came must not miss what becomes dirty after the last one went up.
+    @Test func theOrderOnlyGrows() throws {
+        let first = try fixture.file("a").dirtyOrder
+        try fixture.confirm("a")
+        let second = try fixture.file("b").dirtyOrder
+        #expect(second > first)
+        try fixture.confirm("b")
+        try fixture.index.close()
+        let index = try fixture.reopened()
+        let third = try index.create(
+            in: 1, named: ItemName("c"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0))
+        #expect(third.dirtyOrder > second)
+    }
+
+    private func dirtyNames() throws -> [String] {
+        try fixture.index.read { try $0.dirtyRows(after: 0, limit: 100) }.compactMap(\.entry?.name.description)
+    }
+
+    @Test func onlyWhatTheCloudHasMayBeEvicted() throws {
+        for (name, size) in [("old", 5), ("new", 5), ("dirty", 5), ("pinned", 5), ("writing", 5), ("empty", 0), ("lost", 5)] {
+            let file = try fixture.file(name)
+            _ = try fixture.index.noteWriting(
+                ino: file.ino, changed: true, size: Int64(size), modifiedAt: .zero, stillOpen: false)
+            if name != "dirty" { try fixture.confirm(name) }
+        }
+        _ = try fixture.index.beginWriting(ino: fixture.found("writing").ino)
+        let pinned = try fixture.found("pinned")
+        try fixture.index.write(.local) { transaction in
+            var row = pinned
+            row.flags.insert(.pinned)
+            try transaction.update(row, before: pinned)
+            try transaction.forgetRemote(try #require(transaction.row(path: [ItemName("lost")])).id)
+        }
+        try fixture.file("excluded~")
+        fixture.time.advance()
+        try fixture.index.noteUse(ino: fixture.found("new").ino)
+        let names = try fixture.index.read { try $0.evictable(limit: 10) }.map(\.entry?.name.description)
+        #expect(names == ["old", "new"])
+    }
+
+    @Test func wantedPlaceholders() throws {
+        for name in ["plain", "pinned", "here"] {
+            try fixture.file(name)
+            try fixture.confirm(name)
+        }
+        try fixture.evict("plain")
+        try fixture.evict("pinned")
+        let pinned = try fixture.found("pinned")
+        try fixture.index.write(.local) { transaction in
+            var row = pinned
+            row.flags.insert(.pinned)
+            try transaction.update(row, before: pinned)
+        }
+        func wanted(_ all: Bool, after: ItemKey = ItemKey(0)) throws -> [String?] {
+            try fixture.index.read { try $0.wanted(all: all, after: after, limit: 9) }.map(\.entry?.name.description)
+        }
+        #expect(try wanted(false) == ["pinned"])
+        #expect(try wanted(true) == ["plain", "pinned"])
+        #expect(try wanted(true, after: fixture.found("plain").key) == ["pinned"])
+        #expect(try fixture.index.read { try $0.materializedBytes() } == 0)
+    }
+}
