@@ -88,7 +88,8 @@ extension FileDescriptor {
     ) throws(Errno) -> Int64 {
         var done: Int64 = 0
         while done < count {
-            let bytes = try source.read(count: Int(min(count - done, Int64(Self.copyBufferSize))), at: sourceOffset + done)
+            let length = Int(min(count - done, Int64(Self.copyBufferSize)))
+            let bytes = try source.read(count: length, at: sourceOffset + done)
             if bytes.isEmpty { break }
             try write(bytes, at: offset + done)
             done += Int64(bytes.count)
@@ -97,7 +98,9 @@ extension FileDescriptor {
     }
 
     /// Makes this file share the whole content of `source`. Throws EOPNOTSUPP, EINVAL or EXDEV where it cannot.
-    package func clone(_ source: FileDescriptor) throws(Errno) { _ = try check(CUbiquity_clone(rawValue, source.rawValue)) }
+    package func clone(_ source: FileDescriptor) throws(Errno) {
+        _ = try check(CUbiquity_clone(rawValue, source.rawValue))
+    }
 
     package enum LockKind: Sendable { case shared, exclusive }
 

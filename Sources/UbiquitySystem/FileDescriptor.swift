@@ -68,7 +68,9 @@ package final class FileDescriptor: Sendable {
     /// Of `name` in this directory; of a symlink itself.
     package func status(of name: some CPath) throws(Errno) -> FileStatus {
         var result = stat()
-        _ = try name.withCPath { name throws(Errno) in try check(fstatat(rawValue, name, &result, AT_SYMLINK_NOFOLLOW)) }
+        _ = try name.withCPath { name throws(Errno) in
+            try check(fstatat(rawValue, name, &result, AT_SYMLINK_NOFOLLOW))
+        }
         return FileStatus(result)
     }
 

@@ -40,7 +40,8 @@ import UbiquitySystem
         let link = try FileSystem.readLink("/proc/self/fd/\(number)")
         #expect(String(decoding: link, as: UTF8.self) == folder("file"))
         let info = try #require(try SmallFile.read("/proc/self/fdinfo/\(number)", limit: 4096))
-        let flags = try #require(String(decoding: info, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("flags") })
+        let lines = String(decoding: info, as: UTF8.self).split(separator: "\n")
+        let flags = try #require(lines.first { $0.hasPrefix("flags") })
         let value = try #require(flags.split(separator: "\t").last.flatMap { Int($0, radix: 8) })
         #expect(value & 0o2000000 != 0)
         file = nil
