@@ -77,6 +77,10 @@ int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length) {
 
 int CUbiquity_clone(int fd, int source) { return ioctl(fd, FICLONE, source); }
 
+ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags) {
+    return splice(from, fromOffset, to, toOffset, length, flags);
+}
+
 int CUbiquity_syncfs(int fd) { return syncfs(fd); }
 
 int CUbiquity_flock(int fd, int operation) { return flock(fd, operation); }

@@ -36,6 +36,7 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable, CustomStringC
     package static let ENODEV = Errno(rawValue: Glibc.ENODEV)
     package static let ENOTDIR = Errno(rawValue: Glibc.ENOTDIR)
     package static let EISDIR = Errno(rawValue: Glibc.EISDIR)
+    package static let E2BIG = Errno(rawValue: Glibc.E2BIG)
     package static let EINVAL = Errno(rawValue: Glibc.EINVAL)
     package static let ENFILE = Errno(rawValue: Glibc.ENFILE)
     package static let EMFILE = Errno(rawValue: Glibc.EMFILE)

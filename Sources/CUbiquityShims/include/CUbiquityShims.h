@@ -61,6 +61,8 @@ int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length);
 /// FICLONE: makes `fd` share the whole content of `source`.
 int CUbiquity_clone(int fd, int source);
 int CUbiquity_syncfs(int fd);
+/// splice(2). A null offset is the descriptor's own position (a pipe has no other).
+ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags);
 /// flock(2); in Swift the name means the structure of fcntl.
 int CUbiquity_flock(int fd, int operation);
 

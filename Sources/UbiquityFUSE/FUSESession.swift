@@ -1,0 +1,223 @@
+internal import CFUSE
+internal import Glibc
+package import Logging
+internal import Synchronization
+package import UbiquityCore
+internal import UbiquitySystem
+package import UbiquityVFS
+
+/// A container mounted in the kernel.
+///
+/// Made mounted: requests that come before `run()` wait for it. `run()` serves until the mount is gone, by `stop()`, by
+/// `umount`, or because the connection broke.
+package final class FUSESession: Sendable {
+    package struct Configuration: Sendable {
+        /// An absolute path without symlinks (`MountPoint.check`).
+        package var mountPoint: String
+        /// Shown as the mount's source: the state folder, by which the command line finds the daemon.
+        package var source: String
+        /// What a user gave with `-o`, e.g. "allow_other".
+        package var options: [String]
+
+        package init(mountPoint: String, source: String, options: [String] = []) {
+            self.mountPoint = mountPoint
+            self.source = source
+            self.options = options
+        }
+    }
+
+    /// Threads that take requests. They never wait for the network, only for the disk: more than there are cores keeps
+    /// the others going while some are in fsync.
+    private static let maximumThreads: UInt32 = 16
+    /// Programs that use files of the mount when it is to end have that long to close them.
+    private static let graceAfterDetach: Duration = .seconds(3)
+    /// An unmount or a piece of news to the kernel that takes longer hangs, and the connection is aborted.
+    private static let hangLimit: Duration = .seconds(10)
+
+    private struct State {
+        var isStopping = false
+        var hasEnded = false
+    }
+
+    // libfuse guards the session itself; it is destroyed when nobody can reach it any more.
+    private nonisolated(unsafe) let session: OpaquePointer
+    private let context: Unmanaged<SessionContext>
+    private let configuration: Configuration
+    private let notifier: KernelNotifier
+    private let connection: FUSEConnection?
+    private let logger: Logger
+    private let state = Monitor(State())
+
+    /// Mounts. The mount point must have passed `MountPoint.check`.
+    package init(
+        fileSystem: ContainerFileSystem, notifier: KernelNotifier, configuration: Configuration, logger: Logger
+    ) throws(UbiquityError) {
+        self.configuration = configuration
+        self.notifier = notifier
+        self.logger = logger
+        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem))
+        do throws(UbiquityError) {
+            session = try Self.makeSession(configuration, context)
+        } catch {
+            context.release()
+            throw error
+        }
+        connection = (try? MountedFileSystem.at(configuration.mountPoint)).flatMap { $0 }
+            .map { FUSEConnection(number: $0.deviceMinor) }
+        notifier.start(session: session)
+    }
+
+    deinit {
+        fuse_session_destroy(session)
+        context.release()
+    }
+
+    /// Serves the kernel on threads of its own until the mount is gone. Blocks the calling thread, which must not be
+    /// one of Swift's cooperative pool.
+    package func run() throws(UbiquityError) {
+        raiseReadAhead()
+        let loop = fuse_loop_cfg_create()
+        defer { fuse_loop_cfg_destroy(loop) }
+        // All requests come through one descriptor: a passthrough handle is registered on it (see `Handshake`).
+        fuse_loop_cfg_set_clone_fd(loop, 0)
+        fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
+        let result = fuse_session_loop_mt(session, loop)
+        state.withLock { $0.hasEnded = true }
+        state.broadcast()
+        endNews()
+        unmountLeftover()
+        let wasStopped = state.withLock { $0.isStopping }
+        // ENODEV is an unmount, by whomever; ECONNABORTED and the like come from an abort during `stop`.
+        if result != 0, result != -Errno.ENODEV.rawValue, !wasStopped {
+            throw UbiquityError(Errno(rawValue: abs(result)), doing: "serve the mount", at: configuration.mountPoint)
+        }
+    }
+
+    /// Makes `run()` return: unmounts, if need be although programs use the mount. Returns at once; may be called from
+    /// any thread, any number of times.
+    package func stop() {
+        let isFirst = state.withLock { state in
+            defer { state.isStopping = true }
+            return !state.isStopping
+        }
+        guard isFirst else { return }
+        DedicatedThread.start(name: "unmount") { [self] in unmount() }
+        DedicatedThread.start(name: "unmount-watch") { [self] in abortIfHanging() }
+    }
+
+    // MARK: Ending
+
+    private func unmount() {
+        let mountPoint = Array(configuration.mountPoint.utf8)
+        do throws(Errno) {
+            try Unmounting.unmount(mountPoint, lazy: false)
+        } catch {
+            guard error == .EBUSY else { return unmountFailed(error) }
+            logger.info("the mount is in use; its users have a moment to close their files")
+            do throws(Errno) { try Unmounting.unmount(mountPoint, lazy: true) } catch { return unmountFailed(error) }
+            if !waitForEnd(atMost: Self.graceAfterDetach) { abort() }
+        }
+    }
+
+    private func unmountFailed(_ error: Errno) {
+        // EINVAL: nothing is mounted there any more, the loop ends by itself.
+        guard error != .EINVAL else { return }
+        logger.error("cannot unmount", metadata: ["mount point": "\(configuration.mountPoint)", "error": "\(error)"])
+        abort()
+    }
+
+    /// The watchdog: an unmount or a notification that waits for a program which waits for this process would last
+    /// for ever.
+    private func abortIfHanging() {
+        if !waitForEnd(atMost: Self.hangLimit) {
+            logger.error("the unmount hangs; aborting the connection")
+            abort()
+        }
+    }
+
+    private func waitForEnd(atMost limit: Duration) -> Bool {
+        state.wait(atMost: limit) { $0.hasEnded ? true : nil } ?? false
+    }
+
+    private func abort() {
+        fuse_session_exit(session)
+        do throws(Errno) { try connection?.abort() } catch {
+            // ENOENT: the connection is gone already.
+            if error != .ENOENT { logger.error("cannot abort the connection", metadata: ["error": "\(error)"]) }
+        }
+    }
+
+    private func endNews() {
+        notifier.close()
+        if notifier.waitUntilClosed(atMost: Self.hangLimit) { return }
+        logger.error("a notification hangs; aborting the connection")
+        abort()
+        _ = notifier.waitUntilClosed(atMost: Self.hangLimit)
+    }
+
+    /// A connection that was aborted leaves its mount.
+    private func unmountLeftover() {
+        guard let mount = try? MountedFileSystem.at(configuration.mountPoint), mount.deviceMinor == connection?.number
+        else { return }
+        do throws(Errno) { try Unmounting.unmount(Array(configuration.mountPoint.utf8), lazy: true) } catch {
+            logger.error("cannot clear the mount", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: Beginning
+
+    private func raiseReadAhead() {
+        do throws(Errno) { try connection?.setReadAhead(bytes: Int(Handshake.maximumRequest)) } catch {
+            logger.debug("read-ahead stays at the kernel's default", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private static func makeSession(
+        _ configuration: Configuration, _ context: Unmanaged<SessionContext>
+    ) throws(UbiquityError) -> OpaquePointer {
+        var operations = makeOperations()
+        let session = withArguments(arguments(configuration)) { arguments in
+            fuse_session_new(arguments, &operations, MemoryLayout<fuse_lowlevel_ops>.size, context.toOpaque())
+        }
+        guard let session else {
+            throw UbiquityError(
+                .invalid, "cannot mount: libfuse does not take these options", at: configuration.options.joined(separator: ","))
+        }
+        guard fuse_session_mount(session, configuration.mountPoint) == 0 else {
+            fuse_session_destroy(session)
+            throw UbiquityError(
+                .notPermitted, "cannot mount: the kernel or fusermount3 refused; see the lines above",
+                at: configuration.mountPoint,
+                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours?")
+        }
+        var io = makeSessionIO()
+        let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
+        guard result == 0 else {
+            fuse_session_unmount(session)
+            fuse_session_destroy(session)
+            throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
+        }
+        return session
+    }
+
+    /// libfuse's command line. A comma or backslash in a value is escaped with a backslash.
+    static func arguments(_ configuration: Configuration) -> [String] {
+        let source = configuration.source.replacing("\\", with: "\\\\").replacing(",", with: "\\,")
+        var arguments = ["ubiquity", "-o", "fsname=\(source)", "-o", "subtype=ubiquity", "-o", "default_permissions"]
+        for option in configuration.options { arguments += ["-o", option] }
+        return arguments
+    }
+
+    private static func withArguments<R>(
+        _ texts: [String], _ body: (UnsafeMutablePointer<fuse_args>) -> R
+    ) -> R {
+        var pointers: [UnsafeMutablePointer<CChar>?] = texts.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        return pointers.withUnsafeMutableBufferPointer { buffer in
+            var arguments = fuse_args(argc: Int32(texts.count), argv: buffer.baseAddress, allocated: 0)
+            // Parsing may make a list of its own in place of ours.
+            defer { fuse_opt_free_args(&arguments) }
+            return body(&arguments)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+internal import CFUSE
+internal import CUbiquityShims
+internal import Glibc
+internal import Synchronization
+
+/// The first message of a session: what the kernel offers and what is taken.
+///
+/// libfuse 3.14 knows some capabilities and forgets to send others (it accepts PARALLEL_DIROPS and never puts it into
+/// the answer), so the answer is completed on its way to the kernel. The kernel ignores flags it does not know.
+/// Passthrough, which libfuse 3.14 does not know either, would be asked for here too (`FUSE_INIT_EXT` and
+/// `CUbiquity_FUSE_PASSTHROUGH_FLAGS2` in the answer, `max_stack_depth` 1).
+final class Handshake: Sendable {
+    private let isDone = Atomic(false)
+
+    /// Bytes of one read or write request: the most that kernels take without being told otherwise (256 pages).
+    static let maximumRequest: UInt32 = 1024 * 1024
+    /// Read-ahead and asynchronous direct requests in flight; the kernel's own default is 12, too few for several
+    /// sequential readers with a read-ahead of 1 MiB.
+    static let maximumBackground: UInt32 = 64
+
+    // linux/fuse.h
+    /// Lookups and readdirs of one directory may run at the same time.
+    private static let parallelDirectoryOperations: UInt32 = 1 << 18
+    /// The file system clears the set-user-id bits on write, truncate and chown. With it the kernel stops asking for
+    /// `security.capability` at every write.
+    private static let handleKillPrivilegesV2: UInt32 = 1 << 28
+
+    /// What is taken of libfuse's list.
+    func choose(_ connection: inout fuse_conn_info) {
+        take(FUSE_CAP_SPLICE_WRITE, &connection)
+        take(FUSE_CAP_READDIRPLUS, &connection)
+        take(FUSE_CAP_READDIRPLUS_AUTO, &connection)
+        take(FUSE_CAP_ATOMIC_O_TRUNC, &connection)
+        take(FUSE_CAP_ASYNC_DIO, &connection)
+        take(FUSE_CAP_ASYNC_READ, &connection)
+        take(FUSE_CAP_CACHE_SYMLINKS, &connection)
+        // Every change of content comes through the kernel or is announced: it must not drop a file's pages because
+        // the mtime that a write left differs from the one it knew.
+        if take(FUSE_CAP_EXPLICIT_INVAL_DATA, &connection) { leave(FUSE_CAP_AUTO_INVAL_DATA, &connection) }
+        leave(FUSE_CAP_WRITEBACK_CACHE, &connection)
+        // A request through a pipe costs two system calls more than one into memory; most are small.
+        leave(FUSE_CAP_SPLICE_READ, &connection)
+        // Moving would take pages out of the backing file's cache.
+        leave(FUSE_CAP_SPLICE_MOVE, &connection)
+        // Version 2 is asked for instead.
+        leave(FUSE_CAP_HANDLE_KILLPRIV, &connection)
+        connection.max_write = Self.maximumRequest
+        connection.max_readahead = Self.maximumRequest
+        connection.max_background = Self.maximumBackground
+        connection.congestion_threshold = Self.maximumBackground * 3 / 4
+    }
+
+    @discardableResult
+    private func take(_ capability: Int32, _ connection: inout fuse_conn_info) -> Bool {
+        connection.want |= connection.capable & UInt32(capability)
+        return connection.capable & UInt32(capability) != 0
+    }
+
+    private func leave(_ capability: Int32, _ connection: inout fuse_conn_info) {
+        connection.want &= ~UInt32(capability)
+    }
+
+    /// Completes the answer to INIT, which is the first message that is sent.
+    /// - Parameter vector: the message's header, then the answer.
+    func complete(_ vector: UnsafeMutablePointer<iovec>, count: Int32) {
+        guard !isDone.load(ordering: .relaxed) else { return }
+        guard count > 1, vector[1].iov_len >= Self.answerLength, let answer = vector[1].iov_base else { return }
+        isDone.store(true, ordering: .relaxed)
+        let flags = answer.loadUnaligned(fromByteOffset: Self.flagsOffset, as: UInt32.self)
+        answer.storeBytes(
+            of: flags | Self.parallelDirectoryOperations | Self.handleKillPrivilegesV2, toByteOffset: Self.flagsOffset,
+            as: UInt32.self)
+    }
+
+    /// struct fuse_init_out since protocol 7.23.
+    private static let answerLength = 64
+    private static let flagsOffset = 12
+}
+
+/// Sends messages as libfuse would, but for the first. A nonisolated function: it runs on libfuse's threads.
+func makeSessionIO() -> fuse_custom_io {
+    var io = fuse_custom_io()
+    io.writev = { descriptor, vector, count, userdata in
+        if let vector { SessionContext.of(userdata)?.handshake.complete(vector, count: count) }
+        return writev(descriptor, vector, count)
+    }
+    io.read = { descriptor, buffer, length, _ in read(descriptor, buffer, length) }
+    // Both ends are pipes or the device, which have no offsets.
+    io.splice_send = { from, _, to, _, length, flags, _ in CUbiquity_splice(from, nil, to, nil, length, flags) }
+    return io
+}

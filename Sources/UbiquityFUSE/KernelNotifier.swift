@@ -1,0 +1,112 @@
+internal import CFUSE
+package import Logging
+package import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// Tells the kernel what to forget, in order, from a thread of its own.
+///
+/// The kernel takes a directory's lock for such news, and a program that holds the lock may be waiting for an answer of
+/// this process: so the thread serves no requests and holds no lock while it tells. News that already waits is not
+/// queued twice, and the file system only sends news of what the kernel knows; so the queue is never longer than the
+/// entries and inodes the kernel holds.
+package final class KernelNotifier: KernelCache {
+    /// One piece of news.
+    private enum News: Hashable, Sendable {
+        case entry(parent: UInt64, name: ItemName)
+        case attributes(UInt64)
+        case listing(UInt64)
+    }
+
+    private struct State {
+        var session: OpaquePointer?
+        var waiting: [News] = []
+        var known: Set<News> = []
+        /// Whether the thread is in a call to the kernel.
+        var isTelling = false
+        var isClosed = false
+    }
+
+    private let state = Monitor(State())
+    private let logger: Logger
+
+    package init(logger: Logger) { self.logger = logger }
+
+    package func invalidateEntry(parent: UInt64, name: ItemName) { add(.entry(parent: parent, name: name)) }
+    package func invalidateAttributes(ino: UInt64) { add(.attributes(ino)) }
+    package func invalidateListing(directory: UInt64) { add(.listing(directory)) }
+
+    private func add(_ news: News) {
+        let isFirst = state.withLock { state -> Bool in
+            guard !state.isClosed, state.known.insert(news).inserted else { return false }
+            state.waiting.append(news)
+            return state.waiting.count == 1
+        }
+        if isFirst { state.signal() }
+    }
+
+    /// Starts telling. News that came before is told now.
+    func start(session: OpaquePointer) {
+        state.withLock { $0.session = session }
+        DedicatedThread.start(name: "kernel-news") { [self] in run() }
+    }
+
+    /// Ends the thread after the piece of news it is at; the rest is dropped. Returns without waiting.
+    func close() {
+        state.withLock {
+            $0.isClosed = true
+            $0.waiting = []
+            $0.known = []
+        }
+        state.broadcast()
+    }
+
+    /// Waits until the thread tells nothing any more, so that the session can go.
+    /// - Returns: false if it still does after `limit`.
+    func waitUntilClosed(atMost limit: Duration) -> Bool {
+        state.wait(atMost: limit) { $0.isClosed && !$0.isTelling ? true : nil } ?? false
+    }
+
+    private func run() {
+        while let (session, batch) = next() {
+            for news in batch { tell(news, session) }
+        }
+    }
+
+    private func next() -> (OpaquePointer, [News])? {
+        state.withLock { $0.isTelling = false }
+        state.broadcast()
+        return state.wait { state -> (OpaquePointer, [News])?? in
+            if state.isClosed { return .some(nil) }
+            guard let session = state.session, !state.waiting.isEmpty else { return nil }
+            let batch = state.waiting
+            state.waiting = []
+            state.known = []
+            state.isTelling = true
+            return .some((session, batch))
+        }
+    }
+
+    private func tell(_ news: News, _ session: OpaquePointer) {
+        guard !state.withLock({ $0.isClosed }) else { return }
+        let result =
+            switch news {
+            case .entry(let parent, let name): Self.invalidate(entry: name, in: parent, session)
+            // A negative offset is attributes only.
+            case .attributes(let ino): fuse_lowlevel_notify_inval_inode(session, ino, -1, 0)
+            // From 0 with no length is all pages, and a directory's pages are its listing.
+            case .listing(let ino): fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
+            }
+        // ENOENT: the kernel knew nothing of it. ENODEV: the mount is gone.
+        if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue, result != -Errno.ENOTCONN.rawValue {
+            logger.warning("the kernel did not take news", metadata: ["errno": "\(-result)", "news": "\(news)"])
+        }
+    }
+
+    private static func invalidate(entry name: ItemName, in parent: UInt64, _ session: OpaquePointer) -> Int32 {
+        name.bytes.withUnsafeBytes { bytes in
+            fuse_lowlevel_notify_inval_entry(
+                session, parent, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+internal import CFUSE
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// How long the kernel may believe what it was told (seconds).
+///
+/// Only the mount itself and the sync engine change the tree, and what the engine changes is announced (`KernelCache`),
+/// so the time is a bound for what would be forgotten, not the means to see changes: a day.
+enum KernelTimes {
+    static let entry: Double = 86_400
+    static let attributes: Double = 86_400
+    static let absence: Double = 86_400
+}
+
+extension NodeAttributes {
+    /// As libfuse wants it. Block size 4096 is what page-cache I/O is done in.
+    var status: stat {
+        var status = stat()
+        status.st_ino = UInt(ino)
+        status.st_mode = mode
+        status.st_nlink = UInt(links)
+        status.st_uid = uid
+        status.st_gid = gid
+        status.st_size = Int(size)
+        status.st_blocks = Int(blocks)
+        status.st_blksize = 4096
+        status.st_atim = accessedAt.timespec
+        status.st_mtim = modifiedAt.timespec
+        status.st_ctim = changedAt.timespec
+        return status
+    }
+
+    /// An entry with these attributes. Inode numbers are never reused, so their generation is always 0.
+    var entry: fuse_entry_param {
+        var entry = fuse_entry_param()
+        entry.ino = ino
+        entry.attr = status
+        entry.attr_timeout = KernelTimes.attributes
+        entry.entry_timeout = KernelTimes.entry
+        return entry
+    }
+}
+
+extension fuse_entry_param {
+    /// "There is no such name", to be remembered as long as any entry.
+    static var absent: fuse_entry_param {
+        var entry = fuse_entry_param()
+        entry.ino = 0
+        entry.entry_timeout = KernelTimes.absence
+        return entry
+    }
+}

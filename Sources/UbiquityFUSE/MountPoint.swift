@@ -1,0 +1,102 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// The folder that a container is mounted on.
+package enum MountPoint {
+    /// Dead mounts on top of each other that are cleared before giving up.
+    private static let clearAttempts = 16
+
+    /// Takes away what a process that died left: a mount whose daemon is gone answers ENOTCONN to everything.
+    /// - Returns: whether there was such a mount.
+    @discardableResult
+    package static func clearDead(_ path: String) throws(UbiquityError) -> Bool {
+        for attempt in 0..<clearAttempts {
+            guard isDead(path) else { return attempt > 0 }
+            try describing("clear the dead mount", at: path) { () throws(Errno) in
+                try Unmounting.unmount(Array(path.utf8), lazy: true)
+            }
+        }
+        throw UbiquityError(
+            .inUse, "a dead mount comes back again and again", at: path, remedy: "unmount it by hand: umount -l")
+    }
+
+    private static func isDead(_ path: String) -> Bool {
+        do throws(Errno) {
+            _ = try FileSystem.statusFollowing(path)
+            return false
+        } catch {
+            return error == .ENOTCONN
+        }
+    }
+
+    /// Refuses a folder that cannot be mounted on, or whose files would be hidden. Dead mounts must have been cleared.
+    /// - Returns: the path without symlinks, as the mount table will have it.
+    /// - Throws: `.notFound`, `.notDirectory`, `.inUse` (something is mounted there), `.directoryNotEmpty`.
+    package static func check(_ path: String) throws(UbiquityError) -> String {
+        let status = try describing("mount", at: path) { () throws(Errno) in try FileSystem.statusFollowing(path) }
+        guard status.isDirectory else {
+            throw UbiquityError(.notDirectory, "cannot mount: not a directory", at: path, remedy: "name an empty folder")
+        }
+        let real = try describing("mount", at: path) { () throws(Errno) in try FileSystem.realPath(path) }
+        if let mount = try MountedFileSystem.at(real) {
+            throw UbiquityError(
+                .inUse, "cannot mount: \(mount.type) is mounted there already", at: path,
+                remedy: "unmount it first, or name another folder")
+        }
+        let entries = try describing("look into the folder", at: path) { () throws(Errno) in
+            try FileSystem.entries(of: real)
+        }
+        guard entries.isEmpty else {
+            throw UbiquityError(
+                .directoryNotEmpty, "cannot mount: the folder is not empty, its files would be hidden", at: path,
+                remedy: "name an empty folder")
+        }
+        return real
+    }
+}
+
+/// A line of the mount table, read without touching the mount.
+struct MountedFileSystem: Sendable {
+    var mountPoint: String
+    /// Also the number of a FUSE connection in `/sys/fs/fuse/connections`.
+    var deviceMinor: UInt32
+    var type: String
+
+    /// What is mounted at exactly that path (the last, if several are), nil if nothing is.
+    static func at(_ path: String) throws(UbiquityError) -> MountedFileSystem? {
+        // A machine with very many containers has a table of some MiB.
+        let table = try SmallFile.read("/proc/self/mountinfo", limit: 64 << 20) ?? []
+        var found: MountedFileSystem?
+        for line in table.split(separator: UInt8(ascii: "\n")) {
+            if let mount = MountedFileSystem(line: line), mount.mountPoint == path { found = mount }
+        }
+        return found
+    }
+
+    /// `36 35 0:42 / /mount/point options optional… - type source superoptions`: see proc(5).
+    private init?(line: ArraySlice<UInt8>) {
+        let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 1 else { return nil }
+        let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
+        guard device.count == 2, let minor = UInt32(device[1]) else { return nil }
+        deviceMinor = minor
+        mountPoint = String(decoding: Self.unescaped(fields[4]), as: UTF8.self)
+        type = String(decoding: fields[dash + 1], as: UTF8.self)
+    }
+
+    /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
+    private static func unescaped(_ text: ArraySlice<UInt8>) -> [UInt8] {
+        var result = [UInt8]()
+        var rest = text
+        while let byte = rest.popFirst() {
+            let digits = String(decoding: rest.prefix(3), as: UTF8.self)
+            if byte == UInt8(ascii: "\\"), digits.utf8.count == 3, let value = UInt8(digits, radix: 8) {
+                result.append(value)
+                rest = rest.dropFirst(3)
+            } else {
+                result.append(byte)
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,91 @@
+internal import CFUSE
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// Operations on an open file.
+func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
+    operations.open = { request, ino, info in
+        serve(request) { fileSystem, reply in
+            guard let info = info?.pointee else { return reply.error(.EINVAL) }
+            let caller = reply.caller
+            let body = { try fileSystem.open(ino, flags: OpenFlags(rawValue: info.flags), caller: caller) }
+            reply.answerOrWait(with: body) { reply, opened in reply.opened(opened, info, fileSystem) }
+        }
+    }
+    operations.read = { request, _, size, offset, info in
+        serve(request) { fileSystem, reply in
+            guard let info = info?.pointee else { return reply.error(.EBADF) }
+            let isNonBlocking = info.flags & O_NONBLOCK != 0
+            let body = {
+                try fileSystem.read(info.fh, offset: Int64(offset), length: size, nonBlocking: isNonBlocking)
+            }
+            reply.answerOrWait(with: body) { reply, data in reply.data(data) }
+        }
+    }
+    operations.write = { request, _, buffer, size, offset, info in
+        serve(request) { fileSystem, reply in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            let data = UnsafeRawBufferPointer(start: buffer, count: size)
+            let caller = reply.caller
+            let body = { try fileSystem.write(handle, offset: Int64(offset), data, caller: caller) }
+            reply.answer(with: body) { reply, count in reply.written(count) }
+        }
+    }
+    operations.flush = { request, _, info in
+        serve(request) { fileSystem, reply in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            reply.answer(with: { try fileSystem.flush(handle) }) { reply, _ in reply.done() }
+        }
+    }
+    operations.release = { request, _, info in
+        serve(request) { fileSystem, reply in
+            if let handle = info?.pointee.fh { fileSystem.release(handle) }
+            reply.done()
+        }
+    }
+    operations.fsync = { request, _, dataOnly, info in
+        serve(request) { fileSystem, reply in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            reply.answer(with: { try fileSystem.sync(handle) }) { reply, _ in reply.done() }
+        }
+    }
+}
+
+/// Operations on a range of an open file.
+func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
+    operations.fallocate = { request, _, mode, offset, length, info in
+        serve(request) { fileSystem, reply in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            let body = { try fileSystem.allocate(handle, mode: mode, offset: Int64(offset), length: Int64(length)) }
+            reply.answer(with: body) { reply, _ in reply.done() }
+        }
+    }
+    operations.copy_file_range = { request, _, offset, info, _, newOffset, newInfo, length, flags in
+        serve(request) { fileSystem, reply in
+            guard let from = info?.pointee.fh, let to = newInfo?.pointee.fh else { return reply.error(.EBADF) }
+            guard flags == 0 else { return reply.error(.EINVAL) }
+            let body = {
+                try fileSystem.copyRange(
+                    from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length))
+            }
+            reply.answerOrWait(with: body) { reply, count in reply.written(Int(count)) }
+        }
+    }
+    operations.lseek = { request, _, offset, whence, info in
+        serve(request) { fileSystem, reply in
+            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            let body = { try fileSystem.seek(handle, offset: Int64(offset), whence: whence) }
+            reply.answer(with: body) { reply, position in reply.offset(position) }
+        }
+    }
+}
+
+extension Reply {
+    /// A handle. If it was not taken, nobody will release it: that is done here.
+    consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+        var info = info
+        info.fh = opened.handle
+        info.keep_cache = opened.keepsCache ? 1 : 0
+        if !send({ fuse_reply_open($0, &info) }) { fileSystem.release(opened.handle) }
+    }
+}

@@ -1,0 +1,115 @@
+internal import CFUSE
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// Operations on a name in a directory.
+func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
+    operations.lookup = { request, parent, name in
+        serve(request) { fileSystem, reply in
+            reply.answer(with: { try fileSystem.lookup(parent: parent, name: bytes(name)) }) { reply, found in
+                guard let found else {
+                    var absent = fuse_entry_param.absent
+                    return _ = reply.send { fuse_reply_entry($0, &absent) }
+                }
+                reply.entry(found, fileSystem)
+            }
+        }
+    }
+    operations.forget = { request, ino, count in
+        serve(request) { fileSystem, reply in
+            fileSystem.forget(ino, count)
+            reply.none()
+        }
+    }
+    operations.forget_multi = { request, count, list in
+        serve(request) { fileSystem, reply in
+            for item in UnsafeBufferPointer(start: list, count: count) { fileSystem.forget(item.ino, item.nlookup) }
+            reply.none()
+        }
+    }
+    operations.unlink = { request, parent, name in
+        serve(request) { fileSystem, reply in
+            reply.answer(with: { try fileSystem.unlink(parent: parent, name: bytes(name)) }) { reply, _ in reply.done() }
+        }
+    }
+    operations.rmdir = { request, parent, name in
+        serve(request) { fileSystem, reply in
+            reply.answer(with: { try fileSystem.removeDirectory(parent: parent, name: bytes(name)) }) { reply, _ in
+                reply.done()
+            }
+        }
+    }
+    operations.rename = { request, parent, name, newParent, newName, flags in
+        serve(request) { fileSystem, reply in
+            let body = {
+                try fileSystem.rename(
+                    parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags)
+            }
+            reply.answer(with: body) { reply, _ in reply.done() }
+        }
+    }
+    addMakingOperations(&operations)
+}
+
+/// Operations that make an item.
+private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
+    operations.mknod = { request, parent, name, mode, device in
+        serve(request) { fileSystem, reply in
+            let caller = reply.caller
+            let body = { try fileSystem.makeNode(parent: parent, name: bytes(name), mode: mode, caller: caller) }
+            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+        }
+    }
+    operations.mkdir = { request, parent, name, mode in
+        serve(request) { fileSystem, reply in
+            let caller = reply.caller
+            let body = { try fileSystem.makeDirectory(parent: parent, name: bytes(name), mode: mode, caller: caller) }
+            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+        }
+    }
+    operations.symlink = { request, target, parent, name in
+        serve(request) { fileSystem, reply in
+            let caller = reply.caller
+            let body = {
+                try fileSystem.makeSymlink(parent: parent, name: bytes(name), target: bytes(target), caller: caller)
+            }
+            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+        }
+    }
+    operations.link = { request, ino, newParent, newName in
+        serve(request) { fileSystem, reply in
+            let body = { try fileSystem.link(ino, newParent: newParent, newName: bytes(newName)) }
+            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+        }
+    }
+    operations.create = { request, parent, name, mode, info in
+        serve(request) { fileSystem, reply in
+            guard let info = info?.pointee else { return reply.error(.EINVAL) }
+            let caller = reply.caller
+            let body = {
+                try fileSystem.create(
+                    parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags), caller: caller)
+            }
+            reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }
+        }
+    }
+}
+
+extension Reply {
+    /// An entry, which the kernel then knows. If it was not taken, the lookup is taken back.
+    consuming func entry(_ attributes: NodeAttributes, _ fileSystem: ContainerFileSystem) {
+        var entry = attributes.entry
+        if !send({ fuse_reply_entry($0, &entry) }) { fileSystem.forget(attributes.ino, 1) }
+    }
+
+    consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+        var entry = made.attributes.entry
+        var info = info
+        info.fh = made.opened.handle
+        info.keep_cache = made.opened.keepsCache ? 1 : 0
+        if !send({ fuse_reply_create($0, &entry, &info) }) {
+            fileSystem.release(made.opened.handle)
+            fileSystem.forget(made.attributes.ino, 1)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+internal import CFUSE
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// The one answer to one request of the kernel.
+///
+/// Every way out of a callback consumes it; one that is dropped answers EIO, so that no program hangs. It may be
+/// consumed on any thread.
+struct Reply: ~Copyable, @unchecked Sendable {
+    private let request: fuse_req_t
+    /// Set while an interrupt would be listened to. Owned.
+    private var interruption: Unmanaged<Interruption>?
+
+    init(_ request: fuse_req_t) {
+        self.request = request
+        interruption = nil
+    }
+
+    deinit {
+        Self.stopListening(request, interruption)
+        fuse_reply_err(request, Errno.EIO.rawValue)
+    }
+
+    var caller: Caller {
+        guard let context = fuse_req_ctx(request) else { return Caller(uid: 0, gid: 0, pid: 0) }
+        return Caller(uid: context.pointee.uid, gid: context.pointee.gid, pid: context.pointee.pid)
+    }
+
+    // MARK: Waiting
+
+    /// From now on, an interrupted request cancels what `interruption` holds.
+    mutating func listen(to interruption: Interruption) {
+        let owned = Unmanaged.passRetained(interruption)
+        self.interruption = owned
+        fuse_req_interrupt_func(request, interruptCallback, owned.toOpaque())
+    }
+
+    /// libfuse calls the function under the request's lock, and taking the function away takes that lock: afterwards
+    /// it neither runs nor will run, and what it was given can go.
+    private static func stopListening(_ request: fuse_req_t, _ interruption: Unmanaged<Interruption>?) {
+        guard let interruption else { return }
+        fuse_req_interrupt_func(request, nil, nil)
+        interruption.release()
+    }
+
+    // MARK: Answers
+
+    /// Sends the answer by `send`, which gives libfuse's result: 0, or a negative errno if the kernel did not take it.
+    /// - Returns: false if the request was interrupted and the kernel did not take the answer: what the answer gave out
+    ///   (a handle, a lookup) has to be taken back.
+    @discardableResult
+    consuming func send(_ send: (fuse_req_t) -> Int32) -> Bool { send(finish()) == 0 }
+
+    /// The request, which is the caller's to answer now.
+    private consuming func finish() -> fuse_req_t {
+        let request = request
+        Self.stopListening(request, interruption)
+        discard self
+        return request
+    }
+
+    consuming func error(_ error: Errno) { send { fuse_reply_err($0, error.rawValue) } }
+    consuming func failure(_ error: any Error) { self.error(Errno(describing: error)) }
+    consuming func done() { send { fuse_reply_err($0, 0) } }
+
+    /// For forget, which has no answer.
+    consuming func none() {
+        send {
+            fuse_reply_none($0)
+            return 0
+        }
+    }
+
+    consuming func bytes(_ bytes: [UInt8]) {
+        let request = finish()
+        bytes.withUnsafeBytes { buffer in
+            _ = fuse_reply_buf(request, buffer.baseAddress?.assumingMemoryBound(to: CChar.self), buffer.count)
+        }
+    }
+
+    /// The part of a backing file, moved by splice where that is quicker than copying.
+    consuming func data(_ data: FileData) {
+        var vector = fuse_bufvec()
+        vector.count = 1
+        vector.buf.size = data.length
+        vector.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
+        vector.buf.fd = data.descriptor.rawValue
+        vector.buf.pos = off_t(data.offset)
+        let request = finish()
+        withExtendedLifetime(data.descriptor) { _ = fuse_reply_data(request, &vector, fuse_buf_copy_flags(0)) }
+    }
+
+    consuming func written(_ count: Int) { send { fuse_reply_write($0, count) } }
+    consuming func offset(_ offset: Int64) { send { fuse_reply_lseek($0, off_t(offset)) } }
+
+    /// The value of an attribute, or its length if the program asked for that (room 0). ERANGE if it does not fit.
+    consuming func attribute(_ value: [UInt8], room: Int) {
+        if room == 0 {
+            send { fuse_reply_xattr($0, value.count) }
+        } else if value.count > room {
+            error(.ERANGE)
+        } else {
+            bytes(value)
+        }
+    }
+}
+
+/// What an interrupt of a waiting request stops.
+final class Interruption: Sendable {
+    private struct State {
+        var isInterrupted = false
+        var task: Task<Void, Never>?
+    }
+    private let state = Lock(State())
+
+    /// The task to cancel; it is cancelled at once if the interrupt came before.
+    func cancels(_ task: Task<Void, Never>) {
+        let isInterrupted = state.withLock {
+            $0.task = task
+            return $0.isInterrupted
+        }
+        if isInterrupted { task.cancel() }
+    }
+
+    func interrupt() {
+        let task = state.withLock {
+            $0.isInterrupted = true
+            return $0.task
+        }
+        task?.cancel()
+    }
+}
+
+private func interruptCallback(_ request: fuse_req_t?, _ data: UnsafeMutableRawPointer?) {
+    guard let data else { return }
+    Unmanaged<Interruption>.fromOpaque(data).takeUnretainedValue().interrupt()
+}

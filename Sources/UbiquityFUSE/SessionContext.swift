@@ -1,0 +1,29 @@
+internal import CFUSE
+internal import Glibc
+internal import UbiquityVFS
+
+/// What the callbacks reach through libfuse's userdata: there is no global file system.
+final class SessionContext: Sendable {
+    let fileSystem: ContainerFileSystem
+    let handshake = Handshake()
+
+    init(fileSystem: ContainerFileSystem) { self.fileSystem = fileSystem }
+
+    static func of(_ userdata: UnsafeMutableRawPointer?) -> SessionContext? {
+        userdata.map { Unmanaged<SessionContext>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
+
+/// Runs `body` with the file system and the reply to the request.
+@inline(__always)
+func serve(_ request: fuse_req_t?, _ body: (ContainerFileSystem, consuming Reply) -> Void) {
+    guard let request, let context = SessionContext.of(fuse_req_userdata(request)) else { return }
+    body(context.fileSystem, Reply(request))
+}
+
+/// The bytes of a C string; none if there is no string.
+@inline(__always)
+func bytes(_ text: UnsafePointer<CChar>?) -> [UInt8] {
+    guard let text else { return [] }
+    return Array(UnsafeBufferPointer(start: UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self), count: strlen(text)))
+}

@@ -1,0 +1,59 @@
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+extension Reply {
+    /// Answers with what `body` gives, or with the errno of what it throws.
+    consuming func answer<Value>(with body: () throws -> Value, _ send: (consuming Reply, Value) -> Void) {
+        switch Result(catching: body) {
+        case .success(let value): send(self, value)
+        case .failure(let error): failure(error)
+        }
+    }
+
+    /// The same for an operation that may have to wait: then a task waits and answers, and an interrupt cancels it.
+    consuming func answerOrWait<Value: Sendable>(
+        with body: () throws -> Answer<Value>, _ send: @escaping @Sendable (consuming Reply, Value) -> Void
+    ) {
+        switch Result(catching: body) {
+        case .success(.now(let value)): send(self, value)
+        case .success(.later(let work)): wait(for: work, send)
+        case .failure(let error): failure(error)
+        }
+    }
+
+    private consuming func wait<Value: Sendable>(
+        for work: @escaping @Sendable () async throws -> Value,
+        _ send: @escaping @Sendable (consuming Reply, Value) -> Void
+    ) {
+        let interruption = Interruption()
+        listen(to: interruption)
+        let reply = TakenOnce(self)
+        let task = Task.detached {
+            let result: Result<Value, any Error>
+            do { result = .success(try await work()) } catch { result = .failure(error) }
+            guard let reply = reply.take() else { return }
+            switch result {
+            case .success(let value): send(reply, value)
+            case .failure(let error): reply.failure(error)
+            }
+        }
+        interruption.cancels(task)
+    }
+}
+
+/// Carries a value that cannot be copied into a closure, which may take it out once.
+final class TakenOnce<Value: ~Copyable & Sendable>: @unchecked Sendable {
+    private var value: Value?
+    private let isTaken = Lock(false)
+
+    init(_ value: consuming Value) { self.value = consume value }
+
+    /// The value; nil from the second call on.
+    func take() -> Value? {
+        let isFirst = isTaken.withLock { isTaken in
+            defer { isTaken = true }
+            return !isTaken
+        }
+        return isFirst ? value.take() : nil
+    }
+}

@@ -1,0 +1,54 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Those who wait until an inode's content is wholly here, or the inode is gone.
+final class CompletionWaiters: Sendable {
+    private struct State {
+        var next: UInt64 = 0
+        var waiters: [UInt64: [UInt64: CheckedContinuation<Void, Never>]] = [:]
+        /// Waiters cancelled before they began.
+        var cancelled: Set<UInt64> = []
+    }
+    private let state = Lock(State())
+
+    /// Waits for `wake(ino)` unless `isDone` says already that there is nothing to wait for. It is asked after the
+    /// waiter is known, so no wake is missed. Returns early when the task is cancelled.
+    func wait(for ino: UInt64, unless isDone: @escaping @Sendable () -> Bool) async {
+        let number = state.withLock { state in
+            state.next += 1
+            return state.next
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isCancelled = state.withLock { state in
+                    if state.cancelled.remove(number) != nil { return true }
+                    state.waiters[ino, default: [:]][number] = continuation
+                    return false
+                }
+                if isCancelled { return continuation.resume() }
+                if isDone() { wake(ino, number) }
+            }
+        } onCancel: {
+            let wasWaiting = wake(ino, number)
+            if !wasWaiting { _ = state.withLock { $0.cancelled.insert(number) } }
+        }
+        _ = state.withLock { $0.cancelled.remove(number) }
+    }
+
+    @discardableResult
+    private func wake(_ ino: UInt64, _ number: UInt64) -> Bool {
+        let continuation = state.withLock { state in
+            let found = state.waiters[ino]?.removeValue(forKey: number)
+            if state.waiters[ino]?.isEmpty == true { state.waiters[ino] = nil }
+            return found
+        }
+        continuation?.resume()
+        return continuation != nil
+    }
+
+    /// Wakes all who wait for the inode.
+    func wake(_ ino: UInt64) {
+        let woken = state.withLock { $0.waiters.removeValue(forKey: ino) }
+        for continuation in (woken ?? [:]).values { continuation.resume() }
+    }
+}

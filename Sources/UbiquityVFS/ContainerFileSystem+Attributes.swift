@@ -1,0 +1,178 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+package import UbiquitySystem
+
+// stat(2) and what changes it.
+extension ContainerFileSystem {
+    /// - Parameter handle: an open file's, if the question came with one.
+    package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
+        let (row, isOrphan) = try row(ino)
+        return try attributes(of: row, isOrphan: isOrphan)
+    }
+
+    func attributes(of row: ItemRow, isOrphan: Bool = false) throws -> NodeAttributes {
+        switch row.kind {
+        case .directory:
+            let count = isOrphan ? -2 : try directoryCount(in: row)
+            return makeAttributes(of: row, links: UInt32(2 + count))
+        case .symlink: return makeAttributes(of: row, links: isOrphan ? 0 : 1)
+        case .file: return try fileAttributes(of: row, isOrphan: isOrphan)
+        }
+    }
+
+    private func makeAttributes(of row: ItemRow, links: UInt32) -> NodeAttributes {
+        NodeAttributes(
+            ino: row.ino, mode: FileMode.type(of: row.kind) | row.mode, links: links, uid: row.uid, gid: row.gid,
+            size: row.size, blocks: 0, accessedAt: inodes.accessTime(row.ino) ?? row.modifiedAt,
+            modifiedAt: row.modifiedAt, changedAt: row.changedAt)
+    }
+
+    /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
+    private func fileAttributes(of row: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
+        var attributes = makeAttributes(of: row, links: isOrphan ? 0 : 1)
+        if row.isWriting || isOrphan, let status = try liveStatus(row.ino) {
+            attributes.size = status.size
+            attributes.blocks = status.blocks
+            if status.modifiedAt != row.modifiedAt { attributes.modifiedAt = status.modifiedAt }
+            attributes.changedAt = max(row.changedAt, status.changedAt)
+            if inodes.accessTime(row.ino) == nil { attributes.accessedAt = attributes.modifiedAt }
+        } else {
+            attributes.blocks = try blocks(of: row)
+        }
+        return attributes
+    }
+
+    /// Of the backing file, if it is whole and open.
+    private func liveStatus(_ ino: UInt64) throws -> FileStatus? {
+        guard let file = openNodes.node(ino)?.state.withLock({ $0.whole?.file }) else { return nil }
+        return try file.status()
+    }
+
+    /// What the content takes here. A placeholder that is not empty has 1 and not 0: GNU tar and others take a file
+    /// without blocks for one that holds nothing but zeros, and do not read it.
+    private func blocks(of row: ItemRow) throws -> Int64 {
+        guard row.size > 0 else { return 0 }
+        guard row.contentState != .none, let content = row.content else { return 1 }
+        return max(try contents.status(of: content)?.blocks ?? 0, 1)
+    }
+
+    /// How many directories are in it, counted again only after a change.
+    private func directoryCount(in row: ItemRow) throws -> Int {
+        let known = inodes.withNode(row.ino) { ($0.directoryCount, $0.listing) }
+        if let count = known?.0 { return count }
+        let count = try index.read { try $0.directoryCount(in: row.key) }
+        inodes.withNode(row.ino) { node in
+            // A change that came meanwhile may not be in the count.
+            if node.listing == known?.1 { node.directoryCount = count }
+        }
+        return count
+    }
+
+    // MARK: Changing
+
+    /// - Parameters:
+    ///   - handle: an open file's, if the change came with one (ftruncate).
+    ///   - nonBlocking: whether to fail with EAGAIN rather than wait for a download.
+    package func setAttributes(
+        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, nonBlocking: Bool = false, caller: Caller
+    ) throws -> Answer<NodeAttributes> {
+        guard let size = changes.size else { return .now(try setMetadata(of: ino, changes, caller)) }
+        return try truncate(ino, to: size, handle: handle, nonBlocking: nonBlocking, caller).map { [self] in
+            try setMetadata(of: ino, changes, caller)
+        }
+    }
+
+    private func setMetadata(of ino: UInt64, _ changes: AttributeChanges, _ caller: Caller) throws -> NodeAttributes {
+        let (row, isOrphan) = try row(ino)
+        let change = attributeChange(row, changes, caller)
+        noteAccess(ino, changes)
+        if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
+        guard change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil else {
+            return try attributes(of: row, isOrphan: isOrphan)
+        }
+        if let mode = change.mode { openNodes.node(ino)?.state.withLock { $0.notePrivileges(mode) } }
+        guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change)) }
+        let changed = row.applying(change, now: parts.timekeeper.now())
+        inodes.withNode(ino) { $0.orphan = changed }
+        return try attributes(of: changed, isOrphan: true)
+    }
+
+    private func attributeChange(_ row: ItemRow, _ changes: AttributeChanges, _ caller: Caller) -> AttributeChange {
+        var change = AttributeChange(mode: changes.mode, uid: changes.uid, gid: changes.gid)
+        switch changes.modifiedAt {
+        case .now: change.modifiedAt = parts.timekeeper.now()
+        case .at(let time): change.modifiedAt = time
+        case nil: break
+        }
+        // A new owner, and a truncation by an ordinary user, take away the right to act as the owner. With
+        // HANDLE_KILLPRIV_V2 the kernel leaves that to the file system.
+        let givesAway = changes.uid != nil || changes.gid != nil || (changes.size != nil && caller.uid != 0)
+        if changes.mode == nil, givesAway, row.kind == .file, let cleared = FileMode.withoutPrivileges(row.mode) {
+            change.mode = cleared
+        }
+        return change
+    }
+
+    /// The last access is not stored: nothing changes by being read. What was set explicitly is remembered while the
+    /// kernel knows the file.
+    private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges) {
+        guard let time = changes.accessedAt else { return }
+        let accessed: Timestamp
+        switch time {
+        case .now: accessed = parts.timekeeper.now()
+        case .at(let time): accessed = time
+        }
+        inodes.withNode(ino) { $0.accessedAt = accessed }
+    }
+
+    /// While a file is open for writing its times come from the backing file, so that gets the time as well. That is
+    /// not a change of the content.
+    private func setBackingTime(_ ino: UInt64, _ time: Timestamp) throws {
+        guard let node = openNodes.node(ino) else { return }
+        try node.state.withLock { state throws(Errno) in
+            guard let file = state.whole?.file else { return }
+            let isUnchanged = try state.stamp == OpenNode.Stamp(file.status())
+            try file.setTimes(accessed: nil, modified: time)
+            if isUnchanged { state.stamp = OpenNode.Stamp(try file.status()) }
+        }
+    }
+
+    package func readLink(_ ino: UInt64) throws -> [UInt8] {
+        let row = try row(ino).row
+        guard row.kind == .symlink else { throw Errno.EINVAL }
+        return row.linkTarget
+    }
+
+    /// The space of the file system that the contents are on: what is stored here is stored there.
+    package func statistics() throws -> FileSystemStatus {
+        try FileSystem.fileSystemStatus(contents.stagingDirectory)
+    }
+}
+
+extension FileMode {
+    /// The mode without its set-user-id bit, and without set-group-id if the group may execute (without that the bit
+    /// means mandatory locking and no right). Nil if that is no change.
+    static func withoutPrivileges(_ mode: UInt32) -> UInt32? {
+        var cleared = mode & ~setUser
+        if mode & groupExecute != 0 { cleared &= ~setGroup }
+        return cleared == mode ? nil : cleared
+    }
+}
+
+extension OpenNode.State {
+    mutating func notePrivileges(_ mode: UInt32) { hasPrivileges = FileMode.withoutPrivileges(mode) != nil }
+}
+
+extension ItemRow {
+    /// What the index would do, for an item that is gone from it.
+    func applying(_ change: AttributeChange, now: Timestamp) -> ItemRow {
+        var row = self
+        if let mode = change.mode { row.mode = mode & FileMode.permissions }
+        if let uid = change.uid { row.uid = uid }
+        if let gid = change.gid { row.gid = gid }
+        if let modified = change.modifiedAt { row.modifiedAt = modified }
+        row.changedAt = now
+        return row
+    }
+}

@@ -1,0 +1,114 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+// What the index tells of each commit becomes news for the kernel and for those who wait. It comes on the committing
+// thread, in order, with the index's writer held: it is only noted here.
+extension ContainerFileSystem {
+    func take(_ events: [IndexEvent]) {
+        for event in events {
+            noteStructure(event)
+            noteOrphans(event)
+            // What a program did through the mount, the kernel knows from the answer.
+            if event.origin != .local { tellKernel(event) }
+            if event.kind == .content || event.kind == .replaced || event.kind == .removed {
+                if let ino = event.before?.ino { completions.wake(ino) }
+            }
+        }
+    }
+
+    // MARK: What is kept of directories
+
+    private func noteStructure(_ event: IndexEvent) {
+        guard event.before?.entry != event.after?.entry || event.kind == .replaced else { return }
+        let isDirectory = (event.after ?? event.before)?.kind == .directory
+        if let before = event.before, let entry = before.entry {
+            noteListing(entry.parent, countChanges: isDirectory)
+            openDirectories.noteDeparture(from: entry.parent.inode, ino: before.ino, name: entry.name)
+        }
+        if let entry = event.after?.entry {
+            noteListing(entry.parent, countChanges: isDirectory)
+            if event.origin == .local { inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) } }
+        }
+    }
+
+    private func noteListing(_ directory: ItemKey, countChanges: Bool) {
+        inodes.withNode(directory.inode) { node in
+            node.listing += 1
+            if countChanges { node.directoryCount = nil }
+        }
+    }
+
+    /// An inode that leaves the tree is kept as it was for those who have it open; one that comes (back) is not.
+    private func noteOrphans(_ event: IndexEvent) {
+        if let before = event.before, before.ino != event.after?.ino {
+            inodes.withNode(before.ino) { $0.orphan = before }
+        }
+        if let after = event.after { inodes.withNode(after.ino) { $0.orphan = nil } }
+    }
+
+    // MARK: What the kernel must forget
+
+    private func tellKernel(_ event: IndexEvent) {
+        switch event.kind {
+        case .added:
+            if let after = event.after { appeared(after) }
+        case .removed:
+            if let before = event.before { departed(before) }
+        case .moved:
+            if let before = event.before, let after = event.after { moved(before, after) }
+        case .attributes, .content:
+            if let before = event.before, let after = event.after { changed(before, after) }
+        case .replaced:
+            if let before = event.before, let after = event.after { replaced(before, after) }
+        }
+    }
+
+    private func appeared(_ row: ItemRow) {
+        guard let entry = row.entry, inodes.isKnown(entry.parent.inode) else { return }
+        let wasAbsent = inodes.withNode(entry.parent.inode) { $0.absences.remove(entry.name) != nil } ?? false
+        if wasAbsent { kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name) }
+        kernel.invalidateListing(directory: entry.parent.inode)
+    }
+
+    private func departed(_ row: ItemRow) {
+        guard let entry = row.entry, inodes.isKnown(entry.parent.inode) else { return }
+        if inodes.isKnown(row.ino) { kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name) }
+        kernel.invalidateListing(directory: entry.parent.inode)
+    }
+
+    private func moved(_ before: ItemRow, _ after: ItemRow) {
+        if let old = before.entry, inodes.isKnown(old.parent.inode) {
+            if inodes.isKnown(before.ino) { kernel.invalidateEntry(parent: old.parent.inode, name: old.name) }
+            kernel.invalidateListing(directory: old.parent.inode)
+        }
+        appeared(after)
+        if inodes.isKnown(after.ino) { kernel.invalidateAttributes(ino: after.ino) }
+    }
+
+    private func changed(_ before: ItemRow, _ after: ItemRow) {
+        let keepsBytes = before.version == after.version || (before.content == after.content && before.content != nil)
+        let isKnown = inodes.withNode(after.ino) { node in
+            if !keepsBytes { node.hasGoodPages = false }
+            return true
+        }
+        if isKnown ?? false, Self.looksDifferent(before, after) { kernel.invalidateAttributes(ino: after.ino) }
+    }
+
+    /// Whether stat(2) or readlink(2) would answer differently.
+    private static func looksDifferent(_ before: ItemRow, _ after: ItemRow) -> Bool {
+        before.mode != after.mode || before.uid != after.uid || before.gid != after.gid || before.size != after.size
+            || before.modifiedAt != after.modifiedAt || before.changedAt != after.changedAt
+            || before.linkTarget != after.linkTarget || before.contentState != after.contentState
+    }
+
+    /// The name leads to another inode from now on. Those who have the old one open keep it.
+    private func replaced(_ before: ItemRow, _ after: ItemRow) {
+        guard before.ino != after.ino else { return changed(before, after) }
+        departed(before)
+    }
+}
+
+extension ItemKey {
+    /// The inode number of the directory with this key; see `ContainerFileSystem`.
+    var inode: UInt64 { UInt64(rawValue) }
+}

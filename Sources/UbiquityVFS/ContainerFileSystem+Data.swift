@@ -1,0 +1,116 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Reading and writing.
+extension ContainerFileSystem {
+    /// Bytes that are here are answered at once; for others the answer waits, unless the reader is not to.
+    package func read(_ handle: UInt64, offset: Int64, length: Int, nonBlocking: Bool = false) throws -> Answer<FileData> {
+        let file = try files.object(handle)
+        if let whole = file.node.state.withLock({ $0.whole?.file }) {
+            return .now(FileData(descriptor: whole, offset: offset, length: length))
+        }
+        switch file.partial {
+        case .content(let content): return try read(content, offset: offset, length: length, nonBlocking: nonBlocking)
+        case .pending(let beginning):
+            if nonBlocking { throw Errno.EAGAIN }
+            return .later { [self] in
+                let content = try await beginning.value
+                return try await read(content, offset: offset, length: length, nonBlocking: false).value
+            }
+        case nil: throw Errno.EBADF
+        }
+    }
+
+    private func read(
+        _ content: PartialContent, offset: Int64, length: Int, nonBlocking: Bool
+    ) throws -> Answer<FileData> {
+        let end = min(offset &+ Int64(length), content.size)
+        let range = min(offset, end)..<end
+        let data = FileData(descriptor: content.file, offset: offset, length: range.count)
+        if range.isEmpty || content.contains(range) { return .now(data) }
+        if nonBlocking { throw Errno.EAGAIN }
+        let materializer = parts.materializer
+        return .later {
+            try await materializer.fill(content, range)
+            return data
+        }
+    }
+
+    /// Writes all of the bytes into the backing file.
+    package func write(
+        _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, caller: Caller
+    ) throws -> Int {
+        let file = try files.object(handle)
+        guard file.flags.writes else { throw Errno.EBADF }
+        guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
+        let (whole, hasPrivileges) = file.node.state.withLock { ($0.whole?.file, $0.hasPrivileges) }
+        guard let whole else { throw Errno.EIO }
+        if hasPrivileges, let row = try index.row(ino: file.node.ino) { try clearPrivileges(row, caller) }
+        // Marked after the write as well as seen by it: a note in between does not hide it.
+        defer { file.node.state.withLock { $0.isTouched = true } }
+        try whole.write(bytes, at: offset)
+        return bytes.count
+    }
+
+    // MARK: Ranges
+
+    /// fallocate(2), as far as the file system below has it. Ranges of a placeholder need its content first, which an
+    /// open for writing has waited for.
+    package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64) throws {
+        let file = try files.object(handle)
+        guard file.flags.writes else { throw Errno.EBADF }
+        guard offset >= 0, length > 0 else { throw Errno.EINVAL }
+        guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
+        guard let whole = file.node.state.withLock({ $0.whole?.file }) else { throw Errno.EIO }
+        let mode = FileDescriptor.AllocationMode(rawValue: mode)
+        // Collapsing and inserting move what follows, which the kernel's pages would not notice.
+        guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
+        defer { file.node.state.withLock { $0.isTouched = true } }
+        try whole.allocate(mode, offset..<offset + length)
+    }
+
+    /// copy_file_range(2): the file system below shares the blocks where it can.
+    package func copyRange(
+        from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64
+    ) throws -> Answer<Int64> {
+        let target = try files.object(target)
+        guard target.flags.writes else { throw Errno.EBADF }
+        guard offset >= 0, sourceOffset >= 0, length >= 0 else { throw Errno.EINVAL }
+        // The answer has 32 bits; a program goes on with the rest.
+        let length = min(length, Self.maximumCopy)
+        guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
+        guard let file = target.node.state.withLock({ $0.whole?.file }) else { throw Errno.EIO }
+        return try read(source, offset: sourceOffset, length: Int(length)).map { data in
+            defer { target.node.state.withLock { $0.isTouched = true } }
+            return try file.copy(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
+        }
+    }
+
+    /// Bytes in one answer to copy_file_range; a copy without the help of the file system takes about a second.
+    private static let maximumCopy: Int64 = 1 << 30
+
+    /// lseek(2) to data or a hole. A placeholder is all data: programs that skip holes must not skip what is not here.
+    package func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
+        let file = try files.object(handle)
+        let whole = file.node.state.withLock { $0.whole?.file }
+        let size = try whole?.status().size ?? row(file.node.ino).row.size
+        guard offset >= 0, offset < size else { throw Errno.ENXIO }
+        switch (Whence(rawValue: whence), whole) {
+        case (.data?, nil): return offset
+        case (.hole?, nil): return size
+        case (.data?, let whole?):
+            guard let position = try whole.nextData(from: offset) else { throw Errno.ENXIO }
+            return position
+        case (.hole?, let whole?): return try whole.nextHole(from: offset) ?? size
+        case (nil, _): throw Errno.EINVAL
+        }
+    }
+
+    /// SEEK_DATA and SEEK_HOLE; the kernel does the others by itself.
+    private enum Whence: Int32 {
+        case data = 3
+        case hole = 4
+    }
+}

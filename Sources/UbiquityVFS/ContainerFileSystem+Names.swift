@@ -1,0 +1,170 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Names in directories.
+extension ContainerFileSystem {
+    /// The item of that name; nil if there is none. The kernel counts a lookup of what it is given.
+    package func lookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
+        let name = try ItemName.checked(name)
+        let directory = try directory(parent)
+        guard name != .versionsFolder else { return nil }
+        while true {
+            let listing = inodes.withNode(parent) { $0.listing }
+            if let row = try index.child(of: directory.key, named: name) { return try known(row) }
+            if noteAbsence(of: name, in: parent, since: listing) { return nil }
+        }
+    }
+
+    /// The kernel remembers that there is no such name, and must be told when there is.
+    /// - Returns: false if the directory changed since its listing had that number: the name may be there by now.
+    private func noteAbsence(of name: ItemName, in parent: UInt64, since listing: UInt64?) -> Bool {
+        var forgotten: ItemName?
+        let isNoted = inodes.withNode(parent) { node in
+            guard node.listing == listing else { return false }
+            guard !node.absences.contains(name) else { return true }
+            if node.absences.count >= InodeTable.maximumAbsences { forgotten = node.absences.popFirst() }
+            node.absences.insert(name)
+            return true
+        }
+        if let forgotten { kernel.invalidateEntry(parent: parent, name: forgotten) }
+        return isNoted ?? true
+    }
+
+    /// The item's attributes, for an answer by which the kernel knows the inode.
+    func known(_ row: ItemRow) throws -> NodeAttributes {
+        inodes.addLookup(row.ino)
+        do { return try attributes(of: row) } catch {
+            inodes.forget(row.ino, 1)
+            throw error
+        }
+    }
+
+    /// The kernel forgets `count` lookups of the inode.
+    package func forget(_ ino: UInt64, _ count: UInt64) { inodes.forget(ino, count) }
+
+    // MARK: Making
+
+    package func makeNode(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
+        guard mode & FileMode.typeMask == FileMode.file || mode & FileMode.typeMask == 0 else { throw Errno.EPERM }
+        let made = try makeFile(in: parent, checkedForMaking(name), mode: mode, isWriting: false, caller)
+        return try known(made.row)
+    }
+
+    package func makeDirectory(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
+        let name = try checkedForMaking(name)
+        let new = try newItem(.directory, in: parent, mode: mode, caller)
+        return try known(index.create(in: parent, named: name, new))
+    }
+
+    package func makeSymlink(
+        parent: UInt64, name: [UInt8], target: [UInt8], caller: Caller
+    ) throws -> NodeAttributes {
+        let name = try checkedForMaking(name)
+        guard target.count <= Limits.maximumLinkLength else { throw Errno.ENAMETOOLONG }
+        var new = try newItem(.symlink, in: parent, mode: 0o777, caller)
+        new.linkTarget = target
+        return try known(index.create(in: parent, named: name, new))
+    }
+
+    /// A second name for a file: not there yet.
+    package func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
+        _ = try checkedForMaking(newName)
+        throw Errno.EPERM
+    }
+
+    /// Makes a file and opens it.
+    package func create(
+        parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
+    ) throws -> CreatedFile {
+        let name = try checkedForMaking(name)
+        do {
+            let made = try makeFile(in: parent, name, mode: mode, isWriting: flags.writes, caller)
+            let opened = try openNew(made.row, made.file, flags)
+            return CreatedFile(attributes: try known(made.row), opened: opened)
+        } catch let error as UbiquityError where error.code == .alreadyExists && !flags.contains(.exclusive) {
+            // Another program was quicker. Its file is opened, as far as that needs no wait.
+            guard let row = try index.child(of: directory(parent).key, named: name),
+                case .now(let opened) = try open(row.ino, flags: flags, caller: caller)
+            else { throw Errno.ESTALE }
+            return CreatedFile(attributes: try known(row), opened: opened)
+        }
+    }
+
+    private func makeFile(
+        in parent: UInt64, _ name: ItemName, mode: UInt32, isWriting: Bool, _ caller: Caller
+    ) throws -> (row: ItemRow, file: FileDescriptor) {
+        var new = try newItem(.file, in: parent, mode: mode, caller)
+        let content = try contentNumbers.take(from: index)
+        let file = try contents.create(content)
+        new.content = content
+        new.isWriting = isWriting
+        do { return (try index.create(in: parent, named: name, new), file) } catch {
+            drop(content)
+            throw error
+        }
+    }
+
+    private func openNew(_ row: ItemRow, _ file: FileDescriptor, _ flags: OpenFlags) throws -> OpenedFile {
+        guard let content = row.content else { throw Errno.EIO }
+        let node = openNodes.hold(row.ino)
+        try node.state.withLock { state throws(Errno) in
+            state.whole = OpenNode.Whole(file: file, id: content)
+            state.notePrivileges(row.mode)
+            guard flags.writes else { return }
+            state.writers += 1
+            state.isRecorded = true
+            try file.setTimes(accessed: nil, modified: row.modifiedAt)
+            state.stamp = OpenNode.Stamp(try file.status())
+        }
+        return handle(on: node, flags, partial: nil)
+    }
+
+    /// Owner and group of something new; in a directory with the set-group-id bit the group is the directory's.
+    private func newItem(_ kind: ItemKind, in parent: UInt64, mode: UInt32, _ caller: Caller) throws -> NewItem {
+        let directory = try directory(parent)
+        var mode = mode & FileMode.permissions
+        var gid = caller.gid
+        if directory.mode & FileMode.setGroup != 0 {
+            gid = directory.gid
+            if kind == .directory { mode |= FileMode.setGroup }
+        }
+        return NewItem(kind: kind, mode: mode, uid: caller.uid, gid: gid)
+    }
+
+    private func checkedForMaking(_ name: [UInt8]) throws -> ItemName {
+        let name = try ItemName.checked(name)
+        guard name != .versionsFolder else { throw Errno.EPERM }
+        return name
+    }
+
+    // MARK: Removing and renaming
+
+    package func unlink(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: false) }
+    package func removeDirectory(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: true) }
+
+    private func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool) throws {
+        let name = try ItemName.checked(name)
+        let removed = try index.remove(from: parent, named: name, directory: directory)
+        if let content = removed.content { drop(content) }
+    }
+
+    /// - Parameter flags: of renameat2(2).
+    package func rename(
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32
+    ) throws {
+        let mode: UbiquityIndex.RenameMode
+        switch flags {
+        case 0: mode = .replacing
+        case 1: mode = .exclusive
+        case 2: mode = .exchanging
+        default: throw Errno.EINVAL
+        }
+        let name = try ItemName.checked(name)
+        let newName = try checkedForMaking(newName)
+        guard name != .versionsFolder else { throw Errno.EPERM }
+        let result = try index.rename(from: parent, name, to: newParent, newName, mode)
+        if let content = result.replaced?.content { drop(content) }
+    }
+}

@@ -1,0 +1,77 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// What writers did reaches the index.
+extension ContainerFileSystem {
+    /// Compares the backing file with what the index was last told, and tells it of a change.
+    func note(_ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool) throws {
+        guard state.isRecorded, let file = state.whole?.file else { return }
+        let status = try file.status()
+        let stamp = OpenNode.Stamp(status)
+        let isChanged = state.isTouched || stamp != state.stamp
+        guard isChanged || !stillOpen else { return }
+        do {
+            _ = try index.noteWriting(
+                ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
+                changedAt: status.changedAt, stillOpen: stillOpen)
+        } catch let error as UbiquityError where error.code == .stale {
+            // Unlinked or replaced while it was open: what is written goes with the last handle.
+        }
+        state.stamp = stamp
+        state.isTouched = false
+        state.isRecorded = stillOpen
+    }
+
+    /// The last writer is gone. A failure (the disk is full) cannot be told to anyone: it is tried again, and should
+    /// the process end before, the next start finds that the file was being written.
+    func noteLastClose(_ node: OpenNode, _ state: inout OpenNode.State) {
+        do { try note(node, &state, stillOpen: false) } catch {
+            logger.error(
+                "cannot note what was written; it will be tried again",
+                metadata: ["inode": "\(node.ino)", "error": "\(error)"])
+            unnoted.withLock { _ = $0.insert(node.ino) }
+            state.isRecorded = false
+        }
+    }
+
+    func retryNotes() {
+        let waiting = unnoted.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        for ino in waiting {
+            do { try noteAgain(ino) } catch {
+                logger.error(
+                    "still cannot note what was written", metadata: ["inode": "\(ino)", "error": "\(error)"])
+                unnoted.withLock { _ = $0.insert(ino) }
+            }
+        }
+    }
+
+    /// Opens the file as a writer would and closes it: that notes its state.
+    private func noteAgain(_ ino: UInt64) throws {
+        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .readWrite) else { return }
+        try files.object(opened.handle).node.state.withLock { $0.isTouched = true }
+        release(opened.handle)
+    }
+
+    /// Makes content and names durable. A program that gets a success here keeps its data through a power loss.
+    package func sync(_ handle: UInt64) throws {
+        let file = try files.object(handle)
+        guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeDurable() }
+        if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
+        do throws(Errno) { try whole.file.syncData() } catch {
+            failedSyncs.withLock { $0[whole.id] = error }
+            throw error
+        }
+        try contents.syncName(of: whole.id)
+        try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
+        try index.makeDurable()
+    }
+
+    /// Names are in the index, of whichever directory.
+    package func syncDirectory() throws { try index.makeDurable() }
+}

@@ -1,0 +1,198 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Opening and closing files.
+extension ContainerFileSystem {
+    /// Times that an open is tried anew because the content was exchanged between two steps.
+    private static let openAttempts = 16
+
+    /// Opening for reading waits until a placeholder's download has begun; reading waits for its bytes. Opening for
+    /// writing waits for the whole content, unless it truncates.
+    package func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
+        let row = try liveRow(ino)
+        switch row.kind {
+        case .directory: throw Errno.EISDIR
+        case .symlink: throw Errno.ELOOP
+        case .file: break
+        }
+        noteUse(row)
+        if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }
+        if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
+        return try flags.writes ? openWhenWhole(row, flags) : openPartly(row, flags)
+    }
+
+    // MARK: Content that is here
+
+    /// Nil if the content is not wholly here.
+    func openWhole(_ ino: UInt64, _ flags: OpenFlags) throws -> OpenedFile? {
+        let node = openNodes.hold(ino)
+        do {
+            guard try attach(node, writes: flags.writes) else {
+                openNodes.release(node)
+                return nil
+            }
+        } catch {
+            openNodes.release(node)
+            throw error
+        }
+        return handle(on: node, flags, partial: nil)
+    }
+
+    /// Gives the node its backing file, and tells the index of a writer.
+    /// - Returns: false if the content is not wholly here.
+    private func attach(_ node: OpenNode, writes: Bool) throws -> Bool {
+        for _ in 0..<Self.openAttempts {
+            let row = try liveRow(node.ino)
+            guard row.contentState == .complete, let content = row.content else { return false }
+            let isAttached = try node.state.withLock { state in
+                try open(content, of: row, &state)
+                return try !writes || addWriter(node, content, &state)
+            }
+            if isAttached { return true }
+        }
+        throw Errno.ESTALE
+    }
+
+    private func open(_ content: ContentID, of row: ItemRow, _ state: inout OpenNode.State) throws {
+        guard state.whole?.id != content else { return }
+        state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
+        state.notePrivileges(row.mode)
+    }
+
+    /// - Returns: false if the content was exchanged before the index took note: to be tried again.
+    private func addWriter(_ node: OpenNode, _ content: ContentID, _ state: inout OpenNode.State) throws -> Bool {
+        if !state.isRecorded {
+            let row = try index.beginWriting(ino: node.ino)
+            guard row.content == content, let file = state.whole?.file else {
+                _ = try index.noteWriting(
+                    ino: node.ino, changed: false, size: row.size, modifiedAt: row.modifiedAt, stillOpen: false)
+                state.whole = nil
+                return false
+            }
+            // From now on the backing file shows the times: they must not jump.
+            let status = try file.status()
+            if status.modifiedAt != row.modifiedAt { try file.setTimes(accessed: nil, modified: row.modifiedAt) }
+            state.isRecorded = true
+            state.isTouched = false
+            state.stamp = OpenNode.Stamp(status.modifiedAt == row.modifiedAt ? status : try file.status())
+        }
+        state.writers += 1
+        return true
+    }
+
+    func handle(on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?) -> OpenedFile {
+        let handle = files.add(OpenFile(node: node, flags: flags, partial: partial))
+        let keepsCache = inodes.withNode(node.ino) { known in
+            defer { known.hasGoodPages = true }
+            return known.hasGoodPages
+        }
+        return OpenedFile(handle: handle, keepsCache: keepsCache ?? false)
+    }
+
+    // MARK: Content that is not here
+
+    private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
+        guard !flags.contains(.nonBlocking) else {
+            parts.materializer.request(row.key)
+            throw Errno.EAGAIN
+        }
+        return .later { [self] in
+            try await materialize(row.ino)
+            guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
+            return opened
+        }
+    }
+
+    /// Waits until the whole content is here.
+    func materialize(_ ino: UInt64) async throws {
+        let row = try liveRow(ino)
+        guard row.contentState != .complete else { return }
+        let content = try await parts.materializer.begin(row.key)
+        defer { parts.materializer.release(content) }
+        try await parts.materializer.fill(content, 0..<content.size)
+        // The bytes are here; the index says so a moment later.
+        await completions.wait(for: ino) { [self] in
+            guard let row = try? liveRow(ino) else { return true }
+            return row.contentState == .complete
+        }
+        try Task.checkCancellation()
+    }
+
+    private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
+        let materializer = parts.materializer
+        if flags.contains(.nonBlocking) {
+            let beginning = Task.detached { try await materializer.begin(row.key) }
+            return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
+        }
+        // Held from now on, so that it is not evicted or taken for unused while the download begins.
+        let node = openNodes.hold(row.ino)
+        return .later { [self] in
+            do {
+                let content = try await materializer.begin(row.key)
+                return handle(on: node, flags, partial: .content(content))
+            } catch {
+                openNodes.release(node)
+                // Between the question and the download the content may have come by itself, or the item may be gone.
+                if let row = try index.row(ino: row.ino), row.contentState == .complete,
+                    let opened = try openWhole(row.ino, flags)
+                {
+                    return opened
+                }
+                throw error
+            }
+        }
+    }
+
+    // MARK: Closing
+
+    /// Nothing is kept back until a close; what a write could not do, it said.
+    package func flush(_ handle: UInt64) throws { _ = try files.object(handle) }
+
+    /// The kernel drops a handle. The last writer's is when the index learns what was written.
+    package func release(_ handle: UInt64) {
+        guard let file = files.remove(handle) else { return }
+        if file.flags.writes {
+            file.node.state.withLock { state in
+                state.writers -= 1
+                if state.writers == 0 { noteLastClose(file.node, &state) }
+            }
+        }
+        openNodes.release(file.node)
+        giveBack(file.partial)
+    }
+
+    private func giveBack(_ partial: PartialSource?) {
+        let materializer = parts.materializer
+        switch partial {
+        case .content(let content): materializer.release(content)
+        case .pending(let beginning):
+            beginning.cancel()
+            Task.detached {
+                // A beginning that failed gives no interest to give back.
+                if let content = try? await beginning.value { materializer.release(content) }
+            }
+        case nil: break
+        }
+    }
+
+    private func noteUse(_ row: ItemRow) {
+        guard let batch = uses.add(row.ino, lastUse: row.usedAt, now: parts.timekeeper.now()) else { return }
+        write(uses: batch)
+    }
+
+    private func write(uses batch: Set<UInt64>) {
+        guard !batch.isEmpty else { return }
+        do { try index.noteUses(batch) } catch {
+            logger.warning("cannot note when files were used", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Writes down what is kept back for batches. To be called now and then, and before the end.
+    package func settle() {
+        write(uses: uses.takeAll())
+        retryNotes()
+    }
+}

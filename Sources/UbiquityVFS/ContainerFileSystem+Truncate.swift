@@ -1,0 +1,126 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Making files shorter or longer.
+extension ContainerFileSystem {
+    /// Opens a file that is to be empty. What it had is not needed: nothing is downloaded.
+    func openTruncating(_ row: ItemRow, _ flags: OpenFlags, _ caller: Caller) throws -> OpenedFile {
+        let node = openNodes.hold(row.ino)
+        do {
+            try node.state.withLock { state in
+                try empty(node, &state, isWriter: true)
+                state.writers += 1
+            }
+            try clearPrivileges(row, caller)
+        } catch {
+            openNodes.release(node)
+            throw error
+        }
+        inodes.withNode(row.ino) { $0.hasGoodPages = false }
+        return handle(on: node, flags, partial: nil)
+    }
+
+    /// Empties a content that is here in place, because others may have it open; a placeholder, and a content whose
+    /// fsync failed, gets a fresh backing file.
+    private func empty(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {
+        let row = try liveRow(node.ino)
+        guard row.contentState == .complete, let content = row.content,
+            failedSyncs.withLock({ $0[content] }) == nil
+        else { return try putFreshContent(node, &state, isWriter: isWriter) }
+        if state.whole?.id != content {
+            state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
+            state.notePrivileges(row.mode)
+        }
+        if !state.isRecorded {
+            guard try index.beginWriting(ino: node.ino).content == content else { throw Errno.ESTALE }
+            state.isRecorded = true
+        }
+        guard let file = state.whole?.file else { throw Errno.EIO }
+        try file.truncate(to: 0)
+        state.isTouched = true
+        if !isWriter, state.writers == 0 { noteLastClose(node, &state) }
+    }
+
+    private func putFreshContent(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {
+        let id = try contentNumbers.take(from: index)
+        let file = try contents.create(id)
+        let replaced: (before: ItemRow, after: ItemRow)
+        do {
+            let writes = isWriter || state.writers > 0
+            replaced = try index.replaceContent(ino: node.ino, with: id, isWriting: writes)
+            state.isRecorded = writes
+        } catch {
+            drop(id)
+            throw error
+        }
+        if let old = replaced.before.content { drop(old) }
+        state.whole = OpenNode.Whole(file: file, id: id)
+        state.isTouched = false
+        try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
+        state.stamp = OpenNode.Stamp(try file.status())
+        state.notePrivileges(replaced.after.mode)
+    }
+
+    /// Removes a backing file that no item has any more; those who have it open go on. What cannot be removed now is
+    /// swept away at the next start.
+    func drop(_ content: ContentID) {
+        failedSyncs.withLock { _ = $0.removeValue(forKey: content) }
+        do { try contents.remove(content) } catch {
+            logger.warning("cannot remove a content", metadata: ["content": "\(content)", "error": "\(error)"])
+        }
+    }
+
+    /// truncate(2) and ftruncate(2). To nothing, it downloads nothing; else the whole content is needed.
+    func truncate(
+        _ ino: UInt64, to size: Int64, handle: UInt64?, nonBlocking: Bool, _ caller: Caller
+    ) throws -> Answer<Void> {
+        guard size >= 0 else { throw Errno.EINVAL }
+        guard size <= Limits.maximumFileSize else { throw Errno.EFBIG }
+        if let handle, let file = try files.object(handle).node.state.withLock({ $0.whole?.file }) {
+            // An open file works to the end, also without a name.
+            try resize(files.object(handle).node, file, to: size)
+            return .now(())
+        }
+        let row = try liveRow(ino)
+        guard row.kind == .file else { throw row.kind == .directory ? Errno.EISDIR : Errno.EINVAL }
+        if size == 0 {
+            try truncateToNothing(ino)
+            return .now(())
+        }
+        if let opened = try openWhole(ino, .readWrite) { return .now(try resizeAndClose(opened, to: size)) }
+        if nonBlocking { throw Errno.EAGAIN }
+        return .later { [self] in
+            try await materialize(ino)
+            guard let opened = try openWhole(ino, .readWrite) else { throw Errno.ESTALE }
+            try resizeAndClose(opened, to: size)
+        }
+    }
+
+    private func truncateToNothing(_ ino: UInt64) throws {
+        let node = openNodes.hold(ino)
+        defer { openNodes.release(node) }
+        try node.state.withLock { state in try empty(node, &state, isWriter: false) }
+        inodes.withNode(ino) { $0.hasGoodPages = false }
+    }
+
+    private func resizeAndClose(_ opened: OpenedFile, to size: Int64) throws {
+        defer { release(opened.handle) }
+        let node = try files.object(opened.handle).node
+        if let file = node.state.withLock({ $0.whole?.file }) { try resize(node, file, to: size) }
+    }
+
+    private func resize(_ node: OpenNode, _ file: FileDescriptor, to size: Int64) throws {
+        try file.truncate(to: size)
+        node.state.withLock { $0.isTouched = true }
+    }
+
+    /// A write by an ordinary user takes away the right to act as the owner.
+    func clearPrivileges(_ row: ItemRow, _ caller: Caller) throws {
+        guard caller.uid != 0, let mode = FileMode.withoutPrivileges(row.mode) else { return }
+        _ = try index.setAttributes(ino: row.ino, AttributeChange(mode: mode))
+        openNodes.node(row.ino)?.state.withLock { $0.notePrivileges(mode) }
+    }
+}

@@ -1,0 +1,106 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Extended attributes: those of programs, which are stored, and ours, which are computed or act.
+extension ContainerFileSystem {
+    /// Bytes in one attribute's value, as Linux has it (XATTR_SIZE_MAX).
+    private static let maximumValue = 65_536
+
+    package func xattr(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
+        let (row, _) = try row(ino)
+        if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
+            guard let attribute = StatusAttribute(name: name) else { throw Errno.ENODATA }
+            return try facts(of: row).value(of: attribute)
+        }
+        try checkNamespace(name)
+        let list = name.starts(with: Self.userNamespace) ? row.xattrs : row.localXattrs
+        guard let found = list.first(where: { $0.name == name }) else { throw Errno.ENODATA }
+        return found.value
+    }
+
+    /// All names, each with a zero after it.
+    package func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
+        let (row, _) = try row(ino)
+        var names = (row.xattrs + row.localXattrs).map(\.name)
+        // Links have no user attributes on Linux, so none are shown that could not be read.
+        if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.allCases.map(\.name) }
+        return names.flatMap { $0 + [0] }
+    }
+
+    private func facts(of row: ItemRow) throws -> ItemFacts {
+        ItemFacts(
+            row: row, remote: try index.read { try $0.remote(id: row.id) }, transfer: parts.transfers.transfer(of: row.key),
+            container: parts.container)
+    }
+
+    private static let userNamespace = Array("user.".utf8)
+    private static let accessListNamespace = Array("system.".utf8)
+
+    /// Access control lists, and what else the system keeps by that name, are not there.
+    private func checkNamespace(_ name: [UInt8]) throws {
+        guard !name.starts(with: Self.accessListNamespace) else { throw Errno.EOPNOTSUPP }
+    }
+
+    // MARK: Setting
+
+    /// - Parameter flags: XATTR_CREATE and XATTR_REPLACE of setxattr(2).
+    package func setXattr(
+        of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
+    ) throws -> Answer<Void> {
+        if name.starts(with: Array(StatusAttribute.prefix.utf8)) { return try setOwn(of: ino, name, value, caller) }
+        try checkNamespace(name)
+        guard name.count <= Limits.maximumNameLength else { throw Errno.ERANGE }
+        guard value.count <= Self.maximumValue else { throw Errno.E2BIG }
+        let mode: ItemIndex.XattrMode
+        switch flags {
+        case 0: mode = .any
+        case 1: mode = .create
+        case 2: mode = .replace
+        default: throw Errno.EINVAL
+        }
+        do { try index.setXattr(ino: ino, Xattr(name: name, value: value), mode) } catch let error as UbiquityError {
+            throw error.code == .tooLarge ? Errno.ENOSPC : error
+        }
+        return .now(())
+    }
+
+    package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
+        if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
+            if CopyTools.isCopying(caller.pid) { return }
+            guard StatusAttribute(name: name) != nil else { throw Errno.ENODATA }
+            throw Errno.EPERM
+        }
+        try checkNamespace(name)
+        try index.removeXattr(ino: ino, named: name)
+    }
+
+    private func setOwn(of ino: UInt64, _ name: [UInt8], _ value: [UInt8], _ caller: Caller) throws -> Answer<Void> {
+        if CopyTools.isCopying(caller.pid) { return .now(()) }
+        guard let attribute = ControlAttribute(name: name) else {
+            // EPERM for what can be read and not set; a name that is none of ours is not stored either.
+            throw StatusAttribute(name: name) == nil ? Errno.EINVAL : Errno.EPERM
+        }
+        let key = try liveRow(ino).key
+        let control = parts.control
+        switch attribute {
+        case .download: return .later { try await control.requestDownload(key) }
+        case .evict:
+            // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
+            guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
+            return .later { try await control.evict(key) }
+        case .pinned:
+            let isPinned = try Self.flag(value)
+            return .later { try await control.setPinned(key, isPinned) }
+        }
+    }
+
+    /// "1" or "0", as the attributes are read.
+    private static func flag(_ value: [UInt8]) throws -> Bool {
+        switch value {
+        case [UInt8(ascii: "1")]: true
+        case [UInt8(ascii: "0")]: false
+        default: throw Errno.EINVAL
+        }
+    }
+}

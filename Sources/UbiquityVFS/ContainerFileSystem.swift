@@ -1,0 +1,130 @@
+package import Logging
+package import UbiquityContent
+package import UbiquityCore
+package import UbiquityIndex
+internal import UbiquitySystem
+
+/// A container as a POSIX file system, callable without a kernel.
+///
+/// It answers from the index and the backing files. Every call may come from any thread, and none waits for the
+/// network: what has to wait is returned as `Answer.later`. Operations throw `Errno`, `UbiquityError` or
+/// `CancellationError`; `Errno(describing:)` says what the calling program is told.
+///
+/// Inode numbers are the index's (top folder 1). A directory's is the number of its key, always; a file's may become
+/// another when a remote update replaces it.
+///
+/// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
+/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`). No lock is held while something waits.
+package final class ContainerFileSystem: Sendable {
+    /// What it works on and with.
+    package struct Parts: Sendable {
+        package var index: ItemIndex
+        package var contents: ContentStore
+        package var materializer: any Materializer
+        package var transfers: any TransferStatus
+        package var control: any ItemControl
+        package var kernel: any KernelCache
+        package var timekeeper: any Timekeeper
+        package var container: ContainerID
+        package var logger: Logger
+
+        package init(
+            index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
+            control: any ItemControl, kernel: any KernelCache, timekeeper: any Timekeeper, container: ContainerID,
+            logger: Logger
+        ) {
+            self.index = index
+            self.contents = contents
+            self.materializer = materializer
+            self.transfers = transfers
+            self.control = control
+            self.kernel = kernel
+            self.timekeeper = timekeeper
+            self.container = container
+            self.logger = logger
+        }
+    }
+
+    let parts: Parts
+    let inodes = InodeTable()
+    let openNodes = OpenNodeTable()
+    let files = HandleTable<OpenFile>()
+    let directories = HandleTable<OpenDirectory>()
+    let openDirectories = OpenDirectoryTable()
+    let completions = CompletionWaiters()
+    let uses = UseLog()
+    let contentNumbers = ContentNumbers()
+    /// Files whose last close could not be noted in the index.
+    let unnoted = Lock<Set<UInt64>>([])
+    /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so
+    /// a later fsync would succeed and be a lie: it fails as long as this process lives, unless all is written anew.
+    let failedSyncs = Lock<[ContentID: Errno]>([:])
+
+    var index: ItemIndex { parts.index }
+    var contents: ContentStore { parts.contents }
+    var kernel: any KernelCache { parts.kernel }
+    var logger: Logger { parts.logger }
+
+    /// - Parameter owner: the user whose mount it is; the top folder is theirs.
+    package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
+        self.parts = parts
+        if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
+            _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
+        }
+        parts.index.observe { [weak self] events in self?.take(events) }
+    }
+
+    // MARK: Rows
+
+    /// The item, or what it was if it is gone and the kernel still has it.
+    func row(_ ino: UInt64) throws -> (row: ItemRow, isOrphan: Bool) {
+        if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
+        if let orphan = inodes.orphan(ino) { return (orphan, true) }
+        guard inodes.isKnown(ino) else { throw Errno.ESTALE }
+        // It may be leaving the index just now: when the writer is through, its last state has been noted.
+        try index.write(.local) { _ in }
+        if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
+        if let orphan = inodes.orphan(ino) { return (orphan, true) }
+        throw Errno.ESTALE
+    }
+
+    /// The item, which must be in the index. Throws ESTALE: then the kernel looks the path up again.
+    func liveRow(_ ino: UInt64) throws -> ItemRow {
+        guard let row = try index.row(ino: ino), !row.isDeleted else { throw Errno.ESTALE }
+        return row
+    }
+
+    /// A directory that entries can be made in or looked up in.
+    func directory(_ ino: UInt64) throws -> ItemRow {
+        let (row, isOrphan) = try row(ino)
+        guard row.kind == .directory else { throw Errno.ENOTDIR }
+        guard !isOrphan else { throw Errno.ENOENT }
+        return row
+    }
+
+    // MARK: For the daemon and for tests
+
+    /// Whether a program has the item open. Eviction asks, before it takes the content away.
+    package func isOpen(_ key: ItemKey) throws -> Bool {
+        guard let row = try index.row(key: key) else { return false }
+        return openNodes.node(row.ino) != nil
+    }
+
+    /// Files and directories that programs have open.
+    package var openHandleCount: Int { files.count + directories.count }
+
+    /// What must hold at every moment, and more if nothing is under way. Nil if it does.
+    package func violation(whileIdle: Bool) -> String? {
+        if let found = inodes.violation() { return found }
+        guard whileIdle else { return nil }
+        for node in openNodes.all {
+            let handles = files.all.filter { $0.node === node }
+            let writers = handles.filter(\.flags.writes).count
+            let (known, recorded) = node.state.withLock { ($0.writers, $0.isRecorded) }
+            if handles.isEmpty { return "inode \(node.ino) is open without a handle" }
+            if known != writers { return "inode \(node.ino) counts \(known) writers and has \(writers)" }
+            if recorded, writers == 0 { return "inode \(node.ino) is recorded as written by nobody" }
+        }
+        return openNodes.useCount == files.count ? nil : "open inodes and handles do not add up"
+    }
+}

@@ -1,0 +1,17 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+/// Content ids in stock, so that a create costs one transaction. Those left at the end are never used: there are 2^63.
+final class ContentNumbers: Sendable {
+    private static let batch = 256
+    private let stock = Lock<[ContentID]>([])
+
+    func take(from index: ItemIndex) throws -> ContentID {
+        if let id = stock.withLock({ $0.popLast() }) { return id }
+        var fresh = try index.newContentNumbers(Self.batch).map(ContentID.init)
+        let first = fresh.removeLast()
+        stock.withLock { $0 += fresh }
+        return first
+    }
+}

@@ -1,0 +1,66 @@
+package import UbiquityCore
+package import UbiquitySystem
+
+extension UbiquityError.Code {
+    /// What the program that called is told.
+    package var errno: Errno {
+        switch self {
+        case .offline: .ENETUNREACH
+        case .timedOut: .ETIMEDOUT
+        case .damaged, .io, .newerFormat: .EIO
+        case .noSpace: .ENOSPC
+        case .quotaExceeded: .EDQUOT
+        case .signedOut, .stale: .ESTALE
+        case .notFound: .ENOENT
+        case .alreadyExists: .EEXIST
+        case .notDirectory: .ENOTDIR
+        case .isDirectory: .EISDIR
+        case .directoryNotEmpty: .ENOTEMPTY
+        case .busy, .inUse: .EBUSY
+        case .notPermitted: .EPERM
+        case .accessDenied: .EACCES
+        // Its author's device has not sent it yet: nothing here can hasten that, and to try again later is right.
+        case .notUploadedYet, .wouldBlock: .EAGAIN
+        case .noSuchAttribute: .ENODATA
+        case .nameTooLong: .ENAMETOOLONG
+        case .invalidName: .EILSEQ
+        case .invalid: .EINVAL
+        case .tooLarge: .EFBIG
+        case .notSupported: .EOPNOTSUPP
+        case .crossesContainers: .EXDEV
+        case .interrupted, .cancelled: .EINTR
+        // Matters between the device and the cloud; a program meets them only as a download that failed.
+        case .feedCompacted, .missingChunks, .tooManyRequests: .EIO
+        }
+    }
+}
+
+extension Errno {
+    /// The errno of whatever an operation threw.
+    package init(describing error: any Error) {
+        switch error {
+        case let error as Errno: self = error
+        case let error as UbiquityError: self = error.code.errno
+        case is CancellationError: self = .EINTR
+        default: self = .EIO
+        }
+    }
+}
+
+extension ItemName {
+    /// A name that a program gave. Throws ENAMETOOLONG, EILSEQ (not UTF-8), EINVAL ("/" or a zero in it, empty).
+    static func checked(_ bytes: [UInt8]) throws(Errno) -> ItemName {
+        do {
+            return try ItemName(bytes)
+        } catch {
+            switch error {
+            case .tooLong: throw .ENAMETOOLONG
+            case .notUTF8: throw .EILSEQ
+            case .empty, .reserved: throw .EINVAL
+            }
+        }
+    }
+
+    /// Where an item's other versions stand, in every directory; no item may have this name.
+    static let versionsFolder = ItemName(stored: Array(".versions".utf8))
+}

@@ -1,0 +1,82 @@
+package import UbiquityCore
+
+/// What stat(2) says of an item.
+package struct NodeAttributes: Hashable, Sendable {
+    package var ino: UInt64
+    /// Type and permission bits, as in `st_mode`.
+    package var mode: UInt32
+    package var links: UInt32
+    package var uid: UInt32
+    package var gid: UInt32
+    /// Bytes.
+    package var size: Int64
+    /// Units of 512 bytes that are allocated here.
+    package var blocks: Int64
+    package var accessedAt: Timestamp
+    package var modifiedAt: Timestamp
+    package var changedAt: Timestamp
+
+    package var permissions: UInt32 { mode & FileMode.permissions }
+    package var isDirectory: Bool { mode & FileMode.typeMask == FileMode.directory }
+}
+
+/// The bits of `st_mode`; they are the same on every Linux.
+package enum FileMode {
+    package static let typeMask: UInt32 = 0o170000
+    package static let file: UInt32 = 0o100000
+    package static let directory: UInt32 = 0o040000
+    package static let symlink: UInt32 = 0o120000
+    package static let permissions: UInt32 = 0o7777
+    package static let setUser: UInt32 = 0o4000
+    package static let setGroup: UInt32 = 0o2000
+    package static let groupExecute: UInt32 = 0o0010
+
+    package static func type(of kind: ItemKind) -> UInt32 {
+        switch kind {
+        case .file: file
+        case .directory: directory
+        case .symlink: symlink
+        }
+    }
+}
+
+/// The fields that a setattr changes; nil stays.
+package struct AttributeChanges: Hashable, Sendable {
+    /// Permission bits.
+    package var mode: UInt32?
+    package var uid: UInt32?
+    package var gid: UInt32?
+    package var size: Int64?
+    package var accessedAt: Time?
+    package var modifiedAt: Time?
+
+    package enum Time: Hashable, Sendable {
+        case now
+        case at(Timestamp)
+    }
+
+    package init(
+        mode: UInt32? = nil, uid: UInt32? = nil, gid: UInt32? = nil, size: Int64? = nil, accessedAt: Time? = nil,
+        modifiedAt: Time? = nil
+    ) {
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.size = size
+        self.accessedAt = accessedAt
+        self.modifiedAt = modifiedAt
+    }
+}
+
+/// The process that asks.
+package struct Caller: Hashable, Sendable {
+    package var uid: UInt32
+    package var gid: UInt32
+    package var pid: Int32
+
+    package init(uid: UInt32, gid: UInt32, pid: Int32) {
+        self.uid = uid
+        self.gid = gid
+        self.pid = pid
+    }
+}

@@ -1,0 +1,30 @@
+/// The flags of open(2) as the kernel passes them on. The numbers are those of x86 and arm64 Linux alike, but for
+/// those that are not needed here.
+package struct OpenFlags: OptionSet, Hashable, Sendable {
+    package let rawValue: Int32
+    package init(rawValue: Int32) { self.rawValue = rawValue }
+
+    package static let writeOnly = OpenFlags(rawValue: 0o1)
+    package static let readWrite = OpenFlags(rawValue: 0o2)
+    package static let create = OpenFlags(rawValue: 0o100)
+    package static let exclusive = OpenFlags(rawValue: 0o200)
+    package static let truncate = OpenFlags(rawValue: 0o1000)
+    package static let append = OpenFlags(rawValue: 0o2000)
+    package static let nonBlocking = OpenFlags(rawValue: 0o4000)
+
+    package var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
+    package var reads: Bool { !contains(.writeOnly) }
+}
+
+/// The answer to an open.
+package struct OpenedFile: Hashable, Sendable {
+    package var handle: UInt64
+    /// Whether the kernel may keep the pages (or the listing) it has from before.
+    package var keepsCache: Bool
+}
+
+/// The answer to a create.
+package struct CreatedFile: Hashable, Sendable {
+    package var attributes: NodeAttributes
+    package var opened: OpenedFile
+}

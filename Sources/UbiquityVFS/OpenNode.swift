@@ -1,0 +1,107 @@
+internal import UbiquityContent
+internal import UbiquityCore
+package import UbiquitySystem
+
+/// What all open handles of one inode share: the backing file, and what is known of writing.
+///
+/// Lock order: a node's `state` comes before the index's writer and before the leaves (`OpenNodeTable`, `InodeTable`,
+/// `HandleTable`). It is held over an open, a truncation and the noting of what was written, never over a wait.
+final class OpenNode: Sendable {
+    let ino: UInt64
+    let state = Lock(State())
+
+    struct State {
+        /// The whole content; nil while the handles read a partial one.
+        var whole: Whole?
+        /// Handles that may write.
+        var writers = 0
+        /// Whether the index knows that a writer has it open.
+        var isRecorded = false
+        /// Whether something was written since the index was last told.
+        var isTouched = false
+        /// The backing file when the index was last told.
+        var stamp: Stamp?
+        /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
+        var hasPrivileges = false
+    }
+
+    struct Whole: Sendable {
+        let file: FileDescriptor
+        let id: ContentID
+    }
+
+    /// What tells a changed file from an unchanged one.
+    struct Stamp: Equatable {
+        let size: Int64
+        let modifiedAt: Timestamp
+        let changedAt: Timestamp
+
+        init(_ status: FileStatus) {
+            size = status.size
+            modifiedAt = status.modifiedAt
+            changedAt = status.changedAt
+        }
+    }
+
+    init(ino: UInt64) { self.ino = ino }
+}
+
+/// The inodes that are open, each with the number of its handles and of operations that act as one.
+final class OpenNodeTable: Sendable {
+    private struct Entry {
+        let node: OpenNode
+        var uses = 0
+    }
+    private let entries = Lock<[UInt64: Entry]>([:])
+
+    /// The node, held until `release`.
+    func hold(_ ino: UInt64) -> OpenNode {
+        entries.withLock { entries in
+            entries[ino, default: Entry(node: OpenNode(ino: ino))].uses += 1
+            return entries[ino]?.node ?? OpenNode(ino: ino)
+        }
+    }
+
+    func release(_ node: OpenNode) {
+        entries.withLock { entries in
+            guard var entry = entries[node.ino] else { return }
+            entry.uses -= 1
+            entries[node.ino] = entry.uses > 0 ? entry : nil
+        }
+    }
+
+    /// The node if the inode is open.
+    func node(_ ino: UInt64) -> OpenNode? { entries.withLock { $0[ino]?.node } }
+
+    var all: [OpenNode] { entries.withLock { $0.values.map(\.node) } }
+    var useCount: Int { entries.withLock { $0.values.reduce(0) { $0 + $1.uses } } }
+}
+
+/// A handle of the kernel on a file.
+final class OpenFile: Sendable {
+    let node: OpenNode
+    let flags: OpenFlags
+    /// Where it reads from while the content is not wholly here.
+    let partial: PartialSource?
+
+    init(node: OpenNode, flags: OpenFlags, partial: PartialSource?) {
+        self.node = node
+        self.flags = flags
+        self.partial = partial
+    }
+}
+
+/// A handle's interest in a download.
+enum PartialSource: Sendable {
+    case content(PartialContent)
+    /// The open was not to wait: the download's beginning is under way.
+    case pending(Task<PartialContent, any Error>)
+}
+
+/// Bytes of a file that a read answers with. They are taken from the file when the answer is sent.
+package struct FileData: Sendable {
+    package let descriptor: FileDescriptor
+    package let offset: Int64
+    /// At most; less at the end of the file.
+    package let length: Int
+}

@@ -1,0 +1,104 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+/// The attributes `user.ubiquity.…` that are computed from what is known of an item. All are on every item, so that a
+/// listing shows the same names everywhere; one that says nothing is empty.
+enum StatusAttribute: String, CaseIterable {
+    case isUbiquitous = "is-ubiquitous"
+    case downloadingStatus = "downloading-status"
+    case isDownloading = "is-downloading"
+    case percentDownloaded = "percent-downloaded"
+    case downloadingError = "downloading-error"
+    case downloadRequested = "download-requested"
+    case isUploaded = "is-uploaded"
+    case isUploading = "is-uploading"
+    case percentUploaded = "percent-uploaded"
+    case uploadingError = "uploading-error"
+    case hasUnresolvedConflicts = "has-unresolved-conflicts"
+    case conflictCount = "conflict-count"
+    case isExcludedFromSync = "is-excluded-from-sync"
+    case isPackage = "is-package"
+    case isPinned = "is-pinned"
+    case itemID = "item-id"
+    case versionID = "version-id"
+    case container = "container"
+
+    /// What all have in front, and the control attributes too.
+    static let prefix = "user.ubiquity."
+
+    var name: [UInt8] { Array((Self.prefix + rawValue).utf8) }
+
+    init?(name: [UInt8]) {
+        let prefix = Array(Self.prefix.utf8)
+        guard name.starts(with: prefix) else { return nil }
+        self.init(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self))
+    }
+}
+
+/// The attributes that are set to act. They have no value to read and are not listed.
+enum ControlAttribute: String {
+    case download
+    case evict
+    case pinned
+
+    init?(name: [UInt8]) {
+        let prefix = Array(StatusAttribute.prefix.utf8)
+        guard name.starts(with: prefix) else { return nil }
+        self.init(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self))
+    }
+}
+
+/// What is known of an item when its status is asked.
+struct ItemFacts {
+    var row: ItemRow
+    /// The cloud's last word on it.
+    var remote: RemoteItem?
+    var transfer: ItemTransfer?
+    var container: ContainerID
+
+    func value(of attribute: StatusAttribute) -> [UInt8] { Array(text(of: attribute).utf8) }
+
+    private func text(of attribute: StatusAttribute) -> String {
+        switch attribute {
+        case .isUbiquitous: flag(!row.isExcluded)
+        case .isExcludedFromSync: flag(row.isExcluded)
+        // A directory that is one document: the kinds that are so are not told apart yet.
+        case .isPackage: flag(false)
+        case .isPinned: flag(row.isPinned)
+        case .itemID: row.id.description
+        case .versionID: row.version?.description ?? ""
+        case .container: container.name
+        case .hasUnresolvedConflicts: flag((remote?.conflictCount ?? 0) > 0)
+        case .conflictCount: String(remote?.conflictCount ?? 0)
+        default: transferText(of: attribute)
+        }
+    }
+
+    private func transferText(of attribute: StatusAttribute) -> String {
+        switch attribute {
+        case .downloadingStatus: downloadingStatus
+        case .isDownloading: flag(transfer?.isDownloading ?? false)
+        case .percentDownloaded: isHere ? "100" : String(transfer?.percentDownloaded ?? 0)
+        case .downloadingError: isHere ? "" : transfer?.downloadingError?.description ?? ""
+        case .downloadRequested: flag(row.flags.contains(.downloadRequested) || transfer?.isDownloading ?? false)
+        case .isUploaded: flag(isUploaded)
+        case .isUploading: flag(transfer?.isUploading ?? false)
+        case .percentUploaded: isUploaded ? "100" : String(transfer?.percentUploaded ?? 0)
+        case .uploadingError: isUploaded ? "" : transfer?.uploadingError?.description ?? ""
+        default: ""
+        }
+    }
+
+    private var isHere: Bool { row.kind != .file || row.contentState == .complete }
+
+    /// A file that is open for writing may differ from what the cloud has.
+    private var isUploaded: Bool { !row.isExcluded && row.dirty.isEmpty && !row.isWriting }
+
+    private var downloadingStatus: String {
+        guard isHere else { return "not-downloaded" }
+        guard let newest = remote?.content?.version, !row.dirty.contains(.content) else { return "current" }
+        return newest == row.version ? "current" : "downloaded"
+    }
+
+    private func flag(_ value: Bool) -> String { value ? "1" : "0" }
+}

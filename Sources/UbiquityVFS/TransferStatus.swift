@@ -1,0 +1,32 @@
+package import UbiquityCore
+
+/// How far an item's content is on its way. Answered by the sync engine.
+package struct ItemTransfer: Hashable, Sendable {
+    package var isDownloading = false
+    /// 0 … 100; nil if that is not known.
+    package var percentDownloaded: Int?
+    package var downloadingError: UbiquityError?
+    package var isUploading = false
+    /// 0 … 100; nil if that is not known.
+    package var percentUploaded: Int?
+    package var uploadingError: UbiquityError?
+
+    package init() {}
+}
+
+package protocol TransferStatus: Sendable {
+    /// Nil if nothing is under way and nothing failed. Called on the threads that serve the kernel: it must not wait.
+    func transfer(of key: ItemKey) -> ItemTransfer?
+}
+
+/// What the control attributes ask for. Answered by the sync engine.
+package protocol ItemControl: Sendable {
+    /// Starts a download of the item, or of what is in the folder; does not wait for it.
+    func requestDownload(_ key: ItemKey) async throws
+
+    /// Makes the item, or what is in the folder, a placeholder. Throws `.busy` (open, changed or on its way up),
+    /// `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded).
+    func evict(_ key: ItemKey) async throws
+
+    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws
+}
