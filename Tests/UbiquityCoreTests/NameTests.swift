@@ -1,0 +1,56 @@
+import Testing
+import UbiquityCore
+
+@Suite struct NameTests {
+    @Test func namesAreBytes() throws {
+        let composed = try ItemName("caf\u{e9}"), decomposed = try ItemName("cafe\u{301}")
+        #expect(composed != decomposed)
+        #expect(Set([composed, decomposed]).count == 2)
+    }
+
+    @Test func whatIsNoName() {
+        #expect(throws: ItemName.Invalid.empty) { try ItemName("") }
+        #expect(throws: ItemName.Invalid.tooLong) { try ItemName(String(repeating: "a", count: 256)) }
+        #expect(throws: ItemName.Invalid.notUTF8) { try ItemName([0x61, 0xff]) }
+        for reserved in [".", "..", "a/b", "a\0b"] {
+            #expect(throws: ItemName.Invalid.reserved) { try ItemName(reserved) }
+        }
+    }
+
+    @Test(arguments: [
+        ("report.txt", "report 2.txt"), ("a.tar.gz", "a.tar 2.gz"), (".profile", ".profile 2"), ("name", "name 2"),
+        ("x.", "x 2."),
+    ])
+    func secondNames(_ name: String, _ second: String) throws {
+        #expect(try ItemName(name).numbered(2).description == second)
+    }
+
+    @Test func aLongSecondNameFitsAndStaysUTF8() throws {
+        let name = try ItemName(String(repeating: "ä", count: 125) + ".txt")
+        let second = name.numbered(12)
+        #expect(second.bytes.count <= Limits.maximumNameLength)
+        #expect(String(validating: second.bytes, as: UTF8.self)?.hasSuffix("ä 12.txt") == true)
+        let onlySuffix = try ItemName("a." + String(repeating: "b", count: 253)).numbered(3)
+        #expect(onlySuffix.bytes.count <= Limits.maximumNameLength)
+    }
+
+    @Test(arguments: [
+        ".a.swp", "4913", "report.txt~", ".goutputstream-X1Y2", ".~lock.report.odt#", ".#notes", "~$Doc.docx",
+        "cache.nosync", ".nosync",
+    ])
+    func droppingsStayHere(_ name: String) throws { #expect(try SyncExclusion.standard.excludes(ItemName(name))) }
+
+    @Test(arguments: ["a.swap", "49130", "~report", "report.txt", "nosync", ".goutputstream", "#a#", ".lock"])
+    func documentsTravel(_ name: String) throws { #expect(try !SyncExclusion.standard.excludes(ItemName(name))) }
+
+    @Test func patterns() throws {
+        let rule = SyncExclusion(patterns: ["a*b?c", "**x"])
+        for name in ["ab1c", "aXXbbZc", "x", "yx"] { #expect(try rule.excludes(ItemName(name)), "\(name)") }
+        for name in ["abc", "ab1cd", "xy"] { #expect(try !rule.excludes(ItemName(name)), "\(name)") }
+    }
+
+    @Test func aPatternOfManyStarsIsNoTrap() throws {
+        let rule = SyncExclusion(patterns: [String(repeating: "*a", count: 40) + "b"])
+        #expect(try !rule.excludes(ItemName(String(repeating: "a", count: 255))))
+    }
+}

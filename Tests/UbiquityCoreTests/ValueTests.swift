@@ -1,0 +1,32 @@
+import Testing
+import UbiquityCore
+
+@Suite struct ValueTests {
+    @Test func timesBeforeTheEpochRoundDown() {
+        let time = Timestamp(seconds: -2, nanoseconds: 250_000_000)
+        #expect(time.seconds == -2)
+        #expect(time.subsecondNanoseconds == 250_000_000)
+        #expect(time.nanoseconds == -1_750_000_000)
+    }
+
+    @Test func timesOutOfRangeAreClamped() {
+        #expect(Timestamp(seconds: .max, nanoseconds: 0).nanoseconds == .max)
+        #expect(Timestamp(seconds: .min, nanoseconds: 0).nanoseconds == .min)
+        #expect(Timestamp(nanoseconds: .max).advanced(bySeconds: 1e6).nanoseconds == .max)
+        #expect(Timestamp.zero.advanced(bySeconds: 1.5).nanoseconds == 1_500_000_000)
+    }
+
+    @Test func hexadecimal() {
+        #expect(Hex.encode([0, 0xff, 0x1a]) == "00ff1a")
+        #expect(Hex.decode("00FF1a") == [0, 0xff, 0x1a])
+        #expect(Hex.decode("0") == nil)
+        #expect(Hex.decode("0g") == nil)
+        #expect(Hex.decode("") == [])
+    }
+
+    @Test func errorsSayWhatWhereAndWhatToDo() {
+        let error = UbiquityError(.busy, "cannot evict", at: "/a/b", remedy: "close it")
+        #expect(error.description == "cannot evict (/a/b); close it")
+        #expect(UbiquityError(.busy, "cannot evict").description == "cannot evict")
+    }
+}
