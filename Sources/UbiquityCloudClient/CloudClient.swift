@@ -35,7 +35,7 @@ package final class CloudClient: CloudService {
     /// Bytes of answers' bodies since the client was made.
     package var receivedBytes: Int64 { transport.traffic.received }
 
-    /// Ends all requests and connections. To be called once, before the last reference goes.
+    /// Ends all requests and connections. Calls after it throw `.offline`.
     package func shutdown() async { await transport.shutdown() }
 
     // MARK: Control

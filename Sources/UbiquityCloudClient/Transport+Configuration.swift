@@ -31,7 +31,9 @@ extension Transport {
     private static func trusting(_ file: String) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()
         do {
-            tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file))
+            let authorities = try NIOSSLCertificate.fromPEMFile(file)
+            guard !authorities.isEmpty else { throw UbiquityError(.invalid, "no certificate in it") }
+            tls.trustRoots = .certificates(authorities)
         } catch {
             throw UbiquityError(.invalid, "cannot read the cloud's certificate: \(error)", at: file)
         }

@@ -21,6 +21,7 @@ final class Transport: Sendable {
     private let streams: HTTPClient
     private let headers: HTTPHeaders
     private let socket: SocketName?
+    private let isShutDown = Lock(false)
 
     init(address: CloudAddress, headers: HTTPHeaders) throws(UbiquityError) {
         self.address = address
@@ -33,10 +34,24 @@ final class Transport: Sendable {
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
     }
 
+    deinit {
+        // AsyncHTTPClient ends the process if a client goes without its shutdown.
+        guard !isShutDown.withLock({ $0 }) else { return }
+        Task { [calls, streams] in await Self.shutDown(calls, streams) }
+    }
+
+    /// Ends all requests and connections. The second time does nothing.
     func shutdown() async {
-        // Fails only when it was shut down before: nothing is open then.
-        try? await calls.shutdown()
-        try? await streams.shutdown()
+        let isFirst = isShutDown.withLock { isShutDown in
+            defer { isShutDown = true }
+            return !isShutDown
+        }
+        if isFirst { await Self.shutDown(calls, streams) }
+    }
+
+    private static func shutDown(_ clients: HTTPClient...) async {
+        // It fails only if it was shut down before: nothing is open then.
+        for client in clients { try? await client.shutdown() }
     }
 
     /// Sends a request; the answer's head is here when it returns.

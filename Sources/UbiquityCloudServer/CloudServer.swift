@@ -49,6 +49,8 @@ package final class CloudServer: Sendable {
         }
     }
 
+    var isEnding: Bool { activity.isStopping }
+
     /// Ends `run`. May be called at any time and more than once.
     package func stop() { activity.stop() }
 

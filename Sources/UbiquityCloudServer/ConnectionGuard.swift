@@ -91,7 +91,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard let error = error as? HTTPParserError, !hasAnswerBegun, !isRefused else {
+        // While it lingers, the request has been answered, and that it breaks off is what was waited for.
+        guard let error = error as? HTTPParserError, !hasAnswerBegun, !isRefused, lingeringBytes == nil else {
             return context.fireErrorCaught(error)
         }
         refuse(.badRequest, "not a request of HTTP/1.1 (\(error))", context: context)

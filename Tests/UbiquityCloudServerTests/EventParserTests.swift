@@ -1,0 +1,29 @@
+import Testing
+@testable import UbiquityCloudClient
+import UbiquityCore
+
+@Suite struct EventParserTests {
+    private func parse(_ text: String, pieces: Int) throws -> [Int64] {
+        var parser = EventParser()
+        var found = [Int64]()
+        let bytes = Array(text.utf8)
+        for start in stride(from: 0, to: bytes.count, by: pieces) {
+            let part = Array(bytes[start..<min(start + pieces, bytes.count)])
+            found += try part.withUnsafeBytes { try parser.push($0) }.map(\.number)
+        }
+        return found
+    }
+
+    @Test(arguments: [1, 2, 3, 7, 1000]) func revisions(_ pieces: Int) throws {
+        let text = ": hello\n\nevent: revision\ndata: {\"revision\":7}\n\n: still here\n\n"
+            + "event:revision\r\ndata:{ \"revision\" : 9 }\r\n\r\nevent: other\ndata: x\n\nevent: revision\n"
+        #expect(try parse(text, pieces: pieces) == [7, 9])
+    }
+
+    @Test(arguments: [
+        "event: revision\ndata: {}\n\n", "event: revision\n\n", "event: revision\ndata: {\"revision\":-1}\n\n",
+        "event: revision\ndata: {\"revision\":99999999999999999999}\n\n", "data: " + String(repeating: "x", count: 5000),
+    ]) func nonsense(_ text: String) {
+        #expect(throws: UbiquityError.self) { try parse(text, pieces: 100) }
+    }
+}

@@ -1,0 +1,25 @@
+/// A certificate of our own making for 127.0.0.1, good from 2020 to 2120, and its key. They protect nothing.
+enum TestCertificate {
+    static let certificate = """
+        -----BEGIN CERTIFICATE-----
+        MIIBbzCCARagAwIBAgICEAEwCgYIKoZIzj0EAwIwGDEWMBQGA1UEAwwNdWJpcXVp
+        dHkgdGVzdDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowGDEWMBQG
+        A1UEAwwNdWJpcXVpdHkgdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABCNW
+        K4hy8fcyGuofytUaYSITnbRP3HJv6SgCs1EQ9fd/i7pYyB15NkM06OkuFwI0DELr
+        DPIl+8D4ecizXceYFuqjTjBMMBoGA1UdEQQTMBGHBH8AAAGCCWxvY2FsaG9zdDAP
+        BgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBRusU905kDVdpva9SrBfUyF3R+DSjAK
+        BggqhkjOPQQDAgNHADBEAiBrn1nlwRLPCEp3tx9g7YwbV67lZQvcR2/0FKZtAo0G
+        CQIgULBU4XmxGfxKCvh/YhVOXfkR2CY0UfQzSqQ/uwkYgKg=
+        -----END CERTIFICATE-----
+
+        """
+
+    static let key = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgTtZXoy7059NcNNNJ
+        k7nBLiosO3h4nJf3Znx1w2fvS2GhRANCAAQjViuIcvH3MhrqH8rVGmEiE520T9xy
+        b+koArNREPX3f4u6WMgdeTZDNOjpLhcCNAxC6wzyJfvA+HnIs13HmBbq
+        -----END PRIVATE KEY-----
+
+        """
+}
