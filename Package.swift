@@ -97,20 +97,20 @@ let package = Package(
             name: "UbiquityTestSupport",
             dependencies: [
                 "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
-                "UbiquityCloudStore", "UbiquitySync",
+                "UbiquityCloudStore", "UbiquitySync", logging,
             ],
             path: "Tests/UbiquityTestSupport",
             swiftSettings: strict),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
-        tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem"]),
+        tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),
         tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
         tests("UbiquityTests", ["Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem"]),
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
-            "UbiquityTestSupport",
+            "UbiquityTestSupport", "UbiquityCloudStore", logging,
         ]),
         tests("UbiquityVFSTests", [
             "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityTestSupport",
@@ -125,7 +125,9 @@ let package = Package(
         tests("UbiquityDaemonTests", [
             "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityWire", logging,
         ]),
-        tests("SimulationTests", ["UbiquityTestSupport", "UbiquitySync", "UbiquityCore"]),
+        tests("SimulationTests", [
+            "UbiquityTestSupport", "UbiquitySync", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
+        ]),
         tests("MountTests", ["UbiquityCore", "UbiquitySystem", "Ubiquity", "UbiquityControl"]),
     ]
 )

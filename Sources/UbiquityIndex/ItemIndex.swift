@@ -77,8 +77,10 @@ package final class ItemIndex: Sendable {
                 var result: T?
                 try db.inTransaction(.immediate) {
                     result = try body(transaction)
+                    FaultPoints.reach("index.committing")
                     return .commit
                 }
+                FaultPoints.reach("index.committed")
                 cache.forget(transaction.touched)
                 publish(transaction.events)
                 guard let result else { throw UbiquityError(.io, "a transaction of the index gave no result") }

@@ -85,7 +85,7 @@ import UbiquitySystem
             if let after = event.after { replayed[after.key] = after }
         }
         let stored = try index.read { try $0.dirtyRows(after: 0, limit: .max) }.filter { !$0.isDeleted }
-        #expect(stored.count > 20)
+        #expect(stored.count > 8)
         for row in stored { #expect(replayed[row.key] == row) }
         #expect(replayed.values.count { $0.key != .root && !$0.isExcluded } == stored.count)
     }

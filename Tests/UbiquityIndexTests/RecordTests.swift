@@ -21,7 +21,8 @@ import UbiquityIndex
     private func version(_ number: UInt64) -> VersionID { VersionID(high: 3, low: number) }
 
     private func stored(_ item: RemoteItem) throws -> RemoteItem? {
-        try fixture.index.write(.remote) { try $0.setRemote(item, state: .settled) }
+        let isStored = try fixture.index.write(.remote) { try $0.setRemote(item, state: .settled) }
+        #expect(isStored)
         return try fixture.index.read { try $0.remote(id: item.id) }
     }
 
@@ -58,8 +59,9 @@ import UbiquityIndex
     @Test func anOlderRecordChangesNothing() throws {
         let new = try item(1, revision: 5, name: "new")
         try fixture.index.write(.remote) { transaction in
+            let old = try item(1, revision: 4, name: "old")
             #expect(try transaction.setRemote(new, state: .settled))
-            #expect(try !transaction.setRemote(try item(1, revision: 4, name: "old"), state: .waiting))
+            #expect(try !transaction.setRemote(old, state: .waiting))
             #expect(try transaction.setRemote(new, state: .settled))
         }
         #expect(try fixture.index.read { try $0.remote(id: new.id) } == new)
@@ -67,21 +69,24 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.remote(id: new.id) } == nil)
     }
 
-    @Test func unsettledRecordsAreListed() throws {
+    @Test func recordsAreListedByTheirState() throws {
         let ids = try fixture.index.write(.remote) { transaction in
             try (0..<10).map { number in
-                let item = try item(number, name: "\(number)")
-                try transaction.setRemote(item, unsettled: number != 0)
+                let item = try item(UInt64(number), name: "\(number)")
+                try transaction.setRemote(item, state: number == 0 ? .settled : .waiting)
                 return item.id
             }
         }
-        func unsettled(_ limit: Int) throws -> [ItemID] { try fixture.index.read { try $0.unsettledIDs(limit: limit) } }
-        #expect(try unsettled(3).count == 3)
-        #expect(try unsettled(100).sorted() == Array(ids[1...]))
-        try fixture.index.write(.remote) { try $0.setUnsettled(ids[5], false) }
-        #expect(try !unsettled(100).contains(ids[5]))
-        try fixture.index.write(.remote) { try $0.setUnsettled(ids[0], true) }
-        #expect(try unsettled(100).contains(ids[0]))
+        func listed(_ state: SettlingState, _ limit: Int = 100) throws -> [ItemID] {
+            try fixture.index.read { try $0.records(state, limit: limit) }.sorted()
+        }
+        #expect(try listed(.waiting, 3).count == 3)
+        #expect(try listed(.waiting) == Array(ids[1...]))
+        try fixture.index.write(.remote) { try $0.setState(ids[5], .awaitingContent) }
+        #expect(try listed(.awaitingContent) == [ids[5]])
+        #expect(try !listed(.waiting).contains(ids[5]))
+        try fixture.index.write(.remote) { try $0.setState(ids[0], .waiting) }
+        #expect(try listed(.waiting).contains(ids[0]))
     }
 
     @Test func feedPositionIsKept() throws {
@@ -222,7 +227,8 @@ import UbiquityIndex
             var row = pinned
             row.flags.insert(.pinned)
             try transaction.update(row, before: pinned)
-            try transaction.forgetRemote(try #require(transaction.row(path: [ItemName("lost")])).id)
+            let lost = try transaction.row(path: [ItemName("lost")])
+            try transaction.forgetRemote(try #require(lost).id)
         }
         try fixture.file("excluded~")
         fixture.time.advance()
