@@ -1,0 +1,247 @@
+package import UbiquityCore
+internal import UbiquitySystem
+package import UbiquityWire
+
+/// The network between one device and the cloud: slow, lossy or away, as its conditions say and its seed decides.
+package final class SimulatedLink: CloudService {
+    private struct State {
+        var conditions = NetworkConditions.perfect
+        var isAway = false
+        var script: [(call: CloudCall, fault: ScriptedFault)] = []
+        var counts = TrafficCounts()
+    }
+
+    private let cloud: any CloudService
+    private let world: VirtualWorld
+    private let executor: VirtualExecutor
+    private let name: String
+    private let state = Lock(State())
+
+    package init(_ cloud: any CloudService, world: VirtualWorld, name: String) {
+        self.cloud = cloud
+        self.world = world
+        self.name = name
+        executor = VirtualExecutor(world: world, name: "network of \(name)")
+    }
+
+    // MARK: Conditions
+
+    package func setConditions(_ conditions: NetworkConditions) { state.withLock { $0.conditions = conditions } }
+
+    /// Nothing gets through; streams break.
+    package func setAway(_ away: Bool) { state.withLock { $0.isAway = away } }
+
+    /// Has something happen to the next such call.
+    package func script(_ call: CloudCall, _ fault: ScriptedFault) {
+        state.withLock { $0.script.append((call, fault)) }
+    }
+
+    package var counts: TrafficCounts { state.withLock { $0.counts } }
+    package func resetCounts() { state.withLock { $0.counts = TrafficCounts() } }
+
+    private var conditions: NetworkConditions { state.withLock { $0.conditions } }
+
+    private func takeScripted(_ call: CloudCall) -> ScriptedFault? {
+        state.withLock { state in
+            guard let position = state.script.firstIndex(where: { $0.call == call }) else { return nil }
+            return state.script.remove(at: position).fault
+        }
+    }
+
+    // MARK: One call
+
+    private func call<T: Sendable>(_ call: CloudCall, _ body: () async throws -> T) async throws -> T {
+        state.withLock { $0.counts.calls[call, default: 0] += 1 }
+        let scripted = takeScripted(call)
+        try await travel()
+        switch scripted {
+        case .fail(let error): throw error
+        case .vanishBefore(let action):
+            action()
+            try await world.sleep(for: .seconds(1_000_000))
+        default: break
+        }
+        if world.random.chance(conditions.lostRequests) { try await giveUp(call, "request") }
+        let result: Result<T, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        world.trace.note("\(world.uptime) \(name) \(call.rawValue) \(Self.summary(result))")
+        switch scripted {
+        case .loseAnswer: try await giveUp(call, "answer")
+        case .vanishAfter(let action):
+            action()
+            try await world.sleep(for: .seconds(1_000_000))
+        default: break
+        }
+        if world.random.chance(conditions.lostAnswers) { try await giveUp(call, "answer") }
+        try await travel()
+        return try result.get()
+    }
+
+    private static func summary<T>(_ result: Result<T, any Error>) -> String {
+        switch result {
+        case .success: "ok"
+        case .failure(let error): "failed: \(error)"
+        }
+    }
+
+    private func travel() async throws {
+        try requireNetwork()
+        try await world.sleep(for: world.random.duration(conditions.delay))
+        try requireNetwork()
+    }
+
+    private func requireNetwork() throws {
+        guard state.withLock({ $0.isAway }) else { return }
+        throw UbiquityError(.offline, "the network is away")
+    }
+
+    private func giveUp(_ call: CloudCall, _ what: String) async throws -> Never {
+        world.trace.note("\(world.uptime) \(name) \(call.rawValue): \(what) lost")
+        try await world.sleep(for: conditions.timeout)
+        throw UbiquityError(.timedOut, "no answer to \(call.rawValue)")
+    }
+
+    // MARK: CloudService
+
+    package func open() async throws -> ContainerDescription { try await call(.open) { try await cloud.open() } }
+
+    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        // Small pages, so that even small containers have several.
+        let limit = min(limit, 1 + world.random.below(20))
+        return try await call(.changes) { try await cloud.changes(after: revision, limit: limit) }
+    }
+
+    package func commit(_ request: CommitRequest) async throws -> CommitResponse {
+        state.withLock { state in
+            state.counts.changes += request.changes.count
+            state.counts.inlineBytes += request.chunks.reduce(0) { $0 + $1.bytes.count }
+            state.counts.contents += request.changes.reduce(0) { $0 + ($1.hasContent ? 1 : 0) }
+        }
+        for change in request.changes { world.trace.note("\(world.uptime) \(name) sends \(change.summary)") }
+        if world.random.chance(conditions.repeatedCommits) { repeatLater(request) }
+        return try await call(.commit) {
+            let response = try await cloud.commit(request)
+            for result in response.results { world.trace.note("  → \(result.summary)") }
+            return response
+        }
+    }
+
+    /// A copy of the request was held up somewhere.
+    private func repeatLater(_ request: CommitRequest) {
+        let delay = world.random.duration(.milliseconds(1)...(.seconds(60)))
+        Task(executorPreference: executor) { [cloud, world] in
+            try await world.sleep(for: delay)
+            _ = try await cloud.commit(request)
+        }
+    }
+
+    package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try await call(.missingChunks) { try await cloud.missingChunks(of: ids) }
+    }
+
+    package func upload(_ chunks: [Chunk]) async throws {
+        state.withLock { $0.counts.uploadedBytes += chunks.reduce(0) { $0 + $1.bytes.count } }
+        try await call(.upload) { try await cloud.upload(chunks) }
+    }
+
+    package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
+        try await call(.fetchChunks) {
+            try await cloud.fetchChunks(ids) { chunk in
+                try self.requireNetwork()
+                var chunk = chunk
+                if !chunk.bytes.isEmpty, self.world.random.chance(self.conditions.damagedChunks) {
+                    chunk.bytes[self.world.random.below(chunk.bytes.count)] ^= 0x40
+                }
+                let count = chunk.bytes.count
+                self.state.withLock { $0.counts.fetchedBytes += count }
+                try await receive(chunk)
+            }
+        }
+    }
+
+    package func manifest(of version: VersionID) async throws -> Manifest {
+        try await call(.manifest) { try await cloud.manifest(of: version) }
+    }
+
+    package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        let stream = try await call(.news) { try await cloud.news() }
+        let (news, teller) = AsyncThrowingStream<Revision, any Error>.makeStream()
+        let task = Task(executorPreference: executor) { [self] in
+            do {
+                for try await revision in stream {
+                    try await travel()
+                    if world.random.chance(conditions.brokenNews) {
+                        throw UbiquityError(.offline, "the stream of news broke")
+                    }
+                    if !world.random.chance(conditions.lostNews) { teller.yield(revision) }
+                }
+                teller.finish()
+            } catch { teller.finish(throwing: error) }
+        }
+        teller.onTermination = { _ in task.cancel() }
+        return news
+    }
+
+    package func usage() async throws -> CloudUsage { try await call(.usage) { try await cloud.usage() } }
+}
+
+/// What went over a link.
+package struct TrafficCounts: Sendable {
+    package var calls: [CloudCall: Int] = [:]
+    /// Changes in commits, and those of them that carried a content.
+    package var changes = 0
+    package var contents = 0
+    /// Bytes of chunks.
+    package var inlineBytes = 0
+    package var uploadedBytes = 0
+    package var fetchedBytes = 0
+}
+
+extension ItemChange {
+    fileprivate var hasContent: Bool {
+        if case .put(let fields) = action { fields.content?.manifest != nil } else { false }
+    }
+
+    /// One line for the trace. Only what is the same in every run of a seed.
+    var summary: String {
+        switch action {
+        case .delete: return "delete \(id.short) base \(baseRevision)"
+        case .put(let fields):
+            var parts = ["put \(kind) \(id.short) base \(baseRevision)"]
+            if let place = fields.place { parts.append("at \(place.parent.short)/\(place.name)") }
+            if let content = fields.content {
+                let from = content.baseVersion.map(\.short) ?? "nothing"
+                parts.append("version \(content.version.short) from \(from)\(content.manifest == nil ? " announced" : "")")
+            }
+            if fields.mode != nil { parts.append("mode") }
+            if fields.modifiedAt != nil { parts.append("times") }
+            if !fields.xattrsSet.isEmpty || !fields.xattrsRemoved.isEmpty { parts.append("xattrs") }
+            return parts.joined(separator: " ")
+        }
+    }
+}
+
+extension ChangeResult {
+    var summary: String {
+        let what = switch outcome {
+        case .applied: "applied"
+        case .merged(let other): "merged into \(other.short)"
+        case .unknownItem: "unknown item"
+        }
+        guard let item else { return what }
+        return "\(what): \(item.summary)"
+    }
+}
+
+extension RemoteItem {
+    var summary: String {
+        let state = "\(isDeleted ? "deleted " : "")\(kind) \(id.short) at \(parent.short)/\(name) revision \(revision)"
+        guard let content else { return state }
+        return state + " version \(content.version.short)\(content.isAvailable ? "" : " (announced)")"
+    }
+}
+
+extension Identifier {
+    /// The first digits of a random id tell it from the others of a small world.
+    var short: String { self == Identifier(high: 0, low: 0) ? "top" : String(description.prefix(8)) }
+}

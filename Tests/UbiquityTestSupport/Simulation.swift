@@ -1,0 +1,164 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySync
+internal import UbiquitySystem
+
+/// A cloud and some devices in virtual time, told by a test what to do.
+///
+///     try Simulation.run(seed: 1, devices: ["a", "b"]) { world in
+///         try await world.a.create("note.txt", Array("hello".utf8))
+///         try await world.settle()
+///         #expect(try await world.b.read("note.txt") == Array("hello".utf8))
+///         try await world.check()
+///     }
+package final class Simulation: Sendable {
+    /// Virtual time until everybody must have nothing left to do.
+    package static let settlingTime = Duration.seconds(4 * 3600)
+
+    package let seed: UInt64
+    package let world: VirtualWorld
+    package let cloud: SimulatedCloud
+    package let devices: [SimulatedDevice]
+
+    package var random: SeededRandom { world.random }
+    package var a: SimulatedDevice { devices[0] }
+    package var b: SimulatedDevice { devices[1] }
+    package var c: SimulatedDevice { devices[2] }
+
+    private init(seed: UInt64, names: [String], settings: [String: SimulatedDevice.Settings], folder: String) throws {
+        self.seed = seed
+        let world = VirtualWorld(seed: seed)
+        let cloud = SimulatedCloud(world: world)
+        self.world = world
+        self.cloud = cloud
+        devices = try names.map { name in
+            try SimulatedDevice(
+                name, in: world, link: SimulatedLink(cloud, world: world, name: name), folder: "\(folder)/\(name)",
+                settings: settings[name] ?? SimulatedDevice.Settings())
+        }
+    }
+
+    /// Runs a scenario on the calling thread, which is blocked meanwhile. What fails says which seed it was.
+    /// - Parameter settings: of devices, by name.
+    /// - Returns: the hash over all that happened, by which two runs are compared.
+    @discardableResult
+    package static func run(
+        seed: UInt64, devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:],
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) throws -> UInt64 {
+        let folder = try temporaryFolder()
+        defer { try? FileSystem.removeTree(folder) }
+        let simulation = try Simulation(seed: seed, names: devices, settings: settings, folder: folder)
+        do {
+            try simulation.world.run {
+                for device in simulation.devices { try device.start() }
+                try await scenario(simulation)
+                for device in simulation.devices { device.crash() }
+            }
+        } catch {
+            throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
+        }
+        return simulation.world.trace.hash
+    }
+
+    private static func temporaryFolder() throws -> String {
+        var generator = SystemRandomNumberGenerator()
+        let name = "ubiquity-simulation-" + String(generator.next(), radix: 16)
+        let folder = try FileSystem.exists("/dev/shm") ? "/dev/shm/\(name)" : "/tmp/\(name)"
+        try FileSystem.makeDirectory(folder)
+        return folder
+    }
+
+    // MARK: Time
+
+    package func sleep(_ duration: Duration) async throws { try await world.sleep(for: duration) }
+
+    /// The network is well, nobody is paused, and who is down starts.
+    package func heal() throws {
+        for device in devices {
+            device.link.setConditions(.perfect)
+            device.link.setAway(false)
+            if device.isRunning { try device.setPaused(false) } else { try device.start() }
+        }
+    }
+
+    /// Waits until no device has anything to do. Devices that are down, paused or cut off are not waited for.
+    package func settle(_ waited: [SimulatedDevice]? = nil) async throws {
+        let end = world.uptime + Self.settlingTime
+        var quiet = 0
+        while world.uptime < end {
+            quiet = try await isSettled(waited ?? devices.filter(\.isRunning)) ? quiet + 1 : 0
+            // Twice, because what one device has just sent may be news to another.
+            if quiet == 2 { return }
+            try await sleep(.milliseconds(100 + 10 * random.below(10)))
+        }
+        throw UbiquityError(.timedOut, "not settled after \(Self.settlingTime): \(unsettled())")
+    }
+
+    private func isSettled(_ devices: [SimulatedDevice]) async throws -> Bool {
+        let revision = try await cloud.revision()
+        for device in devices {
+            guard try device.isIdle(), try device.index.read({ try $0.feedPosition() }).revision == revision else {
+                return false
+            }
+        }
+        return true
+    }
+
+    private func unsettled() -> String {
+        devices.map { device in
+            guard let engine = try? device.engine, let summary = try? engine.summary() else { return "\(device.name) down" }
+            let pending = (try? engine.pendingUploads(limit: 10))?.map {
+                "\($0.row.id.short) \($0.row.entry?.name.description ?? "-") dirty \($0.row.dirty.rawValue) "
+                    + "base \($0.row.dirtyBase) state \($0.row.contentState) flags \($0.row.flags.rawValue) "
+                    + "\($0.problem?.error.description ?? "")"
+            }
+            let waiting = try? device.index.read { reader in
+                try (reader.records(.waiting, limit: 10) + reader.records(.awaitingContent, limit: 10)).map { id in
+                    "\(try reader.remote(id: id)?.summary ?? "?") here \(try reader.row(id: id).map { row in "\(row)" } ?? "-")"
+                }
+            }
+            return "\(device.name): \(summary), pending \(pending ?? []), waiting \(waiting ?? [])"
+        }.joined(separator: "\n")
+    }
+
+    // MARK: Checks
+
+    /// Everybody has the same, and nothing is lost. To be called when all is settled.
+    package func check() async throws {
+        let truth = try await cloud.picture()
+        for device in devices {
+            let picture = try await device.picture(reading: true)
+            let differences = picture.differences(from: truth)
+            guard differences.isEmpty else {
+                throw UbiquityError(
+                    .damaged, "\(device.name) differs from the cloud:\n" + differences.joined(separator: "\n"))
+            }
+            try device.index.read { try $0.checkInvariants() }
+        }
+        try await settle()
+        try await checkLedgers()
+    }
+
+    private func checkLedgers() async throws {
+        let kept = try await cloud.contents()
+        for device in devices {
+            let lost = device.ledger.required.subtracting(kept)
+            guard lost.isEmpty else {
+                throw UbiquityError(.damaged, "contents closed on \(device.name) are lost: \(lost.sorted())")
+            }
+        }
+    }
+}
+
+/// A scenario that failed, with what is needed to see it again.
+package struct SimulationFailure: Error, CustomStringConvertible {
+    package var seed: UInt64
+    package var reason: String
+    package var trace: String
+
+    /// The end of the trace and the command that repeats the run.
+    package var description: String {
+        "\(trace)\n\(reason)\nseed \(seed): repeat with UBIQUITY_SEED=\(seed) scripts/simulate"
+    }
+}

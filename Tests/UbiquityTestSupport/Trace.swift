@@ -1,0 +1,42 @@
+internal import UbiquitySystem
+
+/// What happened in a simulated world: a hash over all of it, by which two runs are compared, and the last lines.
+package final class Trace: Sendable {
+    /// Lines kept for a failure's report.
+    private static let capacity = 400
+
+    private struct State {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        var lines: [String] = []
+    }
+
+    private let state = Lock(State())
+
+    package var hash: UInt64 { state.withLock { $0.hash } }
+
+    /// The last lines, oldest first.
+    package func tail(_ count: Int = capacity) -> String {
+        state.withLock { $0.lines.suffix(count).joined(separator: "\n") }
+    }
+
+    func mix(_ name: String, _ number: UInt64, _ time: Duration) {
+        let (seconds, attoseconds) = time.components
+        state.withLock { state in
+            for byte in name.utf8 { Self.mix(UInt64(byte), &state.hash) }
+            for value in [number, UInt64(bitPattern: seconds), UInt64(bitPattern: attoseconds)] {
+                Self.mix(value, &state.hash)
+            }
+        }
+    }
+
+    func note(_ line: String) {
+        state.withLock { state in
+            for byte in line.utf8 { Self.mix(UInt64(byte), &state.hash) }
+            if state.lines.count >= 2 * Self.capacity { state.lines.removeFirst(Self.capacity) }
+            state.lines.append(line)
+        }
+    }
+
+    /// FNV-1a, a word at a time.
+    private static func mix(_ value: UInt64, _ hash: inout UInt64) { hash = (hash ^ value) &* 0x100_0000_01B3 }
+}
