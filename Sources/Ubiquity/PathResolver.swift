@@ -10,6 +10,12 @@ package struct PathResolver {
         package var stateFolder: [UInt8]
         /// From the container's root, without a slash in front; empty for the root.
         package var relativePath: [UInt8]
+
+        package init(mountPoint: [UInt8], stateFolder: [UInt8], relativePath: [UInt8]) {
+            self.mountPoint = mountPoint
+            self.stateFolder = stateFolder
+            self.relativePath = relativePath
+        }
     }
 
     /// Symlinks followed in one path: the kernel's own limit (MAXSYMLINKS).

@@ -1,5 +1,5 @@
 import ArgumentParser
-import UbiquityCore
+import Ubiquity
 
 struct OfflineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

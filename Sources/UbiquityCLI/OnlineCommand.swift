@@ -1,5 +1,5 @@
 import ArgumentParser
-import UbiquityCore
+import Ubiquity
 
 struct OnlineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

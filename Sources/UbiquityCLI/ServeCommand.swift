@@ -35,11 +35,17 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let data = try CloudFolder.path(option: data)
-        if embedded { return try await CloudHost.runEmbedded(data: data) { Output.line("listening on \($0)") } }
-        let address: CloudHost.Address = try socket.map { .socket(try CloudHost.absolute($0)) } ?? .parse(listen)
-        let settings = CloudHost.Settings(
-            data: data, address: address, tls: tlsCertificate.flatMap { file in tlsKey.map { (file, $0) } })
-        try await CloudHost.run(settings) { Output.line("listening on \($0)") }
+        try await CloudProcess.run(data: CloudFolder.path(option: data), place: place()) { address in
+            Output.line("listening on \(address)")
+        }
+    }
+
+    private func place() throws -> CloudProcess.Place {
+        if embedded { return .embedded }
+        if let socket { return .socket(try AbsolutePath.of(socket)) }
+        let address = listen ?? CloudProcess.defaultAddress
+        guard let tlsCertificate, let tlsKey else { return .address(address) }
+        return .tls(
+            address, certificate: try AbsolutePath.of(tlsCertificate), key: try AbsolutePath.of(tlsKey))
     }
 }

@@ -1,16 +1,47 @@
 import UbiquityControl
 import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
 import UbiquitySystem
 
+/// Answers the local socket: what `ubiquity status`, `download`, `wait` and the others ask of a mount.
 final class MountController: Sendable {
+    let parts: MountParts
     let events = EventHub()
-    func status() async throws -> MountStatus { throw UbiquityError(.io, "") }
-    func itemStatus(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> { AsyncThrowingStream { nil } }
-    func download(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> { AsyncThrowingStream { nil } }
-    func evict(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> { AsyncThrowingStream { nil } }
-    func setPinned(_ pinned: Bool, _ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> { AsyncThrowingStream { nil } }
-    func setOffline(_ offline: Bool) async throws {}
-    func wait(_ wanted: WaitRequest) async throws -> WaitReport { WaitReport(done: true) }
-    func stop(_ wanted: StopRequest) async throws -> StopReport { throw UbiquityError(.io, "") }
-    func event(_ kind: ControlEvent.Kind) -> ControlEvent { ControlEvent(kind, time: 0) }
+
+    init(_ parts: MountParts) { self.parts = parts }
+
+    var engine: SyncEngine { parts.engine }
+    var pool: BlockingPool { parts.pool }
+
+    func event(_ kind: ControlEvent.Kind) -> ControlEvent { ControlEvent(kind, time: seconds(parts.timekeeper.now())) }
+
+    func seconds(_ time: Timestamp) -> Double { Double(time.nanoseconds) / 1e9 }
+
+    func setOffline(_ offline: Bool) async throws {
+        engine.setPaused(offline)
+        if !offline { engine.retryNow() }
+    }
+
+    // MARK: The end
+
+    /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.
+    func stop(_ wanted: StopRequest) async throws -> StopReport {
+        let mountPoint = parts.settings.mountPoint
+        let report = try await pool.run { [self] in
+            let summary = try engine.summary()
+            return StopReport(
+                notUploaded: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
+                pending: try pendingUploads())
+        }
+        try await pool.run {
+            do throws(Errno) { try Unmounting.unmount(Array(mountPoint.utf8), lazy: wanted.lazy) } catch {
+                guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
+                throw UbiquityError(
+                    .busy, "programs use the mount", at: mountPoint,
+                    remedy: "end them or leave the folder (fuser -vm shows who), or use --lazy")
+            }
+        }
+        return report
+    }
 }

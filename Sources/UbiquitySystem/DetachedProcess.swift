@@ -30,7 +30,14 @@ package enum DetachedProcess {
         var attributes = posix_spawnattr_t()
         _ = posix_spawnattr_init(&attributes)
         defer { _ = posix_spawnattr_destroy(&attributes) }
-        _ = posix_spawnattr_setflags(&attributes, Int16(CUbiquity_POSIX_SPAWN_SETSID))
+        // Signals that we ignore would be ignored there too, and a signal mask would stay.
+        var signals = sigset_t()
+        sigfillset(&signals)
+        _ = posix_spawnattr_setsigdefault(&attributes, &signals)
+        sigemptyset(&signals)
+        _ = posix_spawnattr_setsigmask(&attributes, &signals)
+        let flags = Int32(CUbiquity_POSIX_SPAWN_SETSID) | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK
+        _ = posix_spawnattr_setflags(&attributes, Int16(flags))
         var texts: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for text in texts { free(text) } }
         var process: pid_t = 0

@@ -93,3 +93,17 @@ package enum ProcessHost {
 
     package static func exit(_ code: Int32) -> Never { Glibc.exit(code) }
 }
+
+/// Numbers of signals.
+package enum SignalNumber {
+    package static let hangUp = SIGHUP
+    package static let interrupt = SIGINT
+    package static let terminate = SIGTERM
+}
+
+extension ProcessHost {
+    package static var groupID: UInt32 { getegid() }
+
+    /// The default action of these signals does not take place any more; whoever wants to know of them asks otherwise.
+    package static func ignoreSignals(_ signals: [Int32]) { for number in signals { _ = signal(number, SIG_IGN) } }
+}

@@ -1,0 +1,71 @@
+import ArgumentParser
+import UbiquityControl
+import UbiquityCore
+import UbiquityDaemon
+
+struct AccountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "account",
+        abstract: "Manages the accounts of a cloud that runs on this machine.",
+        subcommands: [Create.self, List.self, Delete.self])
+
+    struct DataOption: ParsableArguments {
+        @Option(name: .customLong("data"), help: .init("The cloud's data folder.", valueName: "dir"))
+        var folder: String?
+
+        func accounts() throws -> Accounts { Accounts(data: try CloudFolder.path(option: folder)) }
+    }
+
+    /// A cloud that does not run has an exit code of its own.
+    static func asking<Answer>(_ question: () async throws -> Answer) async throws -> Answer {
+        do {
+            return try await Progress.showing("asking the cloud …") { _ in try await question() }
+        } catch let error as UbiquityError where [.offline, .timedOut].contains(error.code) {
+            throw CloudUnreachable(cause: error)
+        }
+    }
+
+    struct Created: Codable {
+        var account: String
+        var token: String
+    }
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Makes an account and prints its token, which is told this once.")
+
+        @Argument var name: String
+        @OptionGroup var data: DataOption
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            let token = try await asking { try await data.accounts().create(name) }
+            if output.asJSON { try Output.json(Created(account: name, token: token)) } else { Output.line(token) }
+        }
+    }
+
+    struct Listed: Codable { var account: String }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Lists the accounts.")
+
+        @OptionGroup var data: DataOption
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            for name in try await asking({ try await data.accounts().list() }) {
+                if output.asJSON { try Output.json(Listed(account: name)) } else { Output.line(name) }
+            }
+        }
+    }
+
+    struct Delete: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Deletes an account with all it holds. There is no way back.")
+
+        @Argument var name: String
+        @OptionGroup var data: DataOption
+
+        func run() async throws { try await asking { try await data.accounts().delete(name) } }
+    }
+}

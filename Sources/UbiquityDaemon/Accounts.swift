@@ -1,0 +1,64 @@
+import UbiquityCloudClient
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+/// Accounts of the cloud on this machine, managed through the socket in its data folder.
+package struct Accounts: Sendable {
+    private let data: String
+
+    /// - Parameter data: the cloud's data folder, absolute.
+    package init(data: String) { self.data = data }
+
+    /// Makes an account. Throws `.alreadyExists`, `.invalidName`; `.offline` if no cloud serves the data.
+    /// - Returns: its token, which is told this once.
+    package func create(_ name: String) async throws -> String { try await asking { try await $0.createAccount(name) } }
+
+    package func list() async throws -> [String] { try await asking { try await $0.accounts() } }
+
+    /// Throws `.notFound`.
+    package func delete(_ name: String) async throws { try await asking { try await $0.deleteAccount(name) } }
+
+    private func asking<Answer: Sendable>(
+        _ question: (CloudAdministrator) async throws -> Answer
+    ) async throws -> Answer {
+        guard LocalSocket.isListening(CloudFolder.socket(data)) else {
+            throw UbiquityError(
+                .offline, "no cloud serves this data", at: data, remedy: "start one: ubiquity serve --data \(data)")
+        }
+        let administrator = try CloudAdministrator(.unixSocket(path: CloudFolder.socket(data)))
+        do {
+            let answer = try await question(administrator)
+            await administrator.shutdown()
+            return answer
+        } catch {
+            await administrator.shutdown()
+            throw error
+        }
+    }
+}
+
+extension SignIn {
+    /// Asks the cloud whether it knows the token. Throws `.signedOut`, `.offline`, `.timedOut`, `.invalid`.
+    package func check() async throws {
+        let address = try CloudAddress(url, certificates: certificateAuthority)
+        guard let container = ContainerID(MountSettings.defaultContainer) else { return }
+        var generator = SourcedGenerator(SystemRandom())
+        let client = try CloudClient(
+            address, container: container, token: token, device: DeviceID(using: &generator),
+            deviceName: ProcessHost.hostName)
+        let description: String
+        do {
+            description = try await client.open().account
+            await client.shutdown()
+        } catch {
+            await client.shutdown()
+            throw error
+        }
+        guard description == account else {
+            throw UbiquityError(
+                .notPermitted, "the token is of another account: \(description)", at: url,
+                remedy: "give that account's name, or this account's token")
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import Logging
+import UbiquityCloudServer
+import UbiquityCloudStore
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// The process that is a cloud, from its start to its end.
+package enum CloudProcess {
+    package static let defaultAddress = "127.0.0.1:7070"
+
+    /// Where the cloud answers devices. Besides, it always answers at the Unix socket in its data folder, through which
+    /// accounts are managed.
+    package enum Place: Hashable, Sendable {
+        case address(String)
+        case tls(String, certificate: String, key: String)
+        case socket(String)
+        /// Only at the socket in the data folder; it ends itself when unused.
+        case embedded
+    }
+
+    /// - Parameter listening: Called with the address when devices can connect.
+    package static func run(
+        data: String, place: Place, listening: @escaping @Sendable (String) -> Void
+    ) async throws {
+        ProcessHost.keepNewFilesPrivate()
+        ProcessHost.raiseOpenFileLimit()
+        let logger = DaemonLog.logger(file: place == .embedded ? CloudFolder.log(data) : nil)
+        try describing("make the data folder", at: data) { () throws(Errno) in
+            try FileSystem.makeDirectories(data)
+        }
+        let lock = try locked(data)
+        let cloud = try await open(data, logger)
+        let own = CloudFolder.socket(data)
+        let configuration = CloudServerConfiguration(
+            endpoints: try endpoints(place) + [.unixSocket(path: own)],
+            endsAfterIdle: place == .embedded ? CloudServerConfiguration.defaultIdleLimit : nil)
+        let server = CloudServer(host: host(of: cloud), configuration: configuration, logger: logger)
+        let signals = TerminationSignals { server.stop() }
+        try await server.run { address in
+            if place == .embedded || address != own { listening(address) }
+        }
+        try await cloud.close()
+        logger.notice("ended")
+        withExtendedLifetime((lock, signals)) {}
+    }
+
+    private static func locked(_ data: String) throws(UbiquityError) -> ProcessLock {
+        do {
+            return try ProcessLock(Path.join(data, "serve.lock"))
+        } catch {
+            guard error.code == .inUse else { throw error }
+            throw UbiquityError(
+                .inUse, "another cloud serves this data already: \(error.message)", at: data,
+                remedy: "use it, end it, or name another --data")
+        }
+    }
+
+    private static func endpoints(_ place: Place) throws -> [CloudServerConfiguration.Endpoint] {
+        switch place {
+        case .address(let text):
+            let (host, port) = try CloudServerConfiguration.Endpoint.address(text)
+            return [.tcp(host: host, port: port)]
+        case .tls(let text, let certificate, let key):
+            let (host, port) = try CloudServerConfiguration.Endpoint.address(text)
+            return [.tls(host: host, port: port, certificate: certificate, key: key)]
+        case .socket(let path): return [.unixSocket(path: path)]
+        case .embedded: return []
+        }
+    }
+
+}

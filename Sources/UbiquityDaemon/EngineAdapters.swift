@@ -1,0 +1,65 @@
+import Logging
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+
+/// Tells the file system what the sync engine is doing with an item.
+struct EngineTransfers: TransferStatus {
+    let engine: SyncEngine
+    let index: ItemIndex
+
+    func transfer(of key: ItemKey) -> ItemTransfer? {
+        // An index that cannot be read shows as such everywhere else; an attribute is not the place.
+        guard let row = try? index.row(key: key), let status = try? engine.status(of: row) else { return nil }
+        var transfer = ItemTransfer()
+        transfer.isDownloading = status.isDownloading
+        transfer.percentDownloaded = Int(status.percentDownloaded)
+        transfer.downloadingError = status.downloadingError
+        transfer.isUploading = status.isUploading
+        transfer.percentUploaded = Int(status.percentUploaded)
+        transfer.uploadingError = status.uploadingError
+        return transfer
+    }
+}
+
+/// Tells the sync engine which files programs have open.
+struct OpenFiles: OpenItems {
+    let fileSystem: ContainerFileSystem
+
+    /// An item of which it cannot be told counts as open: its content stays.
+    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem.isOpen(key)) ?? true }
+}
+
+/// Carries out what the control attributes ask for. A folder's means all that is in it.
+struct EngineControl: ItemControl {
+    let engine: SyncEngine
+    let tree: ItemTree
+    let pool: BlockingPool
+
+    func requestDownload(_ key: ItemKey) async throws {
+        for place in try await places(key) where place.kind == .file { engine.request(place.key) }
+    }
+
+    /// All that can be evicted is; then the first refusal is thrown.
+    func evict(_ key: ItemKey) async throws {
+        var refusal: (any Error)?
+        let places = try await places(key)
+        for place in places where place.kind == .file {
+            do { try await pool.run { try engine.evict(place.key) } } catch { refusal = refusal ?? error }
+        }
+        if let refusal { throw refusal }
+    }
+
+    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws {
+        for place in try await places(key) { try await pool.run { try engine.setPinned(place.key, isPinned) } }
+    }
+
+    private func places(_ key: ItemKey) async throws -> [ItemTree.Place] {
+        try await pool.run {
+            guard let path = try tree.path(of: key) else { throw UbiquityError(.notFound, "the item is gone") }
+            return try tree.subtree(at: path)
+        }
+    }
+}

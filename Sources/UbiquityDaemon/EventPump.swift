@@ -1,0 +1,134 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+/// Turns what the index and the engine do into events for those who listen at the local socket.
+///
+/// Changes come from the index's commits, as they happen; transfers and the connection are looked at a few times a
+/// second, and only while somebody listens.
+final class EventPump: Sendable {
+    private static let interval = Duration.milliseconds(250)
+
+    private struct Seen {
+        var uploads: [ItemKey: TransferProgress] = [:]
+        var downloads: [ItemKey: TransferProgress] = [:]
+        var failures: Set<ItemKey> = []
+        var phase: ConnectionStatus.Phase?
+    }
+
+    private let controller: MountController
+    private let pool: BlockingPool
+
+    init(_ controller: MountController) {
+        self.controller = controller
+        // One thread, so that events keep the order of the commits.
+        pool = BlockingPool(name: "events", threads: 1)
+        controller.parts.index.observe { [weak self] events in self?.take(events) }
+    }
+
+    // MARK: Commits
+
+    /// On the committing thread: it only takes note.
+    private func take(_ changes: [IndexEvent]) {
+        guard controller.events.hasListeners else { return }
+        Task { [self] in
+            // What cannot be told any more (the pool is full, the mount is ending) is made up for by the listener's
+            // own look; it is told of an overflow by the hub.
+            try? await pool.run { for change in changes { self.tell(change) } }
+        }
+    }
+
+    private func tell(_ change: IndexEvent) {
+        guard let row = change.after ?? change.before, let kind = kind(of: change) else { return }
+        var event = controller.event(kind)
+        event.itemID = row.id.description
+        event.path = path(of: row)
+        if change.kind == .moved, let before = change.before { event.oldPath = path(of: before) }
+        if row.kind == .file { event.totalBytes = row.size }
+        controller.events.send(event)
+        if let done = transferDone(change) {
+            event.kind = done
+            event.oldPath = nil
+            controller.events.send(event)
+        }
+    }
+
+    private func kind(of change: IndexEvent) -> ControlEvent.Kind? {
+        switch change.kind {
+        case .added: .itemAdded
+        case .removed: .itemRemoved
+        case .moved: .itemMoved
+        case .content where wasEvicted(change): .evicted
+        case .attributes, .content, .replaced: .itemChanged
+        }
+    }
+
+    private func wasEvicted(_ change: IndexEvent) -> Bool {
+        change.before?.contentState == .complete && change.after?.contentState == ContentState.none
+    }
+
+    private func transferDone(_ change: IndexEvent) -> ControlEvent.Kind? {
+        guard let before = change.before, let after = change.after, after.kind == .file else { return nil }
+        if before.contentState != .complete, after.contentState == .complete, change.origin == .remote {
+            return .downloadDone
+        }
+        let content: DirtyFields = [.content, .created]
+        if !before.dirty.isDisjoint(with: content), after.dirty.isDisjoint(with: content) { return .uploadDone }
+        return nil
+    }
+
+    private func path(of row: ItemRow) -> String? {
+        guard let entry = row.entry else { return nil }
+        guard let folder = try? controller.parts.tree.path(of: entry.parent) else { return entry.name.description }
+        return folder.isEmpty ? entry.name.description : "\(folder)/\(entry.name)"
+    }
+
+    // MARK: Transfers
+
+    /// Until the task is cancelled.
+    func run() async throws {
+        var seen = Seen()
+        while true {
+            try await controller.parts.timekeeper.sleep(for: Self.interval)
+            guard controller.events.hasListeners else {
+                seen = Seen()
+                continue
+            }
+            let before = seen
+            seen = try await pool.run { [self] in look(before) }
+        }
+    }
+
+    private func look(_ before: Seen) -> Seen {
+        let engine = controller.engine
+        let failed = engine.failedTransfers
+        let now = Seen(
+            uploads: engine.runningUploads, downloads: engine.runningDownloads, failures: Set(failed.map(\.item)),
+            phase: engine.connection.status.phase)
+        tell(now.uploads, before.uploads, began: .uploadStarted, goesOn: .uploadProgress)
+        tell(now.downloads, before.downloads, began: .downloadStarted, goesOn: .downloadProgress)
+        for failure in failed where !before.failures.contains(failure.item) {
+            var event = controller.event(failure.direction == .upload ? .uploadFailed : .downloadFailed)
+            event.path = (try? controller.parts.tree.path(of: failure.item)).flatMap { $0 }
+            event.error = failure.problem.error.description
+            controller.events.send(event)
+        }
+        if now.phase != before.phase { controller.events.send(controller.connectionEvent()) }
+        return now
+    }
+
+    private func tell(
+        _ now: [ItemKey: TransferProgress], _ before: [ItemKey: TransferProgress], began: ControlEvent.Kind,
+        goesOn: ControlEvent.Kind
+    ) {
+        for (key, progress) in now where before[key] != progress {
+            var event = controller.event(before[key] == nil ? began : goesOn)
+            event.path = (try? controller.parts.tree.path(of: key)).flatMap { $0 }
+            event.bytes = progress.doneBytes
+            event.totalBytes = progress.totalBytes
+            controller.events.send(event)
+        }
+    }
+}

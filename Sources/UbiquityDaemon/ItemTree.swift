@@ -1,0 +1,70 @@
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// Paths of the local socket's messages, and the items they name. All of it reads the index and may block.
+struct ItemTree: Sendable {
+    let index: ItemIndex
+
+    /// Children read at a time.
+    private static let pageSize = 1000
+
+    /// An item and where it is.
+    struct Place: Hashable, Sendable {
+        var key: ItemKey
+        var kind: ItemKind
+        /// From the root, without a slash in front.
+        var path: String
+    }
+
+    /// The item at a path. Throws `.notFound` and what is wrong with a name.
+    func row(at path: String) throws -> ItemRow {
+        let names = try Self.names(of: path)
+        guard let row = try index.read({ try $0.row(path: names) }), !row.isDeleted else {
+            throw UbiquityError(.notFound, "no such file or folder")
+        }
+        return row
+    }
+
+    /// The item and, of a folder, all that is in it, folders before their content.
+    func subtree(at path: String) throws -> [Place] {
+        let top = try row(at: path)
+        var found = [Place(key: top.key, kind: top.kind, path: path)]
+        var next = 0
+        while next < found.count {
+            let place = found[next]
+            next += 1
+            if place.kind == .directory { try addChildren(of: place, to: &found) }
+        }
+        return found
+    }
+
+    private func addChildren(of folder: Place, to found: inout [Place]) throws {
+        var last: ItemName?
+        while true {
+            let rows = try index.read { try $0.children(of: folder.key, after: last, limit: Self.pageSize) }
+            for row in rows {
+                guard let name = row.entry?.name else { continue }
+                last = name
+                let path = folder.path.isEmpty ? name.description : "\(folder.path)/\(name)"
+                found.append(Place(key: row.key, kind: row.kind, path: path))
+            }
+            if rows.count < Self.pageSize { return }
+        }
+    }
+
+    /// Where an item is now; nil if it has no place (deleted, or in a folder that is).
+    func path(of key: ItemKey) throws -> String? {
+        try index.read { try $0.path(of: key) }.map { $0.map(\.description).joined(separator: "/") }
+    }
+
+    static func names(of path: String) throws(UbiquityError) -> [ItemName] {
+        var names = [ItemName]()
+        for part in path.utf8.split(separator: UInt8(ascii: "/")) {
+            do throws(ItemName.Invalid) { names.append(try ItemName(Array(part))) } catch {
+                throw UbiquityError(.invalidName, "not a path in a container (\(error))", at: path)
+            }
+        }
+        return names
+    }
+}

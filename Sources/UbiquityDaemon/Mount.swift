@@ -1,0 +1,185 @@
+import Logging
+import UbiquityCloudClient
+import UbiquityContent
+import UbiquityControl
+import UbiquityCore
+import UbiquityFUSE
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+import UbiquityWire
+
+/// A mounted container with all that belongs to it: the one place where the parts are put together.
+final class Mount: Sendable {
+    /// Threads for the engine's and the local socket's calls of the disk and the index. More than cores, because they
+    /// wait for the disk; few, because each may hold a chunk.
+    private static let diskThreads = 8
+    /// The engine's calls that are on their way are given that long to end.
+    private static let engineEndLimit = Duration.seconds(5)
+
+    let parts: MountParts
+    let controller: MountController
+    let session: FUSESession
+    private let lock: ProcessLock
+    private let server: ControlServer
+
+    /// Mounts. Everything that could refuse does so before the mount appears.
+    init(_ settings: MountSettings, logger: Logger) async throws {
+        let folder = try MountLauncher.containerFolder(settings)
+        try describing("make the state folder", at: folder.path) { () throws(Errno) in
+            try FileSystem.makeDirectories(folder.path)
+        }
+        lock = try ProcessLock(folder.lock)
+        let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
+        parts = try Self.makeParts(settings, folder, notifier, logger)
+        controller = MountController(parts)
+        server = ControlServer(
+            path: folder.controlSocket, routes: ControlRoutes(controller: controller),
+            logger: Self.logger(logger, "control"))
+        do {
+            try await server.start()
+            session = try FUSESession(
+                fileSystem: parts.fileSystem, notifier: notifier,
+                configuration: FUSESession.Configuration(
+                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
+                logger: Self.logger(logger, "fuse"))
+        } catch {
+            await server.stop()
+            await parts.client.shutdown()
+            throw error
+        }
+    }
+
+    // MARK: Making
+
+    private static func makeParts(
+        _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger
+    ) throws -> MountParts {
+        let timekeeper = SystemTimekeeper(), random = SystemRandom()
+        let pool = BlockingPool(name: "disk", threads: diskThreads)
+        let owner = (uid: ProcessHost.userID, gid: ProcessHost.groupID)
+        let index = try ItemIndex(path: folder.index, timekeeper: timekeeper, random: random, owner: owner)
+        let contents = try ContentStore(stateFolder: folder.path)
+        let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
+        let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
+        let (client, service) = try makeCloud(settings, signIn, identity, pool, logger)
+        let configuration = SyncConfiguration(
+            device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8), owner: owner)
+        let engine = SyncEngine(
+            index: index, store: contents, service: service, configuration: configuration, timekeeper: timekeeper,
+            random: random, pool: pool, logger: Self.logger(logger, "sync"))
+        let tree = ItemTree(index: index)
+        let fileSystem = try ContainerFileSystem(
+            ContainerFileSystem.Parts(
+                index: index, contents: contents, materializer: engine,
+                transfers: EngineTransfers(engine: engine, index: index),
+                control: EngineControl(engine: engine, tree: tree, pool: pool), kernel: kernel, timekeeper: timekeeper,
+                container: settings.container, logger: Self.logger(logger, "files")),
+            owner: owner)
+        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        return MountParts(
+            settings: settings, account: signIn?.account ?? DeviceFolder.localAccount, identity: identity,
+            folder: folder, index: index, contents: contents, client: client, service: service, engine: engine,
+            fileSystem: fileSystem, pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+    }
+
+    /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.
+    private static func makeCloud(
+        _ settings: MountSettings, _ signIn: SignIn?, _ identity: DeviceIdentity, _ pool: BlockingPool,
+        _ logger: Logger
+    ) throws -> (CloudClient, any CloudService) {
+        if let signIn {
+            let address = try CloudAddress(signIn.url, certificates: signIn.certificateAuthority)
+            let client = try CloudClient(
+                address, container: settings.container, token: signIn.token, device: identity.id,
+                deviceName: identity.name)
+            return (client, client)
+        }
+        let cloud = EmbeddedCloud(
+            data: try CloudFolder.path(option: nil), pool: pool, timekeeper: SystemTimekeeper(),
+            logger: Self.logger(logger, "cloud"))
+        let client = try CloudClient(
+            .unixSocket(path: cloud.socket), container: settings.container, device: identity.id,
+            deviceName: identity.name)
+        return (client, EmbeddedCloudService(base: client, cloud: cloud))
+    }
+
+    private static func logger(_ base: Logger, _ label: String) -> Logger {
+        var logger = base
+        logger[metadataKey: "part"] = "\(label)"
+        return logger
+    }
+
+    // MARK: Running
+
+    /// Serves until the mount is gone, and then puts everything in order.
+    func run() async throws {
+        let engine = Task { [parts] in await parts.engine.run() }
+        let pump = EventPump(controller)
+        let events = Task { try await pump.run() }
+        let housekeeping = Task { [parts] in try await Housekeeping(parts: parts).run() }
+        // A thread of its own: serving blocks until the end.
+        let serving = BlockingPool(name: "fuse-loop", threads: 1)
+        let outcome: Result<Void, any Error>
+        do {
+            try await serving.run { [session] in try session.run() }
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        events.cancel()
+        housekeeping.cancel()
+        parts.fileSystem.settle()
+        engine.cancel()
+        await Self.end(of: engine, within: Self.engineEndLimit)
+        await server.stop()
+        await parts.client.shutdown()
+        try parts.index.close()
+        try outcome.get()
+    }
+
+    private static func end(of task: Task<Void, Never>, within limit: Duration) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await task.value }
+            group.addTask {
+                // Cancelled when the other is first.
+                try? await Task.sleep(for: limit)
+            }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}
+
+extension MountSettings.Policy {
+    var forEngine: SyncConfiguration.Policy {
+        switch self {
+        case .lazy: .lazy
+        case .eager: .eager
+        }
+    }
+}
+
+/// What has to be done now and then while a mount runs.
+struct Housekeeping: Sendable {
+    let parts: MountParts
+
+    /// The index's log is copied back and batches are written down this often.
+    private static let interval = Duration.seconds(5)
+
+    func run() async throws {
+        while true {
+            try await parts.timekeeper.sleep(for: Self.interval)
+            do {
+                try await parts.pool.run { [parts] in
+                    parts.fileSystem.settle()
+                    try parts.index.checkpoint()
+                }
+            } catch let error as UbiquityError {
+                parts.logger.error("housekeeping failed", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+// What is done with items, and told of each. Results come one by one as they are taken, so that a long list neither
+// fills memory nor goes on when nobody reads it any more.
+extension MountController {
+    func itemStatus(_ paths: [String]) -> AsyncThrowingStream<ItemStatusLine, any Error> {
+        let rest = Lock(paths[...])
+        return AsyncThrowingStream { [self] in
+            guard let path = rest.withLock({ $0.popFirst() }) else { return nil }
+            do {
+                return ItemStatusLine(report: try await pool.run { try self.report(path) })
+            } catch {
+                return ItemStatusLine(failure: Self.failed(path, error))
+            }
+        }
+    }
+
+    private func report(_ path: String) throws -> ItemReport {
+        let row = try parts.tree.row(at: path)
+        let status = try engine.status(of: row)
+        var report = ItemReport(
+            path: path, kind: Self.word(row.kind), size: row.size, container: parts.settings.container.name)
+        report.isUbiquitous = !row.isExcluded
+        report.downloadingStatus = ItemReport.DownloadingStatus(rawValue: status.downloading.rawValue) ?? .current
+        report.isDownloading = status.isDownloading
+        report.percentDownloaded = status.percentDownloaded
+        report.downloadingError = status.downloadingError?.description
+        report.downloadRequested = status.isDownloadRequested
+        report.isUploaded = status.isUploaded
+        report.isUploading = status.isUploading
+        report.percentUploaded = status.percentUploaded
+        report.uploadingError = status.uploadingError?.description
+        report.conflictCount = status.conflictCount
+        report.hasUnresolvedConflicts = status.conflictCount > 0
+        report.isExcludedFromSync = row.isExcluded
+        report.isPinned = row.isPinned
+        report.itemID = row.id.description
+        report.versionID = row.version?.description
+        return report
+    }
+
+    private static func word(_ kind: ItemKind) -> String {
+        switch kind {
+        case .file: "file"
+        case .directory: "directory"
+        case .symlink: "symlink"
+        }
+    }
+
+    func evict(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+        forEachItem(paths) { [self] place in
+            guard place.kind == .file else { return place.kind == .symlink }
+            try await pool.run { try self.engine.evict(place.key) }
+            return true
+        }
+    }
+
+    func setPinned(_ pinned: Bool, _ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+        forEachItem(paths) { [self] place in
+            try await pool.run { try self.engine.setPinned(place.key, pinned) }
+            return true
+        }
+    }
+
+    func download(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+        forEachItem(paths) { [self] places in
+            // All at once, so that the engine can fetch many at a time; then each is waited for.
+            for place in places where place.kind == .file { engine.request(place.key) }
+        } each: { [self] place in
+            guard place.kind == .file else { return place.kind == .symlink }
+            try await waitUntilHere(place.key)
+            return true
+        }
+    }
+
+    /// Until the newest content is here. Throws why it does not come.
+    private func waitUntilHere(_ key: ItemKey) async throws {
+        // Asked for again after each change of anything; the limit only bounds one wait, not the whole.
+        while try await !engine.wait(atMost: .seconds(60), until: { try await self.isHere(key) }) {}
+    }
+
+    private func isHere(_ key: ItemKey) async throws -> Bool {
+        let status = try await pool.run { [self] in
+            guard let row = try parts.index.row(key: key), !row.isDeleted else {
+                throw UbiquityError(.notFound, "deleted meanwhile")
+            }
+            return try engine.status(of: row)
+        }
+        if status.downloading == .current { return true }
+        if let error = status.downloadingError { throw error }
+        let connection = engine.connection.status
+        guard [.offline, .paused, .signedOut].contains(connection.phase) else { return false }
+        throw UbiquityError(
+            connection.phase == .signedOut ? .signedOut : .offline, "not here, and the cloud is away: \(connection.reason)",
+            remedy: "it is downloaded as soon as the cloud is back")
+    }
+
+    // MARK: Folders
+
+    /// One result for each item at and below the paths.
+    /// - Parameters:
+    ///   - prepare: Sees all items of a path before the first is worked on.
+    ///   - each: Does the work. False: nothing is to be told (a folder, whose items tell).
+    private func forEachItem(
+        _ paths: [String], prepare: @escaping @Sendable ([ItemTree.Place]) async throws -> Void = { _ in },
+        each: @escaping @Sendable (ItemTree.Place) async throws -> Bool
+    ) -> AsyncThrowingStream<ItemResult, any Error> {
+        let rest = Lock((paths: paths[...], places: [ItemTree.Place]()[...]))
+        return AsyncThrowingStream { [self] in
+            while true {
+                if let place = rest.withLock({ $0.places.popFirst() }) {
+                    do {
+                        guard try await each(place) else { continue }
+                        return ItemResult(path: place.path)
+                    } catch let error as CancellationError {
+                        throw error
+                    } catch {
+                        return Self.failed(place.path, error)
+                    }
+                }
+                guard let path = rest.withLock({ $0.paths.popFirst() }) else { return nil }
+                do {
+                    let places = try await pool.run { try self.parts.tree.subtree(at: path) }
+                    try await prepare(places)
+                    // An empty folder, or a folder alone, is a result of its own.
+                    if places.count == 1, places[0].kind == .directory { return ItemResult(path: path) }
+                    rest.withLock { $0.places = places[...] }
+                } catch {
+                    return Self.failed(path, error)
+                }
+            }
+        }
+    }
+
+    private static func failed(_ path: String, _ error: any Error) -> ItemResult {
+        let error = error as? UbiquityError ?? UbiquityError(.io, "\(error)")
+        return ItemResult(path: path, error: ControlFailure(error))
+    }
+}

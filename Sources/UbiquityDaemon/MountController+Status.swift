@@ -1,0 +1,105 @@
+import UbiquityCloudClient
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+// What is going on.
+extension MountController {
+    func status() async throws -> MountStatus { try await pool.run { [self] in try readStatus() } }
+
+    private func readStatus() throws -> MountStatus {
+        let summary = try engine.summary()
+        let pending = try pendingUploads() + (try pendingDownloads())
+        let shown = Array(pending.prefix(MountStatus.maximumPendingItems))
+        let downloads = max(summary.activeDownloads, pending.count { $0.direction == .download })
+        let total = summary.pendingUploads + downloads
+        let settings = parts.settings
+        return MountStatus(
+            mountPoint: settings.mountPoint, container: settings.container.name, account: parts.account,
+            device: DeviceDescription(id: parts.identity.id.description, name: parts.identity.name),
+            cloud: contact(summary.connection), revision: summary.revision.number, policy: settings.policy.rawValue,
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
+            cachedBytes: try parts.index.read { try $0.materializedBytes() },
+            uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
+            downloads: TransferTotal(items: downloads, bytes: summary.pendingDownloadBytes), pending: shown,
+            pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
+            bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
+            processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text)
+    }
+
+    private var passthrough: PassthroughStatus {
+        let reason = parts.settings.allowsPassthrough ? "not in this version" : "turned off by --no-passthrough"
+        return PassthroughStatus(isActive: false, reason: reason)
+    }
+
+    /// Where the mount stands with the cloud, as an event.
+    func connectionEvent() -> ControlEvent {
+        let contact = contact(engine.connection.status)
+        var event = event(.state)
+        event.state = contact.state
+        event.error = contact.reason
+        return event
+    }
+
+    private func contact(_ connection: ConnectionStatus) -> CloudContact {
+        let state: CloudContact.State =
+            switch connection.phase {
+            case .connecting: .connecting
+            case .online: .online
+            case .offline, .paused: .offline
+            case .signedOut: .signedOut
+            }
+        return CloudContact(
+            address: parts.client.address.description, state: state,
+            reason: state == .online || connection.reason.isEmpty ? nil : connection.reason,
+            lastContact: connection.lastContact.map(seconds))
+    }
+
+    // MARK: Pending
+
+    /// The first of what waits to go up, each with the reason.
+    func pendingUploads() throws -> [PendingItem] {
+        let running = engine.runningUploads
+        return try engine.pendingUploads(limit: MountStatus.maximumPendingItems).compactMap { waiting in
+            let row = waiting.row
+            // A deleted item has no path any more, but its deletion has still to go up.
+            let path = try parts.tree.path(of: row.key) ?? row.entry?.name.description ?? "(deleted)"
+            var item = PendingItem(path: path, direction: .upload, reason: .waiting)
+            if row.dirty.contains(.content) { item.bytes = row.size }
+            if let progress = running[row.key] {
+                item.reason = .transferring
+                item.bytes = progress.totalBytes - progress.doneBytes
+            } else if let problem = waiting.problem {
+                item.reason = problem.error.code == .quotaExceeded ? .quota : .retrying
+                item.error = problem.error.description
+                item.retryAt = seconds(problem.retryAt)
+            } else if let rests = waiting.restsUntil {
+                item.reason = .throttled
+                item.retryAt = seconds(rests)
+            }
+            return item
+        }
+    }
+
+    /// What is on its way down, and what failed on it.
+    func pendingDownloads() throws -> [PendingItem] {
+        var items = [ItemKey: PendingItem]()
+        for (key, progress) in engine.runningDownloads {
+            guard let path = try parts.tree.path(of: key) else { continue }
+            items[key] = PendingItem(
+                path: path, direction: .download, reason: .transferring,
+                bytes: progress.totalBytes - progress.doneBytes)
+        }
+        for failed in engine.failedTransfers where failed.direction == .download && items[failed.item] == nil {
+            guard items.count < MountStatus.maximumPendingItems, let path = try parts.tree.path(of: failed.item) else {
+                continue
+            }
+            items[failed.item] = PendingItem(
+                path: path, direction: .download, reason: .retrying, error: failed.problem.error.description,
+                retryAt: seconds(failed.problem.retryAt))
+        }
+        return items.values.sorted { $0.path < $1.path }
+    }
+}

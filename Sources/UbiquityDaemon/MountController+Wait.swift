@@ -1,0 +1,136 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+import UbiquityWire
+
+// Waiting until things are as they should be.
+extension MountController {
+    /// After close(2) has returned, the kernel's release of the file is on its way for a moment, and what was written
+    /// is noted only then. So a file that a program has open for writing counts as pending, but no longer than this:
+    /// some programs keep files open for ever, and what they write is noted every few seconds.
+    private static let releaseGrace = Duration.seconds(1)
+    /// A wait without a limit of its own is divided into waits of this length (seconds).
+    private static let endless = 1e9
+    /// Between two questions where the cloud's feed ends, while it does not answer.
+    private static let askAgain = Duration.seconds(1)
+
+    func wait(_ wanted: WaitRequest) async throws -> WaitReport {
+        let tops = try await pool.run { [self] in try wanted.paths.map { try parts.tree.row(at: $0).key } }
+        let start = parts.timekeeper.uptime()
+        let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
+        if wanted.idle, try await !readFeedToEnd(within: limit) { return try await unfinished() }
+        let left = limit - (parts.timekeeper.uptime() - start)
+        let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
+        let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in
+            let graceIsOver = parts.timekeeper.uptime() - start > Self.releaseGrace
+            return try await pool.run { try check.holds(graceIsOver: graceIsOver) }
+        }
+        return isDone ? WaitReport(done: true) : try await unfinished()
+    }
+
+    private func unfinished() async throws -> WaitReport {
+        let pending = try await pool.run { [self] in try pendingUploads() + (try pendingDownloads()) }
+        let connection = engine.connection.status
+        return WaitReport(
+            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)),
+            reason: connection.phase == .online ? nil : "the cloud is away: \(connection.reason)")
+    }
+
+    /// Asks the cloud where its feed ends, and waits until that has been read here.
+    private func readFeedToEnd(within limit: Duration) async throws -> Bool {
+        let end = parts.timekeeper.uptime() + limit
+        while parts.timekeeper.uptime() <= end {
+            do {
+                if engine.connection.isPaused { throw UbiquityError(.offline, "offline on request") }
+                let target = try await parts.service.open().revision
+                return try await engine.wait(atMost: max(.zero, end - parts.timekeeper.uptime())) { [self] in
+                    try await pool.run { try self.engine.summary().revision >= target }
+                }
+            } catch let error as UbiquityError where [.offline, .timedOut, .signedOut].contains(error.code) {
+                let pause = min(Self.askAgain, max(.zero, end - parts.timekeeper.uptime()))
+                guard pause > .zero else { return false }
+                try await parts.timekeeper.sleep(for: pause)
+            }
+        }
+        return false
+    }
+}
+
+/// Whether a wait is over. It remembers the last item that was not as wanted and asks that one first, so that waiting
+/// for a large folder does not mean walking it after each change.
+final class WaitCheck: Sendable {
+    private let parts: MountParts
+    private let wanted: WaitRequest
+    private let tops: [ItemKey]
+    private let missing = Lock<ItemKey?>(nil)
+
+    /// Dirty items read at a time.
+    private static let pageSize = 500
+
+    init(parts: MountParts, wanted: WaitRequest, tops: [ItemKey]) {
+        self.parts = parts
+        self.wanted = wanted
+        self.tops = tops
+    }
+
+    func holds(graceIsOver: Bool) throws -> Bool {
+        if wanted.uploaded || wanted.idle, !graceIsOver, try isBeingWritten() { return false }
+        if wanted.uploaded, try hasPendingUpload() { return false }
+        if wanted.downloaded, try hasMissingContent() { return false }
+        return try !wanted.idle || parts.engine.summary().isIdle
+    }
+
+    private var isWholeMount: Bool { tops.isEmpty || tops.contains(.root) || wanted.idle }
+
+    private func isWithinTops(_ key: ItemKey, _ reader: IndexReader) throws -> Bool {
+        for top in tops where try reader.isWithin(key, top) { return true }
+        return false
+    }
+
+    private func isBeingWritten() throws -> Bool {
+        let inodes = parts.fileSystem.writtenInodes
+        if inodes.isEmpty || isWholeMount { return !inodes.isEmpty }
+        return try parts.index.read { reader in
+            for ino in inodes {
+                if let row = try reader.row(ino: ino), try isWithinTops(row.key, reader) { return true }
+            }
+            return false
+        }
+    }
+
+    private func hasPendingUpload() throws -> Bool {
+        try parts.index.read { reader in
+            if isWholeMount { return try reader.dirtyCount() > 0 }
+            var order: Int64 = 0
+            while true {
+                let rows = try reader.dirtyRows(after: order, limit: Self.pageSize)
+                for row in rows {
+                    if try isWithinTops(row.key, reader) { return true }
+                    order = row.dirtyOrder
+                }
+                if rows.count < Self.pageSize { return false }
+            }
+        }
+    }
+
+    private func hasMissingContent() throws -> Bool {
+        if let key = missing.withLock({ $0 }), try isMissing(key) { return true }
+        for top in tops.isEmpty ? [.root] : tops {
+            guard let path = try parts.tree.path(of: top) else { continue }
+            for place in try parts.tree.subtree(at: path) where place.kind == .file {
+                guard try isMissing(place.key) else { continue }
+                missing.withLock { $0 = place.key }
+                return true
+            }
+        }
+        return false
+    }
+
+    private func isMissing(_ key: ItemKey) throws -> Bool {
+        guard let row = try parts.index.row(key: key), !row.isDeleted else { return false }
+        return try parts.engine.status(of: row).downloading != .current
+    }
+}

@@ -1,0 +1,29 @@
+import Logging
+import UbiquityCloudClient
+import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+import UbiquityWire
+
+/// What a running mount is made of.
+struct MountParts: Sendable {
+    var settings: MountSettings
+    var account: String
+    var identity: DeviceIdentity
+    var folder: ContainerFolder
+    var index: ItemIndex
+    var contents: ContentStore
+    var client: CloudClient
+    var service: any CloudService
+    var engine: SyncEngine
+    var fileSystem: ContainerFileSystem
+    var pool: BlockingPool
+    var timekeeper: any Timekeeper
+    var startedAt: Timestamp
+    var logger: Logger
+
+    var tree: ItemTree { ItemTree(index: index) }
+}

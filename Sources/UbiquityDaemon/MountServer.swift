@@ -1,0 +1,69 @@
+import Dispatch
+import Logging
+import UbiquityControl
+import UbiquityCore
+import UbiquityFUSE
+import UbiquitySystem
+
+/// The process that serves a mount, from its start to its end.
+package enum MountServer {
+    /// Mounts, reports, and serves until the mount is gone.
+    /// - Parameter reporting: whether another process started this one in the background and waits for a report.
+    package static func run(_ settings: MountSettings, reporting: Bool) async throws {
+        ProcessHost.keepNewFilesPrivate()
+        ProcessHost.raiseOpenFileLimit()
+        let pipe = reporting ? MountReport.pipe() : nil
+        var logger = Logger(label: "ubiquity")
+        let mount: Mount
+        let signals: TerminationSignals
+        do {
+            var settings = settings
+            let folder = try MountLauncher.containerFolder(settings)
+            logger = DaemonLog.logger(file: reporting ? folder.log : nil)
+            settings.mountPoint = try MountLauncher.preflight(settings)
+            mount = try await Mount(settings, logger: logger)
+            signals = TerminationSignals { mount.session.stop() }
+        } catch {
+            let failure = error as? UbiquityError ?? UbiquityError(.io, "cannot mount: \(error)")
+            try pipe.map { try MountReport(failure: ControlFailure(failure)).send(over: $0) }
+            throw failure
+        }
+        logger.notice(
+            "mounted", metadata: [
+                "mount point": "\(mount.parts.settings.mountPoint)", "container": "\(settings.container)",
+                "device": "\(mount.parts.identity.name)", "version": "\(ProgramVersion.text)",
+            ])
+        try pipe.map { try MountReport().send(over: $0) }
+        try await mount.run()
+        logger.notice("ended")
+        withExtendedLifetime(signals) {}
+    }
+}
+
+/// Calls back when the process is asked to end (SIGTERM, SIGINT); a closed terminal (SIGHUP) is no reason to.
+final class TerminationSignals: Sendable {
+    // Set once, here; a dispatch source may be used from anywhere.
+    private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
+
+    init(_ handler: @escaping @Sendable () -> Void) {
+        ProcessHost.ignoreSignals([SignalNumber.terminate, SignalNumber.interrupt, SignalNumber.hangUp])
+        let queue = DispatchQueue(label: "signals")
+        sources = [SignalNumber.terminate, SignalNumber.interrupt].map { number in
+            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
+            source.setEventHandler(handler: handler)
+            source.resume()
+            return source
+        }
+    }
+}
+
+/// The log of this process.
+enum DaemonLog {
+    /// - Parameter file: where standard error goes, so that it can be set aside when it has grown; nil for a terminal.
+    static func logger(file: String?) -> Logger {
+        let log = LogFile(path: file)
+        return Logger(label: "ubiquity") { label in
+            LineLogHandler(label: label, file: log, level: LineLogHandler.wantedLevel)
+        }
+    }
+}
