@@ -7,6 +7,7 @@ internal import UbiquityWire
 /// Chunks up and down.
 struct ChunkRoutes: Sendable {
     let access: CloudAccess
+    let departures: Departures
 
     func add(to router: Router<CloudContext>) {
         let chunks = router.group("v1/containers/:container/chunks")
@@ -39,7 +40,9 @@ struct ChunkRoutes: Sendable {
         let body = ResponseBody { writer in
             let frames = ChunkFrameWriter(writer)
             do {
-                try await service.fetchChunks(wanted) { try await frames.write($0) }
+                try await departures.whilePresent(context.channel) {
+                    try await service.fetchChunks(wanted) { try await frames.write($0) }
+                }
             } catch {
                 // The status has gone out as 200: the stream itself says why it ends.
                 let failure = Failures.told(error)

@@ -10,10 +10,11 @@ struct CloudChannel: ServerChildChannel {
     let http: HTTP1Channel
     let activity: Activity
     let counters: Counters
+    let departures: Departures
     let bodySilence: TimeAmount
 
     init(
-        activity: Activity, counters: Counters, bodySilence: TimeAmount,
+        activity: Activity, counters: Counters, departures: Departures, bodySilence: TimeAmount,
         responder: @escaping HTTPChannelHandler.Responder
     ) {
         let decoder = HTTP1Channel.Configuration.DecoderConfiguration(
@@ -24,6 +25,7 @@ struct CloudChannel: ServerChildChannel {
             configuration: .init(idleTimeout: ServerLimits.idleConnection, httpDecoderConfiguration: decoder))
         self.activity = activity
         self.counters = counters
+        self.departures = departures
         self.bodySilence = bodySilence
     }
 
@@ -38,7 +40,8 @@ struct CloudChannel: ServerChildChannel {
         }.flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-            let watcher = ConnectionGuard(activity: activity, counters: counters, silence: bodySilence)
+            let watcher = ConnectionGuard(
+                activity: activity, counters: counters, departures: departures, silence: bodySilence)
             try pipeline.addHandler(watcher, position: .after(decoder))
             return value
         }

@@ -1,11 +1,13 @@
 import Hummingbird
 internal import Logging
+import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 
 /// What a request's context is made from: the connection says whether it came through the Unix socket.
 struct CloudContextSource: RequestContextSource {
     let logger: Logger
+    let channel: any Channel
     let isLocal: Bool
 }
 
@@ -13,11 +15,14 @@ struct CloudContext: RequestContext {
     typealias Source = CloudContextSource
 
     var coreContext: CoreRequestContextStorage
+    /// The connection it came over.
+    let channel: any Channel
     /// It came through the Unix socket, which only the cloud's owner can open.
     let isLocal: Bool
 
     init(source: CloudContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
         isLocal = source.isLocal
     }
 }

@@ -10,6 +10,7 @@ package final class CloudServer: Sendable {
     private let logger: Logger
     private let activity = Activity()
     private let counters = Counters()
+    private let departures = Departures()
     private let bodySilence: TimeAmount
     private let responder: RouterResponder<CloudContext>
 
@@ -25,8 +26,8 @@ package final class CloudServer: Sendable {
         let router = Router(context: CloudContext.self)
         router.add(middleware: Failures(activity: activity, counters: counters))
         ContainerRoutes(access: access, counters: counters).add(to: router)
-        ChunkRoutes(access: access).add(to: router)
-        EventRoutes(access: access, activity: activity, counters: counters).add(to: router)
+        ChunkRoutes(access: access, departures: departures).add(to: router)
+        EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
         AccountRoutes(access: access).add(to: router)
         StatusRoutes(counters: counters).add(to: router)
         responder = router.buildResponder()
@@ -149,8 +150,9 @@ package final class CloudServer: Sendable {
         let isLocal = if case .unixSocket = endpoint { true } else { false }
         let responder = responder
         let logger = logger
-        return CloudChannel(activity: activity, counters: counters, bodySilence: bodySilence) { request, writer, _ in
-            let context = CloudContext(source: CloudContextSource(logger: logger, isLocal: isLocal))
+        return CloudChannel(activity: activity, counters: counters, departures: departures, bodySilence: bodySilence) {
+            request, writer, channel in
+            let context = CloudContext(source: CloudContextSource(logger: logger, channel: channel, isLocal: isLocal))
             var response: Response
             do {
                 response = try await responder.respond(to: request, context: context)

@@ -13,6 +13,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     private let activity: Activity
     private let counters: Counters
+    private let departures: Departures
     private let silence: TimeAmount
 
     /// A request's head has come and its end has not.
@@ -31,9 +32,10 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var lingeringBytes: Int?
     private var watch: Scheduled<Void>?
 
-    init(activity: Activity, counters: Counters, silence: TimeAmount) {
+    init(activity: Activity, counters: Counters, departures: Departures, silence: TimeAmount) {
         self.activity = activity
         self.counters = counters
+        self.departures = departures
         self.silence = silence
     }
 
@@ -45,6 +47,17 @@ final class ConnectionGuard: ChannelDuplexHandler {
         counters.addConnections(-1)
         if isAnswering { activity.end() }
         isAnswering = false
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        departures.departed(context.channel)
+        context.fireChannelInactive()
+    }
+
+    /// Who closes its end while it waits for an answer has gone: no client of ours closes only one half.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event as? ChannelEvent == .inputClosed, isAnswering { return context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
     }
 
     func read(context: ChannelHandlerContext) {

@@ -8,6 +8,7 @@ struct EventRoutes: Sendable {
     let access: CloudAccess
     let activity: Activity
     let counters: Counters
+    let departures: Departures
 
     func add(to router: Router<CloudContext>) { router.get("v1/containers/:container/events", use: events) }
 
@@ -36,17 +37,24 @@ struct EventRoutes: Sendable {
             defer { activity.forget(token) }
             let feeds = [Self.pass(news, to: source), Self.beat(to: source)]
             defer { for feed in feeds { feed.cancel() } }
-            var out = writer
-            // The client says nothing more; that its end closes is how we learn that it has gone.
-            try await request.body.consumeWithInboundCloseHandler { _ in
+            let out = EventWriter(writer)
+            try await departures.whilePresent(context.channel) {
                 for await event in events { try await out.write(event.bytes) }
-            } onInboundClosed: {
-                source.finish()
             }
-            try await out.finish(nil)
+            try await out.finish()
         }
         return Response(
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+    }
+
+    /// The answer's writer where a `@Sendable` closure needs it; used by one task at a time, hence unchecked.
+    private final class EventWriter: @unchecked Sendable {
+        private var writer: any ResponseBodyWriter
+
+        init(_ writer: any ResponseBodyWriter) { self.writer = writer }
+
+        func write(_ bytes: ByteBuffer) async throws { try await writer.write(bytes) }
+        func finish() async throws { try await writer.finish(nil) }
     }
 
     /// News end when the container's do, and the stream with them: the client asks anew.
