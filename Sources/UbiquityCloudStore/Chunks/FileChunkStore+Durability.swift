@@ -1,0 +1,116 @@
+package import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// From `incoming/` to `chunks/`.
+extension FileChunkStore {
+    /// More files or folders than this are synced by one syncfs(2) instead of an fsync(2) each.
+    static let maximumSingleSyncs = 16
+
+    package func makeDurable(_ ids: [ChunkID]) throws {
+        var work = try outstanding(ids)
+        try syncFiles(work.files)
+        var lost = [ChunkID]()
+        for (id, number) in work.files {
+            if try move(id, number) {
+                work.folders.insert(Self.folder(of: id))
+            } else {
+                staged.forget(id, number)
+                lost.append(id)
+            }
+        }
+        FaultPoints.reach("chunks.moved")
+        try syncFolders(work.folders)
+        staged.noteSynced(folders: work.folders)
+        for (id, number) in work.files { staged.forget(id, number) }
+        guard lost.isEmpty else { throw MissingChunks(ids: lost) }
+    }
+
+    /// What must be synced for these chunks.
+    private struct Outstanding {
+        var files: [(id: ChunkID, number: UInt64)] = []
+        /// Folders of durable files that this process has not synced yet: an earlier one may have moved them there
+        /// and ended before its sync.
+        var folders: Set<UInt8> = []
+    }
+
+    private func outstanding(_ ids: [ChunkID]) throws -> Outstanding {
+        var work = Outstanding()
+        var absent = [ChunkID](), seen = Set<ChunkID>()
+        for id in ids where seen.insert(id).inserted {
+            // An entry is struck out only when its folder is synced: what has none and is here is durable.
+            if let number = staged.number(of: id) {
+                work.files.append((id, number))
+            } else if try length(of: id) == nil {
+                absent.append(id)
+            } else if !staged.isSynced(folder: Self.folder(of: id)) {
+                work.folders.insert(Self.folder(of: id))
+            }
+        }
+        guard absent.isEmpty else { throw MissingChunks(ids: absent) }
+        return work
+    }
+
+    /// After a failed sync the kernel holds pages for clean that never reached the disk, so such a file is given up.
+    private func syncFiles(_ files: [(id: ChunkID, number: UInt64)]) throws {
+        guard files.count <= Self.maximumSingleSyncs else { return try syncEverything() }
+        for (id, number) in files {
+            do {
+                try FaultPoints.check("chunks.sync")
+                try describing("make chunk \(id) durable", at: incomingPath(number)) { () throws(Errno) in
+                    try syncFile(number)
+                }
+            } catch {
+                staged.forget(id, number)
+                discard(number)
+                throw error
+            }
+        }
+    }
+
+    private func syncFile(_ number: UInt64) throws(Errno) {
+        do throws(Errno) {
+            try FileDescriptor.open(incomingPath(number), .readOnly).sync()
+        } catch .ENOENT {
+            // Another call has synced and moved it meanwhile, or it is gone: `move` tells.
+        }
+    }
+
+    private func syncFolders(_ folders: Set<UInt8>) throws {
+        guard folders.count <= Self.maximumSingleSyncs else { return try syncEverything() }
+        for folder in folders.sorted() {
+            let path = path(ofFolder: folder)
+            try describing("make chunks durable", at: path) { () throws(Errno) in
+                try FileSystem.syncDirectory(path)
+            }
+        }
+    }
+
+    /// Syncs the file system. If that fails nobody can tell which file it was, so all that is not durable is given up,
+    /// before another caller, who would not be told of the failure, goes on.
+    private func syncEverything() throws {
+        try fileSystem.withLock { root in
+            do {
+                try FaultPoints.check("chunks.sync")
+                try describing("make chunks durable", at: directory) { () throws(Errno) in try root.syncFileSystem() }
+            } catch {
+                for number in staged.forgetAll() { discard(number) }
+                throw error
+            }
+        }
+    }
+
+    /// - Returns: false if the file is gone.
+    private func move(_ id: ChunkID, _ number: UInt64) throws -> Bool {
+        let path = path(of: id)
+        return try describing("keep chunk \(id)", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                try FileSystem.rename(incomingPath(number), to: path)
+                return true
+            } catch .ENOENT {
+                // Another call for the same chunk was first; or its file was given up.
+                return try FileSystem.exists(path)
+            }
+        }
+    }
+}

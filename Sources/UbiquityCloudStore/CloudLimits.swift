@@ -1,0 +1,37 @@
+/// The cloud's own bounds and times. Those that devices must know too stand in `Limits`.
+package enum CloudLimits {
+    /// Bytes an account may use if nothing else is said.
+    package static let defaultQuotaBytes: Int64 = 5_000_000_000
+    /// Containers in an account: a guard against a device that makes names without end.
+    package static let maximumContainersPerAccount = 1000
+    /// Accounts at a cloud that keeps its metadata in SQLite.
+    package static let maximumAccounts = 10_000
+    /// Bytes in the name of an account, and in the label of a token.
+    package static let maximumAccountNameLength = 64
+    /// Device tokens of an account.
+    package static let maximumTokensPerAccount = 1000
+
+    /// A chunk shorter than this stands in the database: a file of its own would take a block and two more syncs.
+    package static let smallChunkLength = 16 * 1024
+    /// Answers of commits that are kept for a repeat, per container.
+    package static let keptCommits: Int64 = 10_000
+    /// Stamps of removed attributes kept with an item.
+    package static let removedXattrStamps = 64
+
+    /// How long the trash and replaced versions are kept, in seconds.
+    package static let retention = 30.0 * 86_400
+    /// How long a chunk that no version names is kept after it was stored or asked for, in seconds.
+    package static let unusedChunkAge = 24.0 * 3600
+    /// "Asked for" is written down at most this often per chunk, in seconds; the cloud keeps an unused chunk that much
+    /// longer than it promises.
+    package static let askedAgainAfter = 3600.0
+    /// Rows that one transaction of the maintenance touches: commits wait no longer than that takes.
+    package static let maintenanceBatch = 500
+
+    /// Threads for SQLite and files. Uploads hash and write on them in parallel; SQLite writes are one at a time anyway.
+    package static let storeThreads = 6
+    /// Bytes that one step of a download reads before they are handed over.
+    package static let fetchStepBytes = 1 << 20
+    /// Chunks in such a step.
+    package static let fetchStepChunks = 256
+}

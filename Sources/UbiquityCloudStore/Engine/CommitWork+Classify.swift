@@ -1,0 +1,101 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// First phase: which changes are about items the cloud knows, which create, and which it can do nothing with.
+extension CommitWork {
+    func classifyChanges() throws {
+        var creations: [ItemID: Int] = [:]
+        positions.reserveCapacity(request.changes.count)
+        for (position, change) in request.changes.enumerated() {
+            guard positions.updateValue(position, forKey: change.id) == nil else {
+                throw UbiquityError(.invalid, "a commit has two changes of item \(change.id)")
+            }
+            if let record = try record(change.id) {
+                guard record.kind == change.kind else {
+                    throw UbiquityError(.invalid, "item \(change.id) is a \(record.kind), not a \(change.kind)")
+                }
+                addDraft(ItemDraft(original: record, record: record))
+            } else if change.baseRevision == .zero, case .put(let fields) = change.action, fields.place != nil {
+                creations[change.id] = position
+            } else {
+                outcomes[position] = .unknownItem
+            }
+        }
+        try create(creations)
+        try dropMovesToUnknownParents()
+    }
+
+    /// Creates from the known parents downwards. What is not reached has a parent that nobody knows.
+    private func create(_ creations: [ItemID: Int]) throws {
+        let ordered = creations.values.sorted()
+        var waiting: [ItemID: [Int]] = [:]
+        var reached: [Int] = []
+        for position in ordered {
+            guard let parent = place(position)?.parent else { continue }
+            if creations[parent] != nil {
+                waiting[parent, default: []].append(position)
+            } else if try isDirectory(parent) {
+                reached.append(position)
+            }
+        }
+        for position in ordered { outcomes[position] = .unknownItem }
+        var next = 0
+        while next < reached.count {
+            let position = reached[next]
+            next += 1
+            let change = request.changes[position]
+            outcomes[position] = .applied(change.id)
+            try createItem(change)
+            guard let children = waiting[change.id] else { continue }
+            guard change.kind == .directory else { throw notADirectory(change.id) }
+            for child in children { creationDepth[request.changes[child].id] = (creationDepth[change.id] ?? 0) + 1 }
+            reached += children
+        }
+    }
+
+    private func createItem(_ change: ItemChange) throws {
+        guard case .put(let fields) = change.action, let place = fields.place, let mode = fields.mode,
+            let modifiedAt = fields.modifiedAt
+        else { throw UbiquityError(.invalid, "the creation of item \(change.id) lacks its mode or its times") }
+        var record = ItemRecord(
+            id: change.id, kind: change.kind, revision: revision.next, parent: place.parent, name: place.name,
+            mode: mode, createdAt: fields.createdAt ?? modifiedAt, modifiedAt: modifiedAt,
+            stamps: ItemStamps(stamp(of: change)))
+        applyXattrs(fields, change, to: &record)
+        switch change.kind {
+        case .directory: break
+        case .symlink:
+            guard let target = fields.linkTarget else {
+                throw UbiquityError(.invalid, "the creation of symlink \(change.id) lacks its text")
+            }
+            record.linkTarget = target
+        case .file:
+            guard fields.content != nil else {
+                throw UbiquityError(.invalid, "the creation of file \(change.id) lacks its content")
+            }
+        }
+        addDraft(ItemDraft(original: nil, record: record, needsSlot: true))
+    }
+
+    private func dropMovesToUnknownParents() throws {
+        for (position, change) in request.changes.enumerated() where isApplied(position) {
+            guard let parent = place(position)?.parent, drafts[change.id]?.original != nil else { continue }
+            if try !isDirectory(parent) { outcomes[position] = .unknownItem }
+        }
+    }
+
+    func place(_ position: Int) -> Place? {
+        if case .put(let fields) = request.changes[position].action { fields.place } else { nil }
+    }
+
+    /// False if the cloud knows no such item; throws if it is no directory.
+    private func isDirectory(_ parent: ItemID) throws -> Bool {
+        guard let record = try record(parent) else { return false }
+        guard record.kind == .directory else { throw notADirectory(parent) }
+        return true
+    }
+
+    private func notADirectory(_ id: ItemID) -> UbiquityError {
+        UbiquityError(.invalid, "item \(id) is named as a parent and is not a directory")
+    }
+}

@@ -1,0 +1,195 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// The contents of files. Nothing that was acknowledged is lost: a content that does not become the current one is kept
+// as history or as a conflict version.
+extension CommitWork {
+    enum ContentResult {
+        /// It is the current version now.
+        case isCurrent
+        /// The current version is it already, or is equal to it.
+        case isSame
+        /// Another version is current.
+        case isAside
+    }
+
+    /// A version as this commit has it so far.
+    func version(_ id: VersionID) throws -> VersionRecord? {
+        if let known = versions[id] { return known }
+        let stored = try state.version(id)
+        if let stored { versions[id] = stored }
+        return stored
+    }
+
+    func put(_ version: VersionRecord) {
+        versions[version.id] = version
+        guard isChangedVersion.insert(version.id).inserted else { return }
+        changedVersions.append(version.id)
+        changedVersionsOfItem[version.item, default: []].append(version.id)
+    }
+
+    private func make(
+        _ content: ContentChange, _ change: ItemChange, item: ItemRecord, modifiedAt: Timestamp?
+    ) -> VersionRecord {
+        if let manifest = content.manifest { newManifests.append(manifest) }
+        return VersionRecord(
+            id: content.version, item: item.id, role: .current, size: content.size,
+            modifiedAt: min(modifiedAt ?? change.changedAt, now), device: request.device,
+            deviceName: request.deviceName, baseVersion: content.baseVersion, savedName: item.name,
+            manifest: content.manifest, savedAt: now)
+    }
+
+    /// The content of a file that this commit creates.
+    func makeFirstContent(of id: ItemID) throws {
+        guard let position = positions[id], case .put(let fields) = request.changes[position].action,
+            let content = fields.content
+        else { return }
+        guard try version(content.version) == nil else { throw taken(content.version) }
+        let change = request.changes[position]
+        try update(id) { draft in
+            put(make(content, change, item: draft.record, modifiedAt: draft.record.modifiedAt))
+            draft.record.version = content.version
+            draft.record.size = content.size
+        }
+    }
+
+    private func taken(_ version: VersionID) -> UbiquityError {
+        UbiquityError(.invalid, "version \(version) exists already with other content or at another item")
+    }
+
+    /// A content for an item that was there before.
+    func applyContent(
+        _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID
+    ) throws -> ContentResult {
+        guard let item = try record(id), let currentID = item.version, let current = try version(currentID) else {
+            throw UbiquityError(.io, "file \(id) has lost its current version")
+        }
+        if let known = try version(content.version) { return try complete(known, content, change, item) }
+        try revive(id, change)
+        if let manifest = content.manifest, manifest == current.manifest { return .isSame }
+        let new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
+        if content.baseVersion == current.id {
+            try makeCurrent(new, insteadOf: current, as: .history, change)
+            return .isCurrent
+        }
+        if new.wins(over: current) {
+            try makeCurrent(new, insteadOf: current, as: .conflict, change)
+            return .isCurrent
+        }
+        try keepAside(new, change)
+        return .isAside
+    }
+
+    /// The edit wins over a deletion.
+    private func revive(_ id: ItemID, _ change: ItemChange) throws {
+        try update(id) { draft in
+            guard !draft.record.isLive else { return }
+            draft.record.deletedAt = nil
+            draft.record.stamps.existence = stamp(of: change)
+            draft.needsSlot = true
+        }
+    }
+
+    private func makeCurrent(
+        _ new: VersionRecord, insteadOf old: VersionRecord, as role: VersionRecord.Role, _ change: ItemChange
+    ) throws {
+        put(new)
+        try update(new.item) { draft in
+            draft.record.version = new.id
+            draft.record.size = new.size
+            draft.record.stamps.content = stamp(of: change)
+        }
+        if role == .conflict {
+            try keepAside(old, change)
+        } else {
+            retire(old)
+        }
+        try resolveEqualConflicts(of: new.item)
+    }
+
+    /// Keeps a version as a conflict, unless its content is kept already.
+    private func keepAside(_ loser: VersionRecord, _ change: ItemChange) throws {
+        var loser = loser
+        if try conflicts(of: loser.item).contains(where: { $0.hasContent(of: loser) }) {
+            retire(loser)
+        } else {
+            loser.role = .conflict
+            loser.supersededAt = nil
+            put(loser)
+            try update(loser.item) { draft in
+                draft.record.conflictCount += 1
+                draft.record.conflictBytes += loser.size
+            }
+        }
+        try update(loser.item) { $0.record.stamps.content = stamp(of: change) }
+    }
+
+    private func retire(_ version: VersionRecord) {
+        var version = version
+        version.role = .history
+        version.supersededAt = now
+        put(version)
+    }
+
+    /// Unresolved conflict versions as this commit has them so far, in the order of their ids.
+    private func conflicts(of item: ItemID) throws -> [VersionRecord] {
+        var found: [VersionID: VersionRecord] = [:]
+        for stored in try state.conflicts(of: item) { found[stored.id] = try version(stored.id) }
+        for id in changedVersionsOfItem[item] ?? [] { found[id] = versions[id] }
+        return found.values.filter { $0.role == .conflict }.sorted { $0.id < $1.id }
+    }
+
+    /// Equal content is no conflict, also when that shows only later.
+    private func resolveEqualConflicts(of id: ItemID) throws {
+        guard let item = try record(id), item.conflictCount > 0, let currentID = item.version,
+            let current = try version(currentID)
+        else { return }
+        var kept: [VersionRecord] = []
+        for conflict in try conflicts(of: id) {
+            if conflict.hasContent(of: current) || kept.contains(where: { $0.hasContent(of: conflict) }) {
+                retire(conflict)
+            } else {
+                kept.append(conflict)
+            }
+        }
+        try update(id) { draft in
+            draft.record.conflictCount = kept.count
+            draft.record.conflictBytes = kept.reduce(0) { $0 + $1.size }
+        }
+    }
+
+    // MARK: A version that the cloud knows already
+
+    /// The chunks of an announced version have arrived, or the version is told again.
+    private func complete(
+        _ known: VersionRecord, _ content: ContentChange, _ change: ItemChange, _ item: ItemRecord
+    ) throws -> ContentResult {
+        guard known.item == item.id else { throw taken(known.id) }
+        if known.id == item.version, change.baseRevision >= item.stamps.existence.revision {
+            // The sender knew of the deletion and puts the content there again.
+            try revive(item.id, change)
+        }
+        let result = known.id == item.version ? ContentResult.isSame : .isAside
+        guard let manifest = content.manifest else { return result }
+        if let existing = known.manifest {
+            guard existing == manifest else { throw taken(known.id) }
+            return result
+        }
+        var version = known
+        version.manifest = manifest
+        version.size = content.size
+        newManifests.append(manifest)
+        put(version)
+        try update(item.id) { draft in
+            switch version.role {
+            case .current:
+                draft.record.size = version.size
+                draft.isTouched = true
+            case .conflict: draft.record.conflictBytes += version.size - known.size
+            case .history: break
+            }
+        }
+        try resolveEqualConflicts(of: item.id)
+        return result
+    }
+}

@@ -1,0 +1,58 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// Fourth phase: deletions. An edit there wins over a deletion here, and a folder goes only when nothing is left in it.
+extension CommitWork {
+    func applyDeletions() throws {
+        var folders: Set<ItemID> = []
+        var others: [ItemID] = []
+        for change in request.changes where change.action == .delete {
+            guard let record = drafts[change.id]?.record, record.isLive else { continue }
+            if change.kind == .directory {
+                folders.insert(change.id)
+            } else if !wasEdited(record, since: change) {
+                others.append(change.id)
+            }
+        }
+        var remaining = try liveChildren(of: folders)
+        for id in others { try delete(id, &remaining) }
+        try deleteEmpty(folders, &remaining)
+    }
+
+    /// Whether another device changed the content after what the deleting one knew. Its own edits it knew.
+    private func wasEdited(_ record: ItemRecord, since change: ItemChange) -> Bool {
+        let content = record.stamps.content
+        return content.revision > change.baseRevision && content.device != request.device
+    }
+
+    /// How many live items each of the folders has with the other changes applied.
+    private func liveChildren(of folders: Set<ItemID>) throws -> [ItemID: Int] {
+        var counts: [ItemID: Int] = [:]
+        for id in folders { counts[id] = try state.liveChildCount(of: id) }
+        for draft in drafts.values {
+            if let original = draft.original, original.isLive { counts[original.parent]? -= 1 }
+            if draft.record.isLive { counts[draft.record.parent]? += 1 }
+        }
+        return counts
+    }
+
+    private func delete(_ id: ItemID, _ remaining: inout [ItemID: Int]) throws {
+        try update(id) { draft in
+            draft.record.deletedAt = now
+            draft.record.stamps.existence = FieldStamp(revision: revision.next, time: now, device: request.device)
+            remaining[draft.record.parent]? -= 1
+        }
+    }
+
+    /// From the innermost outwards: a folder that goes may leave the one around it empty.
+    private func deleteEmpty(_ folders: Set<ItemID>, _ remaining: inout [ItemID: Int]) throws {
+        var empty = order.filter { folders.contains($0) && remaining[$0] == 0 }
+        while let id = empty.popLast() {
+            try delete(id, &remaining)
+            guard let parent = drafts[id]?.record.parent, folders.contains(parent), remaining[parent] == 0 else {
+                continue
+            }
+            empty.append(parent)
+        }
+    }
+}

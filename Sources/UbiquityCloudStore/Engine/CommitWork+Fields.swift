@@ -1,0 +1,131 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// Second phase: everything but the place. Each group of fields is decided by itself.
+extension CommitWork {
+    func applyFields() throws {
+        for (position, change) in request.changes.enumerated() where isApplied(position) {
+            // A new item has its fields already; its content waits until its name is settled.
+            guard case .put(let fields) = change.action, drafts[change.id]?.original != nil else { continue }
+            try apply(fields, change, to: change.id)
+        }
+    }
+
+    /// The change's fields but its place, on an item that was there before.
+    func apply(_ fields: ChangedFields, _ change: ItemChange, to id: ItemID) throws {
+        try update(id) { draft in
+            let stamp = stamp(of: change)
+            if let mode = fields.mode, mode != draft.record.mode,
+                let winner = decide(change, stamp, over: draft.record.stamps.mode)
+            {
+                draft.record.mode = mode
+                draft.record.stamps.mode = winner
+            }
+            applyXattrs(fields, change, to: &draft.record)
+            applyLinkTarget(fields, change, to: &draft)
+        }
+        guard let content = fields.content else { return try applyTimes(fields, change, to: id) }
+        // A content brings its own mtime; a content that lost leaves the winner's.
+        switch try applyContent(content, fields, change, to: id) {
+        case .isCurrent: try takeTimes(fields, stamp(of: change), to: id)
+        case .isSame: try applyTimes(fields, change, to: id)
+        case .isAside: break
+        }
+    }
+
+    /// The stamp that the fields get if the change holds; nil if what is there holds.
+    ///
+    /// A change that knew the last one holds whatever the clocks say, and its stamp is not older than the one it
+    /// replaces: else a third device's change, made before both, could undo it.
+    func decide(_ change: ItemChange, _ stamp: FieldStamp, over current: FieldStamp) -> FieldStamp? {
+        if change.baseRevision >= current.revision {
+            var winner = stamp
+            winner.time = max(stamp.time, current.time)
+            return winner
+        }
+        // Equal: the same device's change again.
+        return stamp < current ? nil : stamp
+    }
+
+    /// A symlink's text is its content: a new one brings a deleted symlink back.
+    private func applyLinkTarget(_ fields: ChangedFields, _ change: ItemChange, to draft: inout ItemDraft) {
+        guard let target = fields.linkTarget, target != draft.record.linkTarget,
+            let winner = decide(change, stamp(of: change), over: draft.record.stamps.content)
+        else { return }
+        draft.record.linkTarget = target
+        draft.record.stamps.content = winner
+        guard !draft.record.isLive else { return }
+        draft.record.deletedAt = nil
+        draft.record.stamps.existence = winner
+        draft.needsSlot = true
+    }
+
+    private func applyTimes(_ fields: ChangedFields, _ change: ItemChange, to id: ItemID) throws {
+        try update(id) { draft in
+            guard let winner = decide(change, stamp(of: change), over: draft.record.stamps.times) else { return }
+            Self.setTimes(fields, winner, in: &draft.record)
+        }
+    }
+
+    private func takeTimes(_ fields: ChangedFields, _ stamp: FieldStamp, to id: ItemID) throws {
+        try update(id) { draft in
+            var stamp = stamp
+            stamp.time = max(stamp.time, draft.record.stamps.times.time)
+            Self.setTimes(fields, stamp, in: &draft.record)
+        }
+    }
+
+    private static func setTimes(_ fields: ChangedFields, _ stamp: FieldStamp, in record: inout ItemRecord) {
+        let created = fields.createdAt ?? record.createdAt
+        let modified = fields.modifiedAt ?? record.modifiedAt
+        guard created != record.createdAt || modified != record.modifiedAt else { return }
+        record.createdAt = created
+        record.modifiedAt = modified
+        record.stamps.times = stamp
+    }
+
+    // MARK: Extended attributes
+
+    func applyXattrs(_ fields: ChangedFields, _ change: ItemChange, to record: inout ItemRecord) {
+        guard !fields.xattrsSet.isEmpty || !fields.xattrsRemoved.isEmpty else { return }
+        for name in fields.xattrsRemoved { setXattr(name, nil, change, in: &record) }
+        for attribute in fields.xattrsSet { setXattr(attribute.name, attribute.value, change, in: &record) }
+        forgetOldRemovals(in: &record)
+    }
+
+    private func setXattr(_ name: [UInt8], _ value: [UInt8]?, _ change: ItemChange, in record: inout ItemRecord) {
+        let index = record.xattrs.firstIndex { $0.name == name }
+        guard index.map({ record.xattrs[$0].value }) != value else { return }
+        let stamp = stamp(of: change)
+        if let current = record.stamps.xattrs[name] {
+            guard let winner = decide(change, stamp, over: current) else { return }
+            record.stamps.xattrs[name] = winner
+        } else {
+            record.stamps.xattrs[name] = stamp
+        }
+        var others = record.xattrs
+        if let index { others.remove(at: index) }
+        guard let value else { return record.xattrs = others }
+        // Two devices may together have set more than an item holds; then the later ones do not come in, and the
+        // result says so.
+        let total = others.reduce(name.count + value.count) { $0 + $1.name.count + $1.value.count }
+        guard total <= Limits.maximumXattrBytes else { return }
+        let place = others.firstIndex { name.lexicographicallyPrecedes($0.name) } ?? others.endIndex
+        others.insert(Xattr(name: name, value: value), at: place)
+        record.xattrs = others
+    }
+
+    /// Stamps of removed attributes are kept, so that an older setting does not bring one back, but not without end.
+    private func forgetOldRemovals(in record: inout ItemRecord) {
+        let present = Set(record.xattrs.map(\.name))
+        let removed = record.stamps.xattrs.filter { !present.contains($0.key) }
+        guard removed.count > CloudLimits.removedXattrStamps else { return }
+        let oldest = removed.sorted { left, right in
+            guard left.value.revision == right.value.revision else { return left.value.revision < right.value.revision }
+            return left.key.lexicographicallyPrecedes(right.key)
+        }
+        for (name, _) in oldest.prefix(removed.count - CloudLimits.removedXattrStamps) {
+            record.stamps.xattrs[name] = nil
+        }
+    }
+}

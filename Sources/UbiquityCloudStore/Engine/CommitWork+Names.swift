@@ -1,0 +1,142 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// Last phase: two items cannot have one name. The item that this commit placed is the second.
+extension CommitWork {
+    func settleNames() throws {
+        var slots = NameSlots(work: self)
+        slots.occupySettled()
+        // From the top downwards, because a folder that is merged takes its children along; and items that were there
+        // before first, because a new one can still become one with them.
+        let waiting = order.enumerated().filter { drafts[$0.element]?.needsSlot == true && isLive($0.element) }
+        let sorted = waiting.sorted { left, right in
+            let (a, b) = (rank(left.element), rank(right.element))
+            return a != b ? a < b : left.offset < right.offset
+        }
+        for (_, id) in sorted { try settle(id, &slots) }
+    }
+
+    private func isLive(_ id: ItemID) -> Bool { drafts[id]?.record.isLive ?? false }
+
+    private func rank(_ id: ItemID) -> Int {
+        guard let draft = drafts[id] else { return 0 }
+        // An item moved into a new folder waits for the folder's settling.
+        let depth = creationDepth[id] ?? creationDepth[draft.record.parent].map { $0 + 1 }
+            ?? (isNew(draft.record.parent) ? 1 : 0)
+        return depth * 2 + (draft.original == nil ? 1 : 0)
+    }
+
+    private func isNew(_ id: ItemID) -> Bool { drafts[id].map { $0.original == nil } ?? false }
+
+    private func settle(_ id: ItemID, _ slots: inout NameSlots) throws {
+        try update(id) { draft in
+            if let target = mergedInto[draft.record.parent] { draft.record.parent = target }
+        }
+        guard let draft = drafts[id] else { return }
+        let ancestry = try ancestry(of: draft.record.parent)
+        guard ancestry.depth < Limits.maximumDepth else {
+            throw UbiquityError(.invalid, "item \(id) lies deeper than \(Limits.maximumDepth) folders")
+        }
+        let place = Place(parent: draft.record.parent, name: draft.record.name)
+        guard let holder = try slots.holder(of: place), holder != id else {
+            slots.occupy(place, by: id)
+            return try finish(id)
+        }
+        if draft.original == nil, try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
+            return try merge(id, into: holder)
+        }
+        let free = try slots.freePlace(near: place)
+        try update(id) { $0.record.name = free.name }
+        slots.occupy(free, by: id)
+        try finish(id)
+    }
+
+    /// A new file gets its content last: until here it could have become one with another.
+    private func finish(_ id: ItemID) throws {
+        if drafts[id]?.original == nil { try makeFirstContent(of: id) }
+    }
+
+    /// Folders always become one. Under `Documents/` a person must find two documents; elsewhere a name is an
+    /// identity to the app that made it, so two files are two versions of one.
+    private func canMerge(_ new: ItemRecord, into holder: ItemID, underDocuments: Bool) throws -> Bool {
+        guard let existing = try record(holder), existing.kind == new.kind else { return false }
+        switch new.kind {
+        case .directory: return true
+        case .file: return !underDocuments
+        case .symlink: return !underDocuments && existing.linkTarget == new.linkTarget
+        }
+    }
+
+    private func merge(_ id: ItemID, into holder: ItemID) throws {
+        guard let position = positions[id], case .put(var fields) = request.changes[position].action else { return }
+        drafts[id] = nil
+        mergedInto[id] = holder
+        outcomes[position] = .merged(into: holder)
+        fields.place = nil
+        fields.content?.baseVersion = nil
+        var change = request.changes[position]
+        change.baseRevision = .zero
+        try apply(fields, change, to: holder)
+    }
+
+    /// Where a folder lies: how deep, and whether it is `Documents`, or in it, directly below the top folder.
+    private func ancestry(of folder: ItemID) throws -> Ancestry {
+        if let known = ancestries[folder] { return known }
+        guard folder != .root, let record = try record(folder) else { return Ancestry(depth: 0, isUnderDocuments: false) }
+        var path: [ItemRecord] = [record]
+        while let last = path.last, last.parent != .root, path.count <= Limits.maximumDepth,
+            let next = try self.record(mergedInto[last.parent] ?? last.parent)
+        {
+            path.append(next)
+        }
+        let found = Ancestry(
+            depth: path.count, isUnderDocuments: path.last?.name.bytes == Array("Documents".utf8))
+        ancestries[folder] = found
+        return found
+    }
+}
+
+struct Ancestry {
+    /// Folders from the top one (not counted) to this one.
+    let depth: Int
+    let isUnderDocuments: Bool
+}
+
+/// Who has which name, with the commit's changes applied.
+struct NameSlots {
+    private let work: CommitWork
+    private var holders: [Place: ItemID] = [:]
+    /// The number to try next for a name that was taken: else a thousand equal names would try a million times.
+    private var nextNumber: [Place: Int] = [:]
+
+    init(work: CommitWork) { self.work = work }
+
+    /// Items of the commit that stay at their places.
+    mutating func occupySettled() {
+        for id in work.order {
+            guard let draft = work.drafts[id], !draft.needsSlot, draft.record.isLive, id != .root else { continue }
+            occupy(Place(parent: draft.record.parent, name: draft.record.name), by: id)
+        }
+    }
+
+    mutating func occupy(_ place: Place, by id: ItemID) { holders[place] = id }
+
+    func holder(of place: Place) throws -> ItemID? {
+        if let holder = holders[place] { return holder }
+        guard let stored = try work.state.liveChild(of: place.parent, named: place.name) else { return nil }
+        // An item of this commit is where the commit puts it: it has moved away, is gone, or waits for its turn.
+        return work.drafts[stored] == nil ? stored : nil
+    }
+
+    /// "name 2.ext", or 3, 4 … if that is taken too.
+    mutating func freePlace(near place: Place) throws -> Place {
+        var number = nextNumber[place] ?? 2
+        var candidate = Place(parent: place.parent, name: place.name.numbered(number))
+        while try holder(of: candidate) != nil {
+            number += 1
+            candidate.name = place.name.numbered(number)
+        }
+        nextNumber[place] = number + 1
+        return candidate
+    }
+}

@@ -1,0 +1,36 @@
+package import UbiquityCore
+
+/// What a commit's decisions read of a container. SQLite's rows and the in-memory tables answer it, so that one engine
+/// decides for both.
+package protocol ContainerState {
+    /// Deleted items too. The top folder only once it was changed.
+    func item(_ id: ItemID) throws -> ItemRecord?
+    func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID?
+    func liveChildCount(of parent: ItemID) throws -> Int
+    func version(_ id: VersionID) throws -> VersionRecord?
+    /// The unresolved conflict versions of an item.
+    func conflicts(of item: ItemID) throws -> [VersionRecord]
+}
+
+/// What a commit comes to. Nothing has been written yet: the store writes all of it in one transaction.
+package struct CommitPlan: Sendable {
+    /// What became of a change, and of which item its result tells.
+    package enum Outcome: Hashable, Sendable {
+        case applied(ItemID)
+        case merged(into: ItemID)
+        case unknownItem
+    }
+
+    /// The container's revision after the commit; it is the old one if no item changed.
+    package var revision: Revision
+    /// Changed and new items.
+    package var items: [ItemRecord] = []
+    /// Changed and new versions.
+    package var versions: [VersionRecord] = []
+    /// Manifests that versions have now and had not before: their chunks must be there, and are in use from now on.
+    package var newManifests: [Manifest] = []
+    /// One per change, in the order of the request.
+    package var outcomes: [Outcome] = []
+    /// Bytes that the account uses more (or less) than before.
+    package var usageDelta: Int64 = 0
+}
