@@ -64,12 +64,25 @@ package class IndexReader {
     /// Whether `key` is `ancestor` or below it.
     package func isWithin(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool {
         var key = key
-        for _ in 0..<Limits.maximumDepth {
+        for _ in 0...Limits.maximumDepth {
             if key == ancestor { return true }
             guard key != .root, let entry = try row(key: key)?.entry else { return false }
             key = entry.parent
         }
         throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
+    }
+
+    /// How many folders lie between the top folder and the item; 0 for the top folder itself.
+    func depth(of key: ItemKey) throws -> Int {
+        try Int(
+            number(
+                """
+                WITH RECURSIVE up(key, level) AS (
+                    VALUES(?, 0) UNION ALL
+                    SELECT entries.parent, level + 1 FROM entries JOIN up ON entries.item = up.key
+                    WHERE level < \(Limits.maximumDepth))
+                SELECT max(level) FROM up
+                """, [key.rawValue]) ?? 0)
     }
 
     /// Items that have an entry.

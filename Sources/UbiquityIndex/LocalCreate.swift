@@ -30,13 +30,14 @@ package struct NewItem: Sendable {
 
 extension ItemIndex {
     /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone, `.notDirectory`,
-    /// `.alreadyExists`.
+    /// `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
     package func create(in parent: UInt64, named name: ItemName, _ new: NewItem) throws -> ItemRow {
         try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard try transaction.child(of: folder.key, named: name) == nil else {
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")
             }
+            if new.kind == .directory { try transaction.requireDepth(in: folder) }
             return try transaction.create(in: folder, named: name, new)
         }
     }
@@ -50,6 +51,13 @@ extension IndexTransaction {
         }
         guard row.kind == .directory else { throw UbiquityError(.notDirectory, "not a folder") }
         return row
+    }
+
+    /// Throws if a folder in `folder` would lie so deep that nothing could be in it.
+    func requireDepth(in folder: ItemRow) throws {
+        guard try depth(of: folder.key) < Limits.maximumDepth - 1 else {
+            throw UbiquityError(.nameTooLong, "folders are nested at most \(Limits.maximumDepth - 1) deep")
+        }
     }
 
     func create(in folder: ItemRow, named name: ItemName, _ new: NewItem) throws -> ItemRow {

@@ -35,8 +35,11 @@ extension ItemIndex {
                 throw UbiquityError(.notFound, "no such item", at: "\(oldName)")
             }
             let target = try transaction.child(of: into.key, named: newName)
-            if source.kind == .directory, try transaction.isWithin(into.key, source.key) {
-                throw UbiquityError(.invalid, "a folder cannot be moved into itself")
+            if source.kind == .directory {
+                guard try !transaction.isWithin(into.key, source.key) else {
+                    throw UbiquityError(.invalid, "a folder cannot be moved into itself")
+                }
+                if into.key != from.key { try transaction.requireDepth(in: into) }
             }
             let move = Move(
                 source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now())
@@ -208,6 +211,7 @@ extension IndexTransaction {
         if target.kind == .directory, try isWithin(move.from.key, target.key) {
             throw UbiquityError(.invalid, "a folder cannot be moved into itself")
         }
+        if target.kind == .directory, move.from.key != move.into.key { try requireDepth(in: move.from) }
         let sourceExcluded = move.into.isExcluded || index.exclusion.excludes(move.name)
         let targetExcluded = move.from.isExcluded || index.exclusion.excludes(back.name)
         guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {

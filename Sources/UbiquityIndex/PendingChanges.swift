@@ -29,6 +29,7 @@ extension IndexReader {
             RowCoding.select(
                 """
                 items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
+                AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
                 AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
                 """) + " ORDER BY items.used LIMIT ?", [Int64(limit)])
     }
