@@ -8,7 +8,6 @@ package final class IndexTransaction: IndexReader {
     let origin: IndexEvent.Origin
     private(set) var touched: Set<ItemKey> = []
     private(set) var events: [IndexEvent] = []
-    private var lastDirtyOrder: Int64?
 
     init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin) {
         self.index = index
@@ -24,12 +23,9 @@ package final class IndexTransaction: IndexReader {
         return ItemID(using: &generator)
     }
 
-    /// The next place in the order of changes.
-    package func newDirtyOrder() throws -> Int64 {
-        let last = try lastDirtyOrder ?? number("SELECT max(dirtyOrder) FROM items WHERE dirty <> 0", []) ?? 0
-        lastDirtyOrder = last + 1
-        return last + 1
-    }
+    /// The next place in the order of changes: greater than any before it, so that who reads on from the last one he saw
+    /// misses nothing.
+    package func newDirtyOrder() throws -> Int64 { newNumber() }
 
     package func note(_ kind: IndexEvent.Kind, before: ItemRow?, after: ItemRow?) {
         events.append(IndexEvent(origin: origin, kind: kind, before: before, after: after))

@@ -69,7 +69,7 @@ extension IndexReader {
         (
             "a number that is not written down as used",
             """
-            SELECT key FROM items WHERE max(key, ino, ifnull(content, 0))
+            SELECT key FROM items WHERE max(key, ino, ifnull(content, 0), dirtyOrder)
             >= (SELECT value FROM meta WHERE name = 'numbers')
             """
         ),

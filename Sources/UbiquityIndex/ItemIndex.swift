@@ -23,6 +23,10 @@ package final class ItemIndex: Sendable {
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
     private let cache = RowCache()
+    /// Whether a sync of the log has failed since it was last copied back.
+    private let isLogSuspect = Lock(false)
+    /// Whether the names of the files are known to be on the disk.
+    private let isNameDurable = Lock(false)
     let numbers = Lock(NumberReserve())
 
     /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
@@ -36,8 +40,11 @@ package final class ItemIndex: Sendable {
         self.random = random
         self.exclusion = exclusion
         self.owner = owner
+        // Open until the database itself is: so its log is read through once, not twice.
+        let probe = try mapErrors { try path.flatMap(Schema.probe) }
         database = try Self.open(path)
         try mapErrors {
+            try probe?.close()
             try database.writeWithoutTransaction { db in try Schema.prepare(db) }
         }
         try write(.startup) { try $0.makeRoot() }
@@ -75,13 +82,15 @@ package final class ItemIndex: Sendable {
                 try reserveNumbers(db)
                 let transaction = IndexTransaction(db, index: self, origin: origin)
                 var result: T?
+                defer { cache.endCommit() }
                 try db.inTransaction(.immediate) {
                     result = try body(transaction)
+                    try recordOverdraft(db)
+                    cache.beginCommit(of: transaction.touched)
                     FaultPoints.reach("index.committing")
                     return .commit
                 }
                 FaultPoints.reach("index.committed")
-                cache.forget(transaction.touched)
                 publish(transaction.events)
                 guard let result else { throw UbiquityError(.io, "a transaction of the index gave no result") }
                 return result
@@ -100,7 +109,7 @@ package final class ItemIndex: Sendable {
         if let row = cache.row(ino: ino) { return row }
         let epoch = cache.epoch
         guard let row = try read({ try $0.row(ino: ino) }) else { return nil }
-        cache.remember(row, if: epoch)
+        if let epoch { cache.remember(row, if: epoch) }
         return row
     }
 
@@ -112,14 +121,41 @@ package final class ItemIndex: Sendable {
 
     // MARK: Durability
 
-    /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, and calling again
-    /// is no help for what was committed before.
+    /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, until a later call
+    /// has succeeded.
     package func makeDurable() throws {
         guard let path else { return }
-        // With synchronous = NORMAL a commit has reached the log by write(2), and a log that is copied back is synced
-        // before and after by SQLite. So syncing the log makes all commits durable.
-        let log = try FileDescriptor.open(path + "-wal", .readOnly)
-        try log.syncData()
+        guard !isLogSuspect.withLock({ $0 }) else { return try copyBack() }
+        do {
+            try syncLog(path)
+        } catch {
+            isLogSuspect.withLock { $0 = true }
+            throw error
+        }
+    }
+
+    /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied back
+    /// and the database after. So syncing the log makes all commits durable.
+    private func syncLog(_ path: String) throws {
+        try FaultPoints.check("index.sync")
+        try describing("bring the index to the disk", at: path) { () throws(Errno) in
+            let log: FileDescriptor
+            // No log: nothing was committed since it was copied back.
+            do throws(Errno) { log = try FileDescriptor.open(path + "-wal", .readOnly) } catch .ENOENT { return }
+            try log.syncData()
+            guard !isNameDurable.withLock({ $0 }) else { return }
+            try FileSystem.syncDirectory(Path.parent(of: path))
+            isNameDurable.withLock { $0 = true }
+        }
+    }
+
+    /// After a failed sync the kernel takes the log's pages for written, and another sync would say so too. What they hold
+    /// is written anew, into the database, which is synced.
+    private func copyBack() throws {
+        try mapErrors {
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+        }
+        isLogSuspect.withLock { $0 = false }
     }
 
     /// Copies the log back into the database if it has grown; to be called now and then from a thread that may wait.
@@ -132,7 +168,12 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    package func close() throws { try mapErrors { try database.close() } }
+    /// Copies the log back and lets go of the file.
+    package func close() throws {
+        // The connection that is closed last copies the log back; one that only reads cannot.
+        (database as? DatabasePool)?.invalidateReadOnlyConnections()
+        try mapErrors { try database.close() }
+    }
 }
 
 /// Runs `body`; an error of the database becomes one of ours.
@@ -143,5 +184,7 @@ func mapErrors<T>(_ body: () throws -> T) throws -> T {
         throw UbiquityError(
             error.resultCode == .SQLITE_FULL ? .noSpace : .io, "the index failed: \(error.message ?? "\(error)")",
             remedy: error.resultCode == .SQLITE_FULL ? "make room on the disk" : "look at the disk; see the log")
+    } catch let error as Errno {
+        throw UbiquityError(error, doing: "use the index")
     }
 }

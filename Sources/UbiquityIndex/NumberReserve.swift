@@ -18,9 +18,26 @@ struct NumberReserve {
         defer { next += 1 }
         return next
     }
+
+    /// So many numbers, if they are written down as used already.
+    mutating func take(_ count: Int) -> [Int64]? {
+        guard end - next >= count else { return nil }
+        return (0..<count).map { _ in take() }
+    }
 }
 
 extension ItemIndex {
+    /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself, so
+    /// that whatever has such a number survives only if this does.
+    func recordOverdraft(_ db: Database) throws {
+        let (next, end) = numbers.withLock { ($0.next, $0.end) }
+        if next > end { try Self.setReserved(next, db) }
+    }
+
+    private static func setReserved(_ end: Int64, _ db: Database) throws {
+        try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)", arguments: [end])
+    }
+
     /// Takes a new block if fewer numbers are left than a transaction may draw.
     func reserveNumbers(_ db: Database) throws {
         let (next, end) = numbers.withLock { ($0.next, $0.end) }
@@ -29,7 +46,7 @@ extension ItemIndex {
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? 2
         let start = max(stored, next)
         let newEnd = max(stored, start) + NumberReserve.block
-        try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)", arguments: [newEnd])
+        try Self.setReserved(newEnd, db)
         numbers.withLock {
             // What is left of a block of this run goes on; another run's block is skipped.
             if $0.end != stored { $0.next = start }
@@ -39,11 +56,13 @@ extension ItemIndex {
 
     /// A content id that was never used.
     package func newContentNumber() throws -> Int64 {
-        try write(.startup) { _ in numbers.withLock { $0.take() } }
+        if let number = numbers.withLock({ $0.take(1) })?.first { return number }
+        return try write(.startup) { $0.newNumber() }
     }
 
     /// The same, several at a time: `count` is at most `NumberReserve.perTransaction`.
     package func newContentNumbers(_ count: Int) throws -> [Int64] {
-        try write(.startup) { _ in numbers.withLock { reserve in (0..<count).map { _ in reserve.take() } } }
+        if let found = numbers.withLock({ $0.take(count) }) { return found }
+        return try write(.startup) { transaction in (0..<count).map { _ in transaction.newNumber() } }
     }
 }

@@ -3,8 +3,8 @@ internal import UbiquitySystem
 
 /// Rows lately read by inode number, so that open, getattr and read of a known item ask no database.
 ///
-/// A row is only remembered if nothing was committed since before it was read, and is forgotten when a commit touches
-/// it: what the cache has is never older than the last commit.
+/// A row is only remembered if no commit ended or began since before it was read, and the rows of a commit are forgotten
+/// before others can see it: who has read a row from the database never finds an older one here.
 final class RowCache: Sendable {
     /// Rows kept; at about 400 bytes each, 8 MB.
     private static let capacity = 20_000
@@ -12,12 +12,15 @@ final class RowCache: Sendable {
     private struct State {
         var rows: [UInt64: ItemRow] = [:]
         var inodes: [ItemKey: UInt64] = [:]
+        /// Counts the commits' beginnings and ends.
         var epoch: UInt64 = 0
+        var isCommitting = false
     }
 
     private let state = Lock(State())
 
-    var epoch: UInt64 { state.withLock { $0.epoch } }
+    /// To be asked before a row is read that may be remembered; nil if it may not.
+    var epoch: UInt64? { state.withLock { $0.isCommitting ? nil : $0.epoch } }
 
     func row(ino: UInt64) -> ItemRow? { state.withLock { $0.rows[ino] } }
 
@@ -34,14 +37,24 @@ final class RowCache: Sendable {
         }
     }
 
-    /// Drops the rows of a commit.
-    func forget(_ keys: Set<ItemKey>) {
+    /// Drops the rows of a commit that is about to be made.
+    func beginCommit(of keys: Set<ItemKey>) {
         guard !keys.isEmpty else { return }
         state.withLock {
             $0.epoch += 1
+            $0.isCommitting = true
             for key in keys {
                 if let ino = $0.inodes.removeValue(forKey: key) { $0.rows.removeValue(forKey: ino) }
             }
+        }
+    }
+
+    /// The commit is made, or failed.
+    func endCommit() {
+        state.withLock {
+            guard $0.isCommitting else { return }
+            $0.epoch += 1
+            $0.isCommitting = false
         }
     }
 }

@@ -1,21 +1,52 @@
 import GRDB
 internal import UbiquityCore
+internal import UbiquitySystem
 
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
     static let formatVersion: Int64 = 1
 
-    static func prepare(_ db: Database) throws {
-        let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        guard found <= formatVersion else {
-            throw UbiquityError(
-                .newerFormat, "the index was made by a newer version of ubiquity (format \(found))",
-                remedy: "install that version; nothing was changed")
+    /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
+    private static let magic = Array("SQLite format 3\0".utf8)
+    private static let versionBytes = 60..<64
+
+    /// Looks at a file, if there is one, without changing anything. Throws `.newerFormat`.
+    /// - Returns: if there is a log, the connection that has read it. It cannot write: another one would copy the log back.
+    static func probe(_ path: String) throws -> DatabaseQueue? {
+        guard try FileSystem.exists(path) else { return nil }
+        guard try FileSystem.exists(path + "-wal"), try FileSystem.status(path + "-wal").size > 0 else {
+            let header = try FileDescriptor.open(path, .readOnly).read(count: versionBytes.upperBound, at: 0)
+            if header.count == versionBytes.upperBound, header.starts(with: magic) {
+                try requireKnown(header[versionBytes].reduce(0) { $0 << 8 | Int64($1) })
+            }
+            return nil
         }
-        if found == 0 {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let probe = try DatabaseQueue(path: path, configuration: configuration)
+        try probe.unsafeRead { db in try requireKnown(version(db)) }
+        return probe
+    }
+
+    private static func version(_ db: Database) throws -> Int64 { try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
+
+    private static func requireKnown(_ version: Int64) throws {
+        guard version > formatVersion else { return }
+        throw UbiquityError(
+            .newerFormat, "the index was made by a newer version of ubiquity (format \(version))",
+            remedy: "install that version; nothing was changed")
+    }
+
+    /// Makes the tables in a new file: all of them or none.
+    static func prepare(_ db: Database) throws {
+        let found = try version(db)
+        try requireKnown(found)
+        guard found == 0 else { return }
+        try db.inTransaction {
             try db.execute(sql: version1)
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
+            return .commit
         }
     }
 
