@@ -31,12 +31,7 @@ package class IndexReader {
 
     /// How many of the children are directories (for a directory's link count).
     package func directoryCount(in parent: ItemKey) throws -> Int {
-        try Int(
-            number(
-                """
-                SELECT count(*) FROM entries JOIN items ON items.key = entries.item
-                WHERE entries.parent = ? AND items.kind = \(ItemKind.directory.rawValue)
-                """, [parent.rawValue]) ?? 0)
+        try Int(number("SELECT count(*) FROM entries WHERE parent = ? AND directory", [parent.rawValue]) ?? 0)
     }
 
     /// The names from the top folder down to the item; nil if it, or a folder above, has no entry.

@@ -38,7 +38,7 @@ package final class IndexTransaction: IndexReader {
         let statement = try db.cachedStatement(sql: Self.insertWithKey)
         try statement.execute(arguments: StatementArguments([row.key.rawValue] + RowCoding.values(row)))
         touched.insert(row.key)
-        if let entry = row.entry { try link(entry, to: row.key) }
+        if let entry = row.entry { try link(entry, to: row) }
     }
 
     private static let insertWithKey = RowCoding.insert
@@ -51,7 +51,7 @@ package final class IndexTransaction: IndexReader {
         touched.insert(row.key)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
-        if let entry = row.entry { try link(entry, to: row.key) }
+        if let entry = row.entry { try link(entry, to: row) }
     }
 
     /// Removes a row and its entry.
@@ -61,10 +61,10 @@ package final class IndexTransaction: IndexReader {
         if let entry = row.entry { try unlink(entry) }
     }
 
-    private func link(_ entry: ItemRow.Entry, to key: ItemKey) throws {
+    private func link(_ entry: ItemRow.Entry, to row: ItemRow) throws {
         try execute(
-            "INSERT INTO entries (parent, name, item) VALUES (?, ?, ?)",
-            [entry.parent.rawValue, Blob(entry.name.bytes), key.rawValue])
+            "INSERT INTO entries (parent, name, item, directory) VALUES (?, ?, ?, ?)",
+            [entry.parent.rawValue, Blob(entry.name.bytes), row.key.rawValue, row.kind == .directory ? 1 : 0])
     }
 
     package func unlink(_ entry: ItemRow.Entry) throws {

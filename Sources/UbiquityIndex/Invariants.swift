@@ -30,6 +30,10 @@ extension IndexReader {
             "SELECT item FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)"
         ),
         ("a deleted item with an entry", "SELECT key FROM items JOIN entries ON item = key WHERE dirty & 64"),
+        (
+            "an entry of another kind than its item",
+            "SELECT item FROM entries JOIN items ON key = item WHERE directory <> (kind = 2)"
+        ),
         // A folder may be without an entry for a moment (displaced by another): what is below it is no part of a circle.
         (
             "a circle of folders",

@@ -12,7 +12,7 @@ extension IndexReader {
 
     /// Bytes of the files whose content waits to go up.
     package func dirtyBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE dirty & \(DirtyFields.content.rawValue)", []) ?? 0
+        try number("SELECT sum(size) FROM items WHERE dirty <> 0 AND dirty & \(DirtyFields.content.rawValue)", []) ?? 0
     }
 
     /// The live items that the remote tree has at a place (two for a moment, while records arrive).
@@ -36,12 +36,12 @@ extension IndexReader {
 
     /// Placeholders that should be here: pinned, kept current or asked for; with `all`, every placeholder.
     package func wanted(all: Bool, after key: ItemKey, limit: Int) throws -> [ItemRow] {
-        let flags = ItemFlags([.pinned, .keptCurrent, .downloadRequested]).rawValue
+        // The flags are written out (pinned, kept current, requested), as the index of them has them.
         return try rows(
             RowCoding.select(
                 """
                 items.key > ? AND items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0
-                \(all ? "" : "AND items.flags & \(flags) <> 0")
+                \(all ? "" : "AND items.flags & 26 <> 0")
                 """) + " ORDER BY items.key LIMIT ?", [key.rawValue, Int64(limit)])
     }
 

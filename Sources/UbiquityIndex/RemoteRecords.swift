@@ -15,7 +15,7 @@ extension IndexReader {
     /// Records in this state, at most `limit`.
     package func records(_ state: SettlingState, limit: Int) throws -> [ItemID] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM remote WHERE unsettled = ? LIMIT ?"),
+            db.cachedStatement(sql: "SELECT id FROM remote WHERE unsettled = ? AND unsettled <> 0 LIMIT ?"),
             arguments: [state.rawValue, limit])
         return rows.compactMap { RowCoding.bytes($0, 0).flatMap { ItemID(bytes: $0) } }
     }

@@ -54,7 +54,7 @@ enum Schema {
         CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
         CREATE TABLE items (
-            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            key INTEGER PRIMARY KEY,
             ino INTEGER NOT NULL UNIQUE,
             id BLOB NOT NULL UNIQUE,
             kind INTEGER NOT NULL,
@@ -69,13 +69,15 @@ enum Schema {
         CREATE INDEX itemsDirty ON items (dirtyOrder) WHERE dirty <> 0;
         CREATE INDEX itemsWriting ON items (key) WHERE flags & 1;
         CREATE INDEX itemsLingering ON items (key) WHERE flags & 32;
+        CREATE INDEX itemsWanted ON items (key) WHERE flags & 26 <> 0 AND contentState <> 2;
         CREATE INDEX itemsContent ON items (content) WHERE content IS NOT NULL;
 
         CREATE TABLE entries (
-            parent INTEGER NOT NULL, name BLOB NOT NULL, item INTEGER NOT NULL,
+            parent INTEGER NOT NULL, name BLOB NOT NULL, item INTEGER NOT NULL, directory INTEGER NOT NULL,
             PRIMARY KEY (parent, name)
         ) WITHOUT ROWID;
         CREATE INDEX entriesItem ON entries (item);
+        CREATE INDEX entriesDirectory ON entries (parent) WHERE directory;
 
         CREATE TABLE remote (
             id BLOB PRIMARY KEY,
