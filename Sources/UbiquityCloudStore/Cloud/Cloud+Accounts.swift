@@ -1,0 +1,109 @@
+import Crypto
+import GRDB
+internal import UbiquityCore
+internal import UbiquitySystem
+
+// Accounts and their tokens.
+extension Cloud {
+    /// The account of an embedded cloud, which needs no sign-in: whoever reaches its socket is the user.
+    package static let localAccount = "local"
+
+    /// Makes an account and a token for it, which is told this once: the cloud keeps its SHA-256.
+    /// Throws `.alreadyExists`, `.invalidName`, `.tooLarge`.
+    package func createAccount(_ name: String) async throws -> String {
+        guard ContainerID(name) != nil else {
+            throw UbiquityError(.invalidName, "not a name for an account: \"\(name)\"", remedy: ContainerID.rules)
+        }
+        let token = newToken()
+        try await pool.run { [self] in
+            try write { db in
+                guard try Row.fetchOne(db, sql: "SELECT 1 FROM accounts WHERE name = ?", arguments: [name]) == nil else {
+                    throw UbiquityError(.alreadyExists, "there is an account of this name", at: name)
+                }
+                let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM accounts") ?? 0
+                guard count < CloudLimits.maximumAccounts else {
+                    throw UbiquityError(.tooLarge, "a cloud has at most \(CloudLimits.maximumAccounts) accounts")
+                }
+                let account = try insertAccount(name, db)
+                try db.execute(
+                    sql: "INSERT INTO tokens VALUES (?, ?, ?)",
+                    arguments: [Bytes(Self.hash(token)), account, timekeeper.now().nanoseconds])
+            }
+        }
+        return token
+    }
+
+    package func accounts() async throws -> [String] {
+        try await pool.run { try self.read { try String.fetchAll($0, sql: "SELECT name FROM accounts ORDER BY name") } }
+    }
+
+    /// Deletes an account and everything in it. Throws `.notFound`.
+    package func deleteAccount(_ name: String) async throws {
+        try await pool.run { [self] in
+            let number = try write { db -> Int64 in
+                guard let number = try Int64.fetchOne(db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
+                else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
+                for table in ["items", "versions", "commits"] {
+                    try db.execute(
+                        sql: "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
+                        arguments: [number])
+                }
+                for table in ["containers", "tokens", "smallChunks"] {
+                    try db.execute(sql: "DELETE FROM \(table) WHERE account = ?", arguments: [number])
+                }
+                try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])
+                return number
+            }
+            forgetStore(of: number)
+            let path = Path.join(folder, "chunks/\(number)")
+            try describing("remove the account's chunks", at: path) { () throws(Errno) in
+                do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT { return }
+            }
+        }
+    }
+
+    /// The account that a token signs in to. Throws `.signedOut` if there is none.
+    package func authenticate(_ token: String) async throws -> String {
+        let hash = Self.hash(token)
+        let name = try await pool.run { [self] in
+            try read { db in
+                try String.fetchOne(
+                    db,
+                    sql: "SELECT name FROM tokens JOIN accounts ON accounts.number = tokens.account WHERE hash = ?",
+                    arguments: [Bytes(hash)])
+            }
+        }
+        guard let name else {
+            throw UbiquityError(.signedOut, "the cloud does not know this token", remedy: "ubiquity login again")
+        }
+        return name
+    }
+
+    /// The account's number. The local account is made when it is first asked for.
+    func account(named name: String) throws -> Int64 {
+        if let number = try read({ try Self.number(of: name, $0) }) { return number }
+        guard name == Self.localAccount else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
+        return try write { db in try Self.number(of: name, db) ?? insertAccount(name, db) }
+    }
+
+    private static func number(of name: String, _ db: Database) throws -> Int64? {
+        try Int64.fetchOne(db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
+    }
+
+    private func insertAccount(_ name: String, _ db: Database) throws -> Int64 {
+        try db.execute(
+            sql: "INSERT INTO accounts (name, quota, used, created) VALUES (?, ?, 0, ?)",
+            arguments: [name, CloudLimits.defaultQuotaBytes, timekeeper.now().nanoseconds])
+        return db.lastInsertedRowID
+    }
+
+    /// 256 bits of randomness in hexadecimal digits.
+    private func newToken() -> String {
+        (0..<4).map { _ in
+            let digits = String(random.next(), radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
+
+    private static func hash(_ token: String) -> [UInt8] { Array(SHA256.hash(data: Array(token.utf8))) }
+}

@@ -1,0 +1,109 @@
+import GRDB
+internal import Logging
+internal import UbiquityCore
+internal import UbiquitySystem
+
+// What a cloud does now and then: it empties the trash, forgets old versions, and collects chunks nobody refers to.
+extension Cloud {
+    /// Runs one round. What it cannot do now, the next round does.
+    package func maintain() async throws {
+        let expiry = timekeeper.now().advanced(bySeconds: -CloudLimits.retention)
+        while try await pool.run({ [self] in try forgetDeleted(before: expiry) }) {}
+        while try await pool.run({ [self] in try forgetVersions(before: expiry) }) {}
+        for account in try await pool.run({ [self] in try accountNumbers() }) {
+            try await pool.run { [self] in try collectChunks(of: account) }
+        }
+    }
+
+    private func accountNumbers() throws -> [Int64] { try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") } }
+
+    /// Forgets items deleted before `time`, the deepest first, a batch at a time.
+    /// - Returns: whether there may be more.
+    private func forgetDeleted(before time: Timestamp) throws -> Bool {
+        try write { db in
+            let rows = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT container, id, revision FROM items WHERE deleted IS NOT NULL AND deleted < ? AND NOT EXISTS
+                    (SELECT 1 FROM items AS child WHERE child.container = items.container AND child.parent = items.id)
+                    LIMIT ?
+                    """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
+            for row in rows {
+                let arguments: StatementArguments = [row.number(0), Bytes(row.bytes(1) ?? [])]
+                try db.execute(sql: "DELETE FROM versions WHERE container = ? AND item = ?", arguments: arguments)
+                try db.execute(sql: "DELETE FROM items WHERE container = ? AND id = ?", arguments: arguments)
+                try db.execute(
+                    sql: "UPDATE containers SET purged = max(purged, ?) WHERE number = ?",
+                    arguments: [row.number(2), row.number(0)])
+            }
+            return rows.count == CloudLimits.maintenanceBatch
+        }
+    }
+
+    private func forgetVersions(before time: Timestamp) throws -> Bool {
+        try write { db in
+            try db.execute(
+                sql: """
+                    DELETE FROM versions WHERE (container, id) IN (SELECT container, id FROM versions
+                    WHERE superseded IS NOT NULL AND superseded < ? AND role = \(VersionRecord.Role.history.rawValue)
+                    LIMIT ?)
+                    """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
+            return db.changesCount == CloudLimits.maintenanceBatch
+        }
+    }
+
+    /// Removes chunks that no version names and that nobody has stored or asked for lately.
+    ///
+    /// A commit touches its chunks before it relies on them. So a chunk is in use by a version that is read here, or
+    /// was touched too lately to be removed; its time is looked at again in the moment of its removal.
+    private func collectChunks(of account: Int64) throws {
+        let limit = timekeeper.now().advanced(bySeconds: -CloudLimits.unusedChunkAge)
+        let store = try chunks(of: account)
+        let used = try usedChunks(of: account)
+        var unused = [ChunkID]()
+        try store.forEachStored { id, storedAt in
+            if storedAt < limit, !used.contains(id) { unused.append(id) }
+        }
+        try store.remove(unused, storedBefore: limit)
+        let small = try collectSmall(of: account, used, before: limit)
+        if !unused.isEmpty || small > 0 {
+            logger.info("collected chunks", metadata: ["files": "\(unused.count)", "rows": "\(small)"])
+        }
+    }
+
+    private func usedChunks(of account: Int64) throws -> Set<ChunkID> {
+        try read { db in
+            var used = Set<ChunkID>()
+            let cursor = try Row.fetchCursor(
+                db,
+                sql: """
+                    SELECT manifest FROM versions JOIN containers ON containers.number = versions.container
+                    WHERE containers.account = ? AND manifest IS NOT NULL
+                    """, arguments: [account])
+            while let row = try cursor.next() {
+                for reference in try BlobCoding.manifest(row.bytes(0) ?? []) { used.insert(reference.id) }
+            }
+            return used
+        }
+    }
+
+    private func collectSmall(of account: Int64, _ used: Set<ChunkID>, before limit: Timestamp) throws -> Int {
+        let old = try read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT id FROM smallChunks WHERE account = ? AND asked < ?",
+                arguments: [account, limit.nanoseconds]
+            ).compactMap { $0.bytes(0).flatMap { ChunkID(bytes: $0) } }
+        }
+        let unused = old.filter { !used.contains($0) }
+        for start in stride(from: 0, to: unused.count, by: CloudLimits.maintenanceBatch) {
+            try write { db in
+                for id in unused[start..<min(start + CloudLimits.maintenanceBatch, unused.count)] {
+                    try db.execute(
+                        sql: "DELETE FROM smallChunks WHERE account = ? AND id = ? AND asked < ?",
+                        arguments: [account, Bytes(id.bytes), limit.nanoseconds])
+                }
+            }
+        }
+        return unused.count
+    }
+}

@@ -1,0 +1,106 @@
+import Crypto
+import GRDB
+package import Logging
+package import UbiquityCore
+package import UbiquitySystem
+package import UbiquityWire
+
+/// A cloud over one data folder: `metadata.db` (SQLite) and, per account, a folder of chunks.
+///
+/// A commit is acknowledged when its rows and all chunks it names survive power loss: chunks are synced before its
+/// transaction, and the transaction is synced by SQLite (`synchronous = FULL`). One process at a time has the folder.
+package final class Cloud: Sendable {
+    let database: DatabasePool
+    let folder: String
+    let timekeeper: any Timekeeper
+    let random: any RandomSource
+    let pool: BlockingPool
+    let logger: Logger
+    let news = NewsHub()
+    let incarnation: UInt64
+    private let lock: ProcessLock
+    private let stores = Lock<[Int64: FileChunkStore]>([:])
+
+    /// Opens a cloud's data, or makes it. Blocks.
+    /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
+    package init(
+        data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger
+    ) throws {
+        try describing("make the cloud's folder", at: folder) { () throws(Errno) in
+            try FileSystem.makeDirectories(folder)
+            try FileSystem.setPermissions(folder, 0o700)
+        }
+        lock = try ProcessLock(Path.join(folder, "cloud.lock"))
+        self.folder = folder
+        self.timekeeper = timekeeper
+        self.random = random
+        self.pool = pool
+        self.logger = logger
+        let database = try Self.open(Path.join(folder, "metadata.db"))
+        self.database = database
+        incarnation = try Self.mapErrors {
+            try database.write { db in
+                try CloudSchema.prepare(db, incarnation: random.next())
+                let number = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'incarnation'") ?? 0
+                return UInt64(bitPattern: number)
+            }
+        }
+    }
+
+    private static func open(_ path: String) throws -> DatabasePool {
+        var configuration = Configuration()
+        configuration.label = "cloud"
+        configuration.maximumReaderCount = 4
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = 8192")
+            try db.execute(sql: "PRAGMA cache_size = -16384")
+        }
+        return try mapErrors { try DatabasePool(path: path, configuration: configuration) }
+    }
+
+    package func close() async throws {
+        news.close()
+        try await pool.run(evenIfCancelled: true) { [database] in try database.close() }
+    }
+
+    /// One container of an account, as one device sees it. Throws `.notFound` if there is no such account; the account
+    /// `local` is made on first use.
+    package func service(account: String, container: ContainerID) async throws -> any CloudService {
+        let account = try await pool.run { try self.account(named: account) }
+        return ContainerService(cloud: self, account: account, container: container)
+    }
+
+    /// The account's chunks: of its own, so that knowing a chunk's name gives nobody what another account has.
+    func chunks(of account: Int64) throws -> FileChunkStore {
+        try stores.withLock { stores in
+            if let store = stores[account] { return store }
+            let path = Path.join(folder, "chunks/\(account)")
+            try describing("make the chunk folder", at: path) { () throws(Errno) in
+                try FileSystem.makeDirectories(path)
+            }
+            let store = try FileChunkStore(directory: path, timekeeper: timekeeper)
+            stores[account] = store
+            return store
+        }
+    }
+
+    func forgetStore(of account: Int64) { stores.withLock { _ = $0.removeValue(forKey: account) } }
+
+    // MARK: Database
+
+    func read<T>(_ body: (Database) throws -> T) throws -> T { try Self.mapErrors { try database.read(body) } }
+
+    func write<T>(_ body: (Database) throws -> T) throws -> T { try Self.mapErrors { try database.write(body) } }
+
+    private static func mapErrors<T>(_ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            let isFull = error.resultCode == .SQLITE_FULL
+            throw UbiquityError(
+                isFull ? .noSpace : .io, "the cloud's database failed: \(error.message ?? "\(error)")",
+                remedy: isFull ? "make room on the cloud's disk" : "look at the cloud's disk and its log")
+        }
+    }
+}

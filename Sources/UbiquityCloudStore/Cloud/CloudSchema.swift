@@ -1,0 +1,73 @@
+import GRDB
+internal import UbiquityCore
+
+/// The tables of a cloud's `metadata.db`.
+enum CloudSchema {
+    /// The format this program writes; a greater one was made by a newer program and is left alone.
+    static let formatVersion: Int64 = 1
+
+    static func prepare(_ db: Database, incarnation: UInt64) throws {
+        let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard found <= formatVersion else {
+            throw UbiquityError(
+                .newerFormat, "the cloud's data was made by a newer version of ubiquity (format \(found))",
+                remedy: "run that version; nothing was changed")
+        }
+        guard found == 0 else { return }
+        try db.execute(sql: version1)
+        try db.execute(
+            sql: "INSERT INTO meta VALUES ('incarnation', ?)", arguments: [Int64(bitPattern: incarnation)])
+        try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
+    }
+
+    private static let version1 = """
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+        CREATE TABLE accounts (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL, used INTEGER NOT NULL, created INTEGER NOT NULL
+        );
+        CREATE TABLE tokens (hash BLOB PRIMARY KEY, account INTEGER NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;
+
+        CREATE TABLE containers (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            account INTEGER NOT NULL, name TEXT NOT NULL,
+            revision INTEGER NOT NULL, purged INTEGER NOT NULL, commits INTEGER NOT NULL,
+            UNIQUE (account, name)
+        );
+
+        CREATE TABLE items (
+            container INTEGER NOT NULL, id BLOB NOT NULL,
+            kind INTEGER NOT NULL, revision INTEGER NOT NULL, deleted INTEGER,
+            parent BLOB NOT NULL, name BLOB NOT NULL,
+            mode INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
+            xattrs BLOB, link BLOB, version BLOB, size INTEGER NOT NULL,
+            conflicts INTEGER NOT NULL, conflictBytes INTEGER NOT NULL, stamps BLOB NOT NULL,
+            PRIMARY KEY (container, id)
+        ) WITHOUT ROWID;
+        CREATE INDEX itemsFeed ON items (container, revision, id);
+        CREATE INDEX itemsPlace ON items (container, parent, name) WHERE deleted IS NULL;
+        CREATE INDEX itemsDeleted ON items (container, deleted) WHERE deleted IS NOT NULL;
+
+        CREATE TABLE versions (
+            container INTEGER NOT NULL, id BLOB NOT NULL, item BLOB NOT NULL, role INTEGER NOT NULL,
+            size INTEGER NOT NULL, modified INTEGER NOT NULL, device BLOB NOT NULL, deviceName TEXT NOT NULL,
+            base BLOB, savedName BLOB NOT NULL, manifest BLOB, saved INTEGER NOT NULL, superseded INTEGER,
+            PRIMARY KEY (container, id)
+        ) WITHOUT ROWID;
+        CREATE INDEX versionsItem ON versions (container, item);
+        CREATE INDEX versionsSuperseded ON versions (container, superseded) WHERE superseded IS NOT NULL;
+
+        CREATE TABLE commits (
+            container INTEGER NOT NULL, request BLOB NOT NULL, number INTEGER NOT NULL, revision INTEGER NOT NULL,
+            outcomes BLOB NOT NULL,
+            PRIMARY KEY (container, request)
+        ) WITHOUT ROWID;
+        CREATE INDEX commitsNumber ON commits (container, number);
+
+        CREATE TABLE smallChunks (
+            account INTEGER NOT NULL, id BLOB NOT NULL, bytes BLOB NOT NULL, asked INTEGER NOT NULL,
+            UNIQUE (account, id)
+        );
+        """
+}

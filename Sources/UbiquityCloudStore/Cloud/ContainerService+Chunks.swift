@@ -1,0 +1,123 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Chunks: small ones in the database, others in files.
+extension ContainerService {
+    func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try require(ids)
+        return try await cloud.pool.run { [self] in
+            let small = try cloud.read { db in Set(try ids.filter { try self.smallLength(of: $0, db) != nil }) }
+            // Whoever asks is about to rely on the answer: what is here is spared by collection from now on.
+            try touchSmall(small)
+            let others = ids.filter { !small.contains($0) }
+            let store = try cloud.chunks(of: account)
+            try store.touch(others)
+            return try store.missing(of: others)
+        }
+    }
+
+    func upload(_ chunks: [Chunk]) async throws {
+        guard chunks.count <= Limits.maximumChunksPerRequest,
+            chunks.reduce(0, { $0 + $1.bytes.count }) <= Limits.maximumChunkBytesPerRequest
+        else { throw UbiquityError(.tooLarge, "too many chunks, or too many bytes, in one request") }
+        try await cloud.pool.run { [self] in try store(chunks) }
+    }
+
+    func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
+        try require(ids)
+        var bytes = 0
+        var rest = ids[...]
+        while !rest.isEmpty {
+            let step = try await cloud.pool.run { [self, rest] in try read(rest) }
+            for chunk in step.chunks {
+                bytes += chunk.bytes.count
+                guard bytes <= Limits.maximumChunkBytesPerRequest else {
+                    throw UbiquityError(
+                        .tooLarge, "one request fetches at most \(Limits.maximumChunkBytesPerRequest) bytes")
+                }
+                try await receive(chunk)
+            }
+            if let error = step.error { throw error }
+            rest = rest.dropFirst(step.chunks.count)
+        }
+    }
+
+    private func require(_ ids: [ChunkID]) throws {
+        guard ids.count <= Limits.maximumChunksPerRequest else {
+            throw UbiquityError(.tooLarge, "one request names at most \(Limits.maximumChunksPerRequest) chunks")
+        }
+    }
+
+    private struct Step: Sendable {
+        var chunks: [Chunk] = []
+        /// What stopped it; chunks before are good.
+        var error: (any Error)?
+    }
+
+    /// The first chunks of `ids`: as many as make a step.
+    private func read(_ ids: ArraySlice<ChunkID>) throws -> Step {
+        let store = try cloud.chunks(of: account)
+        return try cloud.read { db in
+            var step = Step(), bytes = 0
+            for id in ids.prefix(CloudLimits.fetchStepChunks) where bytes < CloudLimits.fetchStepBytes {
+                do {
+                    let chunk = Chunk(id: id, bytes: try readSmall(id, db) ?? store.read(id))
+                    bytes += chunk.bytes.count
+                    step.chunks.append(chunk)
+                } catch {
+                    step.error = error
+                    break
+                }
+            }
+            return step
+        }
+    }
+
+    // MARK: Small chunks
+
+    func smallLength(of id: ChunkID, _ db: Database) throws -> Int? {
+        try Int.fetchOne(
+            db.cachedStatement(sql: "SELECT length(bytes) FROM smallChunks WHERE account = ? AND id = ?"),
+            arguments: [account, Bytes(id.bytes)])
+    }
+
+    private func readSmall(_ id: ChunkID, _ db: Database) throws -> [UInt8]? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT bytes FROM smallChunks WHERE account = ? AND id = ?"),
+            arguments: [account, Bytes(id.bytes)])
+        guard let bytes = row?.bytes(0) else { return nil }
+        try ChunkCheck.verify(stored: bytes, id)
+        return bytes
+    }
+
+    private func touchSmall(_ ids: Set<ChunkID>) throws {
+        guard !ids.isEmpty else { return }
+        let now = cloud.timekeeper.now()
+        let stale = now.advanced(bySeconds: -CloudLimits.askedAgainAfter)
+        try cloud.write { db in
+            for id in ids {
+                try db.cachedStatement(
+                    sql: "UPDATE smallChunks SET asked = ? WHERE account = ? AND id = ? AND asked < ?"
+                ).execute(arguments: [now.nanoseconds, account, Bytes(id.bytes), stale.nanoseconds])
+            }
+        }
+    }
+
+    /// Stores chunks after verifying them. A copy that is there is replaced, so that a damaged one is healed.
+    func store(_ chunks: [Chunk]) throws {
+        let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
+        for chunk in small { try ChunkCheck.verify(chunk) }
+        try cloud.chunks(of: account).store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })
+        guard !small.isEmpty else { return }
+        let now = cloud.timekeeper.now().nanoseconds
+        try cloud.write { db in
+            for chunk in small {
+                try db.cachedStatement(
+                    sql: "INSERT OR REPLACE INTO smallChunks (account, id, bytes, asked) VALUES (?, ?, ?, ?)"
+                ).execute(arguments: [account, Bytes(chunk.id.bytes), Bytes(chunk.bytes), now])
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityWire
+
+/// One container of a cloud in this process.
+struct ContainerService: CloudService {
+    let cloud: Cloud
+    let account: Int64
+    let container: ContainerID
+
+    // MARK: Where the container stands
+
+    func open() async throws -> ContainerDescription {
+        try await cloud.pool.run { [self] in
+            let found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
+            return try cloud.read { db in
+                ContainerDescription(
+                    container: container, account: try accountName(db), incarnation: cloud.incarnation,
+                    revision: found.revision, usage: try usage(db))
+            }
+        }
+    }
+
+    func usage() async throws -> CloudUsage {
+        try await cloud.pool.run { [self] in try cloud.read { try self.usage($0) } }
+    }
+
+    func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        let found = try await cloud.pool.run { [self] in try cloud.read { try self.required($0) } }
+        let stream = cloud.news.stream(of: found.number, from: found.revision)
+        // A commit between the look and the stream's beginning would go untold.
+        let now = try await cloud.pool.run { [self] in try cloud.read { try self.required($0) } }
+        if now.revision > found.revision { cloud.news.tell(now.revision, of: found.number) }
+        return stream
+    }
+
+    private func usage(_ db: Database) throws -> CloudUsage {
+        guard let row = try Row.fetchOne(db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [account])
+        else { throw UbiquityError(.signedOut, "the account was deleted") }
+        return CloudUsage(usedBytes: max(0, row.number(0) ?? 0), quotaBytes: row.number(1) ?? 0)
+    }
+
+    private func accountName(_ db: Database) throws -> String {
+        try String.fetchOne(db, sql: "SELECT name FROM accounts WHERE number = ?", arguments: [account]) ?? ""
+    }
+
+    struct Found {
+        var number: Int64
+        var revision: Revision
+        var purgedThrough: Revision
+    }
+
+    func find(_ db: Database) throws -> Found? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT number, revision, purged FROM containers WHERE account = ? AND name = ?"),
+            arguments: [account, container.name]
+        ).map {
+            Found(
+                number: $0.number(0) ?? 0, revision: Revision($0.number(1) ?? 0),
+                purgedThrough: Revision($0.number(2) ?? 0))
+        }
+    }
+
+    func required(_ db: Database) throws -> Found {
+        guard let found = try find(db) else {
+            throw UbiquityError(.notFound, "there is no container of this name", at: container.name)
+        }
+        return found
+    }
+
+    private func make(_ db: Database) throws -> Found {
+        if let found = try find(db) { return found }
+        let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM containers WHERE account = ?", arguments: [account]) ?? 0
+        guard count < CloudLimits.maximumContainersPerAccount else {
+            throw UbiquityError(
+                .tooLarge, "an account has at most \(CloudLimits.maximumContainersPerAccount) containers")
+        }
+        try db.execute(
+            sql: "INSERT INTO containers (account, name, revision, purged, commits) VALUES (?, ?, 0, 0, 0)",
+            arguments: [account, container.name])
+        return Found(number: db.lastInsertedRowID, revision: .zero, purgedThrough: .zero)
+    }
+
+    // MARK: The feed
+
+    func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        guard revision >= .zero, (1...Limits.maximumItemsPerPage).contains(limit) else {
+            throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumItemsPerPage) items after a revision")
+        }
+        return try await cloud.pool.run { [self] in try cloud.read { try self.page($0, after: revision, limit) } }
+    }
+
+    private func page(_ db: Database, after revision: Revision, _ limit: Int) throws -> ChangePage {
+        let found = try required(db)
+        guard revision <= found.revision else {
+            throw UbiquityError(.invalid, "the feed ends at revision \(found.revision), before \(revision)")
+        }
+        guard revision == .zero || revision >= found.purgedThrough else {
+            throw UbiquityError(
+                .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")
+        }
+        let tables = ContainerTables(db: db, container: found.number)
+        // A device that begins needs no deleted items; one that goes on does. Which it is cannot be told from the
+        // revision once its first page has been read, so later pages have them, and it drops them.
+        let liveOnly = revision == .zero
+        var items = try tables.items(after: revision, nil, liveOnly: liveOnly, limit: limit)
+        guard items.count == limit, let last = items.last else {
+            return ChangePage(items: items, revision: found.revision, hasMore: false)
+        }
+        // To the end of the last revision.
+        items += try tables.items(after: last.revision, last.id, liveOnly: liveOnly, limit: .max)
+        return ChangePage(items: items, revision: last.revision, hasMore: last.revision < found.revision)
+    }
+
+    func manifest(of version: VersionID) async throws -> Manifest {
+        try await cloud.pool.run { [self] in
+            try cloud.read { db in
+                let tables = ContainerTables(db: db, container: try required(db).number)
+                guard let record = try tables.version(version) else {
+                    throw UbiquityError(.notFound, "there is no version \(version)")
+                }
+                guard let manifest = record.manifest else {
+                    throw UbiquityError(.notUploadedYet, "the content of version \(version) has not arrived yet")
+                }
+                return manifest
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// The rows of one container, within one access to the database.
+struct ContainerTables: ContainerState {
+    let db: Database
+    let container: Int64
+
+    // MARK: What the commit engine reads
+
+    func item(_ id: ItemID) throws -> ItemRecord? {
+        try fetchOne("SELECT \(ItemRows.columns) FROM items WHERE container = ? AND id = ?", [Bytes(id.bytes)])
+            .map(ItemRows.record)
+    }
+
+    func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID? {
+        try fetchOne(
+            "SELECT id FROM items WHERE container = ? AND parent = ? AND name = ? AND deleted IS NULL",
+            [Bytes(parent.bytes), Bytes(name.bytes)]
+        ).flatMap { $0.bytes(0) }.flatMap { ItemID(bytes: $0) }
+    }
+
+    func liveChildCount(of parent: ItemID) throws -> Int {
+        Int(
+            try fetchOne(
+                "SELECT count(*) FROM items WHERE container = ? AND parent = ? AND deleted IS NULL",
+                [Bytes(parent.bytes)])?.number(0) ?? 0)
+    }
+
+    func version(_ id: VersionID) throws -> VersionRecord? {
+        try fetchOne("SELECT \(VersionRows.columns) FROM versions WHERE container = ? AND id = ?", [Bytes(id.bytes)])
+            .flatMap { try VersionRows.record($0) }
+    }
+
+    func conflicts(of item: ItemID) throws -> [VersionRecord] {
+        try fetchAll(
+            "SELECT \(VersionRows.columns) FROM versions WHERE container = ? AND item = ? AND role = "
+                + "\(VersionRecord.Role.conflict.rawValue) ORDER BY id", [Bytes(item.bytes)]
+        ).compactMap { try VersionRows.record($0) }
+    }
+
+    // MARK: The feed
+
+    /// Items after `revision` (and, within it, after `id`), by revision and id.
+    func items(after revision: Revision, _ id: ItemID?, liveOnly: Bool, limit: Int) throws -> [RemoteItem] {
+        try fetchAll(
+            """
+            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items
+            LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
+            WHERE items.container = ? AND \(id == nil ? "items.revision > ?" : "items.revision = ? AND items.id > ?")
+            \(liveOnly ? "AND items.deleted IS NULL" : "")
+            ORDER BY items.revision, items.id LIMIT ?
+            """, [revision.number] + (id.map { [Bytes($0.bytes)] } ?? []) + [limit]
+        ).map(Self.remoteItem)
+    }
+
+    func remoteItem(_ id: ItemID) throws -> RemoteItem? {
+        try fetchOne(
+            """
+            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items
+            LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
+            WHERE items.container = ? AND items.id = ?
+            """, [Bytes(id.bytes)]
+        ).map(Self.remoteItem)
+    }
+
+    private static func remoteItem(_ row: Row) throws -> RemoteItem {
+        try ItemRows.record(row).remoteItem(try VersionRows.record(row, first: 16))
+    }
+
+    // MARK: Changes
+
+    func put(_ item: ItemRecord) throws {
+        try execute(
+            "INSERT OR REPLACE INTO items VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            ItemRows.values(item, in: container))
+    }
+
+    func put(_ version: VersionRecord) throws {
+        try execute(
+            "INSERT OR REPLACE INTO versions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            VersionRows.values(version, in: container))
+    }
+
+    // MARK: Answered commits
+
+    func answer(to request: RequestID) throws -> (revision: Revision, outcomes: [CommitPlan.Outcome])? {
+        try fetchOne("SELECT revision, outcomes FROM commits WHERE container = ? AND request = ?", [Bytes(request.bytes)])
+            .map { (Revision($0.number(0) ?? 0), try BlobCoding.outcomes($0.bytes(1) ?? [])) }
+    }
+
+    /// Keeps an answer, and forgets the ones that are too old to be asked for again.
+    func keep(_ outcomes: [CommitPlan.Outcome], at revision: Revision, for request: RequestID) throws {
+        try execute(
+            "UPDATE containers SET commits = commits + 1, revision = ? WHERE number = ?", [revision.number, container])
+        let number = try fetchOne("SELECT commits FROM containers WHERE number = ?", [])?.number(0) ?? 0
+        try execute(
+            "INSERT OR REPLACE INTO commits VALUES (?,?,?,?,?)",
+            [container, Bytes(request.bytes), number, revision.number, Bytes(BlobCoding.encode(outcomes))])
+        try execute(
+            "DELETE FROM commits WHERE container = ? AND number <= ?", [container, number - CloudLimits.keptCommits])
+    }
+
+    // MARK: Statements; the first argument of a question is always the container
+
+    func fetchOne(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Row? {
+        try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments([container] + arguments))
+    }
+
+    func fetchAll(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row] {
+        try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments([container] + arguments))
+    }
+
+    func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+    }
+}
