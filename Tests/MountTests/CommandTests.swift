@@ -1,0 +1,159 @@
+import Foundation
+import Testing
+import UbiquityControl
+
+/// The command line as scripts rely on it.
+@Suite struct CommandTests {
+    @Test func exitCodes() async throws {
+        try await World.run { world in
+            for command in ["mount", "unmount", "serve", "status", "monitor", "wait", "download", "evict", "pin", "unpin",
+                "offline", "online"]
+            {
+                #expect(try await world.ubiquity(command, "--help").status == 0)
+                let wrong = try await world.ubiquity(command, "--no-such-option")
+                #expect(wrong.status == 2, "\(command): \(wrong)")
+                #expect(wrong.out.isEmpty && !wrong.err.isEmpty)
+            }
+            #expect(try await world.ubiquity("nonsense").status == 2)
+            #expect(try await world.ubiquity("mount").status == 2)
+            #expect(try await world.ubiquity("mount", "--policy", "odd", "/tmp").status == 2)
+            for command in ["unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor"] {
+                let none = try await world.ubiquity(command, world.folder)
+                #expect(none.status == 3, "\(command): \(none)")
+                #expect(none.err.contains(world.folder))
+            }
+            let a = try await world.mounted("a")
+            try await a.waitUntilIdle()
+            for command in ["download", "evict", "pin", "status"] {
+                let missing = try await a.ubiquity(command, "missing")
+                #expect(missing.status == 1, "\(command): \(missing)")
+                #expect(missing.err.contains("missing"))
+            }
+        }
+    }
+
+    @Test func statusTellsMountsAndItems() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f; mkdir d")
+            try await a.waitUntilIdle()
+            let status = try await a.status()
+            #expect(status.container == "default")
+            #expect(status.device.name == "a")
+            #expect(status.cloud.state == .online)
+            #expect(status.uploads.items == 0 && status.downloads.items == 0 && status.pending.isEmpty)
+            #expect(status.bytesSent > 0 && status.bytesReceived > 0)
+            #expect(status.processID == a.processID)
+            #expect(status.revision > 0)
+            let text = try await world.ubiquity("status").out
+            #expect(text.contains(a.mountPoint))
+            #expect(text.contains("passthrough"))
+            let report = try await a.report("f")
+            #expect(report.isUploaded && report.downloadingStatus == .current && report.size == 5 && report.kind == "file")
+            let lines = try await a.ubiquity("status", "f", "d")
+            #expect(lines.status == 0)
+            #expect(lines.out.split(separator: "\n").count == 2)
+            #expect(lines.out.contains("uploaded"))
+        }
+    }
+
+    @Test func monitorTellsEventsAsTheyHappen() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await world.settle(a, b)
+            let monitors = try [a, b].map { try world.start([World.program, "monitor", "--json", $0.mountPoint]) }
+            func events(_ monitor: Command) throws -> [ControlEvent] {
+                var lines = monitor.outputSoFar.split(separator: "\n", omittingEmptySubsequences: false)
+                // A line that is just being written is not whole.
+                lines.removeLast()
+                return try lines.map { try ControlCodec.decode(ControlEvent.self, from: $0.utf8) }
+            }
+            for monitor in monitors {
+                try await world.eventually("it listens") { try events(monitor).first?.kind == .listening }
+            }
+            try await a.shell("head -c 300000 /dev/urandom > f; mkdir d")
+            try await world.settle(a, b)
+            try await b.shell("cat f > /dev/null; mv f d/g")
+            try await world.settle(a, b)
+            try await b.ubiquity("evict", "d/g")
+            try await world.eventually("a tells its upload and the move") {
+                let told = try events(monitors[0])
+                return told.contains { $0.kind == .uploadDone && $0.path == "f" }
+                    && told.contains { $0.kind == .itemMoved && $0.path == "d/g" }
+            }
+            try await world.eventually("b tells the new file, its download and eviction") {
+                let told = try events(monitors[1])
+                return told.contains { $0.kind == .itemAdded && $0.path == "f" }
+                    && told.contains { $0.kind == .downloadDone } && told.contains { $0.kind == .evicted }
+            }
+            try await a.unmount()
+            #expect(try await monitors[0].finish().status == 0)
+            monitors[1].signal(SIGINT)
+            try await monitors[1].finish()
+        }
+    }
+
+    @Test func waitReturnsWhenItIsSo() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 3000000 /dev/urandom > f")
+            try await a.wait("--uploaded", "f")
+            #expect(try await a.attribute("is-uploaded", of: "f") == "1")
+            try await b.waitUntil("test -e f")
+            #expect(try await b.ubiquity("wait", "f", options: ["--downloaded", "--timeout", "0.3"]).status == 1)
+            #expect(try await b.ubiquity("download", "f").status == 0)
+            try await b.wait("--downloaded", "f")
+            #expect(try await b.attribute("downloading-status", of: "f") == "current")
+            let json = try await b.ubiquity("wait", "", options: ["--idle", "--json"])
+            #expect(try ControlCodec.decode(WaitReport.self, from: json.text.utf8).done)
+            #expect(try await b.ubiquity("wait", "missing", options: ["--uploaded"]).status == 1)
+        }
+    }
+
+    @Test func serveOverTCPAnswersDevicesAndCurl() async throws {
+        try await World.run { world in
+            let data = world.folder + "/served"
+            let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
+            try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
+            let line = try #require(server.outputSoFar.split(separator: "\n").first { $0.hasPrefix("listening on ") })
+            let address = String(line.dropFirst("listening on ".count))
+            let url = address.hasPrefix("http") ? address : "http://\(address)"
+            #expect(try await world.shell("curl -sf '\(url)/healthz'") != "")
+            let second = try await world.ubiquity("serve", "--data", data, "--listen", "127.0.0.1:0", within: 20)
+            #expect(second.status == 1, "\(second)")
+            server.signal(SIGTERM)
+            #expect(try await server.finish().status == 0)
+        }
+    }
+
+    @Test func devicesSignInToACloudWithAnAccount() async throws {
+        try await World.run { world in
+            let data = world.folder + "/served"
+            let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
+            try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
+            let line = try #require(server.outputSoFar.split(separator: "\n").first { $0.hasPrefix("listening on ") })
+            let address = String(line.dropFirst("listening on ".count))
+            let url = address.hasPrefix("http") ? address : "http://\(address)"
+            let created = try await world.ubiquity("account", "create", "ann", "--data", data)
+            try #require(created.status == 0, "\(created)")
+            let token = world.folder + "/token"
+            try created.out.write(toFile: token, atomically: true, encoding: .utf8)
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] {
+                let login = try await world.ubiquity(
+                    "login", url, "--account", "ann", "--token-file", token, "--state", device.state)
+                try #require(login.status == 0, "\(login)")
+                try await device.mount()
+            }
+            try await a.shell("head -c 300000 /dev/urandom > f")
+            for device in [a, b, a] {
+                #expect(try await device.ubiquity("wait", "", options: ["--idle", "--timeout", "30"]).status == 0)
+            }
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
+            #expect(world.cloudProcess == nil)
+            for device in [a, b] {
+                #expect(try await world.ubiquity("unmount", device.mountPoint).status == 0)
+            }
+        }
+    }
+}

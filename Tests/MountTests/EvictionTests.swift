@@ -1,0 +1,110 @@
+import Testing
+import UbiquityControl
+
+/// Giving the space back, and what must not be given back.
+@Suite struct EvictionTests {
+    @Test func everythingButTheContentStays() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 1000000 /dev/urandom > f; setfattr -n user.k -v v f; chmod 640 f; sha256sum < f > '\(world.folder)/sum'")
+            try await a.waitUntilIdle()
+            let look = "stat -c '%i %s %Y.%y %a' f; getfattr -n user.k --only-values f"
+            let before = try await a.shell(look)
+            let outcome = try await a.ubiquity("evict", "f")
+            #expect(outcome.status == 0)
+            #expect(outcome.out == "evicted \(a.mountPoint)/f\n")
+            #expect(try await a.shell(look) == before)
+            #expect(try await a.attribute("downloading-status", of: "f") == "not-downloaded")
+            #expect(try await a.attribute("is-uploaded", of: "f") == "1")
+            #expect(try await a.shell("stat -c %b f") == "1")
+            #expect(try await world.shell("du -sk '\(a.containerState)/content' | cut -f1").count <= 2)
+            try await a.shell("sha256sum < f | cmp - '\(world.folder)/sum'")
+            #expect(try await a.shell(look) == before)
+            // Evicting what is not here does no harm.
+            #expect(try await a.ubiquity("evict", "f").status == 0)
+            #expect(try await a.ubiquity("evict", "f").status == 0)
+        }
+    }
+
+    @Test func refusalsSayWhy() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("for f in open dirty pinned free; do head -c 100000 /dev/urandom > $f; done")
+            try await a.waitUntilIdle()
+            let holder = try a.start("exec 3< open; echo ready; exec sleep 100")
+            try await world.eventually("it is open") { holder.outputSoFar == "ready\n" }
+            try await a.ubiquity("pin", "pinned")
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo more >> dirty; echo new > new")
+            try await a.waitFor("is-uploaded", "0", of: "dirty")
+            try await a.waitFor("is-uploaded", "0", of: "new")
+            for (name, errno, words) in [
+                ("open", "Device or resource busy", "open"), ("dirty", "Device or resource busy", "not been uploaded"),
+                ("pinned", "Operation not permitted", "pinned"), ("new", "No such attribute", "never uploaded"),
+            ] {
+                let set = try await a.attempt("setfattr -n user.ubiquity.evict -v 1 \(name)")
+                let isRightErrno = set.err.contains(errno) || name == "new" && set.err.contains("No data available")
+                #expect(isRightErrno, "\(name): \(set)")
+                let command = try await a.ubiquity("evict", name)
+                #expect(command.status == 1)
+                #expect(command.err.contains(words), "\(name): \(command)")
+                #expect(try await a.attribute("downloading-status", of: name) == "current")
+            }
+            #expect(try await a.ubiquity("evict", "free").status == 0)
+        }
+    }
+
+    @Test func foldersRecurseWithAReportPerItem() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir -p d/e; for f in d/1 d/2 d/e/3 d/e/4; do head -c 70000 /dev/urandom > $f; done; ln -s 1 d/l")
+            try await a.waitUntilIdle()
+            try await a.ubiquity("pin", "d/e/3")
+            let outcome = try await a.ubiquity("evict", "d", options: ["--json"])
+            #expect(outcome.status == 1)
+            let results = try outcome.out.split(separator: "\n").map { try ControlCodec.decode(ItemResult.self, from: $0.utf8) }
+            let done = Set(results.filter(\.done).map(\.path)), failed = results.filter { !$0.done }
+            let folder = a.mountPoint + "/d"
+            #expect(done.isSuperset(of: ["\(folder)/1", "\(folder)/2", "\(folder)/e/4"]))
+            #expect(failed.map(\.path) == ["\(folder)/e/3"])
+            #expect(failed.first?.error?.message.contains("pinned") == true)
+            try await a.ubiquity("unpin", "d")
+            #expect(try await a.ubiquity("evict", "d").status == 0)
+            #expect(try await a.ubiquity("download", "d").status == 0)
+            for file in ["d/1", "d/2", "d/e/3", "d/e/4"] {
+                #expect(try await a.attribute("downloading-status", of: file) == "current")
+            }
+        }
+    }
+
+    @Test func pinnedFoldersComeAndStay() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; head -c 300000 /dev/urandom > d/1; head -c 300000 /dev/urandom > d/2")
+            try await world.settle(a, b)
+            #expect(try await b.ubiquity("pin", "d").status == 0)
+            try await b.wait("--downloaded", "d")
+            #expect(try await b.attribute("downloading-status", of: "d/1") == "current")
+            #expect(try await b.attribute("is-pinned", of: "d/2") == "1")
+            #expect(try await b.ubiquity("evict", "d").status == 1)
+            try await b.killAndMount()
+            #expect(try await b.attribute("is-pinned", of: "d/2") == "1")
+            #expect(try await b.ubiquity("unpin", "d").status == 0)
+            #expect(try await b.ubiquity("evict", "d").status == 0)
+        }
+    }
+
+    @Test func theCacheLimitEvictsTheLeastRecentlyUsed() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a", "--cache-limit", "1M")
+            try await a.shell("for n in 1 2 3 4 5 6; do head -c 400000 /dev/urandom > $n; sleep 0.02; done")
+            try await a.waitUntilIdle()
+            try await world.eventually("the cache is within its limit") {
+                try await a.status().cachedBytes.map { $0 <= 1 << 20 } == true
+            }
+            #expect(try await a.attribute("downloading-status", of: "6") == "current")
+            #expect(try await a.attribute("downloading-status", of: "1") == "not-downloaded")
+            #expect(try await a.shell("cat 1 | wc -c") == "400000")
+        }
+    }
+}

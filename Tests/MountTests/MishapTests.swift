@@ -1,0 +1,273 @@
+import Foundation
+import Glibc
+import Testing
+import UbiquityControl
+
+/// Deaths of daemons and clouds, full disks, damage.
+@Suite struct MishapTests {
+    @Test func nothingAcknowledgedIsLostByAKillAfterClose() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo old > kept; echo old > replaced; mkdir d; echo x > d/x; echo gone > gone")
+            try await world.settle(a, b)
+            try await a.shell(
+                """
+                echo new > new; echo newer > kept; echo other > t; mv t replaced; mv d e; rm gone; ln -s e l
+                chmod 600 kept; setfattr -n user.k -v v kept; head -c 500000 /dev/urandom > big; touch -d '2001-01-01 UTC' e
+                """)
+            try await a.kill()
+            let expected = "new\nnewer\nother\nx\ne\n600\nv\n500000\n978307200"
+            let look =
+                "cat new kept replaced e/x; readlink l; stat -c %a kept; getfattr -n user.k --only-values kept; echo; "
+                + "stat -c %s big; stat -c %Y e; test ! -e gone; test ! -e d"
+            try await a.mount()
+            let found = try await a.shell(look)
+            #expect(found == expected)
+            try await world.settle(a, b)
+            #expect(try await b.shell(look) == found)
+            try await b.shell("cmp big '\(a.mountPoint)/big'")
+        }
+    }
+
+    @Test func whatAnOpenWriterHasWrittenSurvivesAKill() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo start > f")
+            try await world.settle(a, b)
+            let writer = try a.start("exec 3>> f; echo more >&3; echo fresh > g; exec 4>> g; echo line >&4; echo ready; exec sleep 100")
+            try await world.eventually("it has written") { writer.outputSoFar == "ready\n" }
+            try await a.kill()
+            writer.signal(SIGKILL)
+            try await a.mount()
+            #expect(try await a.shell("cat f g") == "start\nmore\nfresh\nline")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat f g") == "start\nmore\nfresh\nline")
+        }
+    }
+
+    @Test func uploadGoesOnAfterAKill() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await world.settle(a, b)
+            try await a.shell("head -c 60000000 /dev/urandom > f; for n in $(seq 200); do echo $n > small$n; done")
+            for _ in 0..<3 {
+                try await world.eventually("something goes up") {
+                    let status = try await a.status()
+                    return status.bytesSent > 2_000_000 || status.uploads.items == 0
+                }
+                try await a.killAndMount()
+            }
+            try await world.settle(a, b, within: 120)
+            #expect(try await b.shell("ls | wc -l; cat small* | sort -n | tail -n 1") == "201\n200")
+            try await b.shell("cmp f '\(a.mountPoint)/f'", within: 120)
+        }
+    }
+
+    @Test func downloadGoesOnAfterAKill() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 60000000 /dev/urandom > f")
+            try await world.settle(a, b, within: 120)
+            var received: Int64 = 0
+            for _ in 0..<2 {
+                let reader = try b.start("cat f > /dev/null")
+                try await world.eventually("something comes down") {
+                    received = try await b.status().bytesReceived
+                    return received > 8_000_000 || !reader.isRunning
+                }
+                try await b.kill()
+                #expect(try await reader.finish().status != 0 || received > 8_000_000)
+                try await b.mount()
+            }
+            #expect(try await b.attribute("is-uploaded", of: "f") == "1")
+            let rest = try await b.received { try await b.shell("cmp f '\(a.mountPoint)/f'", within: 120) }
+            // What came before the kills is used.
+            #expect(rest < 58_000_000)
+            try await b.waitFor("downloading-status", "current", of: "f")
+        }
+    }
+
+    @Test func theCloudDiesAndComesBackDuringTransfers() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await world.settle(a, b)
+            try await a.shell("head -c 40000000 /dev/urandom > f; for n in $(seq 50); do echo $n > small$n; done")
+            for step in 1...2 {
+                try await world.eventually("something goes up") {
+                    let status = try await a.status()
+                    return status.bytesSent > Int64(step) * 3_000_000 || status.uploads.items == 0
+                }
+                try await world.killCloud()
+            }
+            try await world.settle(a, b, within: 120)
+            let reader = try b.start("cat f | sha256sum")
+            try await world.eventually("something comes down") {
+                try await b.status().bytesReceived > 5_000_000 || !reader.isRunning
+            }
+            try await world.killCloud()
+            // The reader may be told that the cloud is away; it must not be given wrong bytes.
+            let outcome = try await reader.finish(within: 120)
+            let sum = try await a.shell("sha256sum < f")
+            #expect(outcome.text == sum || !outcome.err.isEmpty)
+            try await b.waitUntil("cat f > /dev/null", within: 120)
+            #expect(try await b.shell("sha256sum < f", within: 120) == sum)
+            #expect(try await b.shell("ls | wc -l") == "51")
+        }
+    }
+
+    @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
+    func fullDiskWhileDownloading() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let b = try world.device("b")
+            try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=24m tmpfs '\(b.state)'")
+            world.noteMounted(b.state)
+            try await b.mount()
+            try await a.shell("head -c 40000000 /dev/urandom > large; head -c 300000 /dev/urandom > small")
+            try await world.settle(a, b, within: 120)
+            let read = try await b.attempt("cat large > /dev/null", within: 120)
+            #expect(read.err.contains("No space left on device"), "\(read)")
+            #expect(try await b.attribute("downloading-status", of: "large") == "not-downloaded")
+            #expect(try await b.attribute("downloading-error", of: "large") != "")
+            #expect(try await b.shell("stat -c '%s' large") == "40000000")
+            #expect(try await b.ubiquity("evict", "large").status == 0)
+            try await b.shell("cmp small '\(a.mountPoint)/small'")
+            try await b.shell("echo goes > on")
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat on") == "goes")
+        }
+    }
+
+    @Test func damagedChunkIsNeverDelivered() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 900000 /dev/urandom > bad; head -c 900000 /dev/urandom > good; printf small > tiny")
+            try await world.settle(a, b)
+            try await damage(firstChunkOf: "bad", on: a)
+            let read = try await b.attempt("cat bad > /dev/null")
+            #expect(read.err.contains("Input/output error"), "\(read)")
+            try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error bad | grep -q .")
+            #expect(try await b.attribute("downloading-status", of: "bad") == "not-downloaded")
+            try await b.shell("cmp good '\(a.mountPoint)/good'; cat tiny")
+            #expect(try await a.shell("wc -c < bad") == "900000")
+            // Its author saves it anew: that heals it.
+            try await a.shell("head -c 900000 /dev/urandom > bad")
+            try await world.settle(a, b)
+            try await b.shell("cmp bad '\(a.mountPoint)/bad'")
+            #expect(try await b.attribute("downloading-error", of: "bad") == "")
+        }
+    }
+
+    /// Changes one byte in the cloud's file that holds the first 64 KiB of an item.
+    private func damage(firstChunkOf path: String, on device: Device) async throws {
+        try await Tools.python(
+            """
+            start = open('\(device.mountPoint)/\(path)', 'rb').read(65536)
+            found = 0
+            for folder, _, files in os.walk('\(device.world.cloudData)'):
+                for name in files:
+                    full = os.path.join(folder, name)
+                    if name.endswith(('.sock', 'lock', '.log')):
+                        continue
+                    content = open(full, 'rb').read()
+                    at = content.find(start)
+                    if at >= 0:
+                        with open(full, 'r+b') as file:
+                            file.seek(at + 1000)
+                            file.write(bytes([content[at + 1000] ^ 1]))
+                        found += 1
+            assert found, 'no chunk found'
+            """, in: device.world)
+    }
+
+    /// Kills daemons and the cloud at random moments while files are made, changed, renamed and removed; what a
+    /// program was told is done must be there afterwards, on all devices.
+    @Test(arguments: [1, 2]) func killsAtRandomMoments(_ seed: UInt64) async throws {
+        try await World.run { world in
+            var random = seed &* 0x9E37_79B9_7F4A_7C15
+            func next(_ bound: UInt64) -> UInt64 {
+                random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                return (random >> 33) % bound
+            }
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            let journal = world.folder + "/journal"
+            for round in 0..<4 {
+                let worker = try world.start(
+                    ["/usr/bin/python3", "-c", Self.worker, a.mountPoint, journal, "\(seed)-\(round)"])
+                try await Task.sleep(for: .milliseconds(200 + Int(next(600))))
+                if next(3) == 0, world.cloudProcess != nil { try await world.killCloud() }
+                if next(2) == 0 { try await b.kill() }
+                try await a.kill()
+                _ = try await worker.finish()
+                try await a.mount()
+                if b.processID == nil { try await b.mount() }
+            }
+            try await world.settle(a, b, within: 120)
+            let pictures = [
+                try await Tools.picture(of: a.mountPoint, in: world), try await Tools.picture(of: b.mountPoint, in: world),
+            ]
+            expectSame(pictures, "seed \(seed)")
+            try await Tools.python(Self.auditor + "audit('\(journal)', '\(b.mountPoint)')\n", in: world)
+        }
+    }
+
+    /// Works until the mount dies, and writes down what it is about to do and what has been acknowledged.
+    private static let worker = """
+        import os, sys, random
+        os.chdir(sys.argv[1])
+        journal = open(sys.argv[2], 'a', buffering=1)
+        rng = random.Random(sys.argv[3])
+        made = []
+        count = 0
+        try:
+            while True:
+                count += 1
+                name = f'{sys.argv[3]}-{count}'
+                choice = rng.random()
+                if choice < 0.6 or not made:
+                    data = rng.randbytes(rng.choice([10, 5000, 200000]))
+                    journal.write(f'try {name} -\\n')
+                    with open(name, 'wb') as file:
+                        file.write(data)
+                    import hashlib
+                    journal.write(f'has {name} {hashlib.sha256(data).hexdigest()}\\n')
+                    made.append(name)
+                elif choice < 0.8:
+                    old = made.pop(rng.randrange(len(made)))
+                    journal.write(f'try {old} -\\n')
+                    os.rename(old, name)
+                    journal.write(f'moved {old} {name}\\n')
+                    made.append(name)
+                else:
+                    old = made.pop(rng.randrange(len(made)))
+                    journal.write(f'try {old} -\\n')
+                    os.unlink(old)
+                    journal.write(f'gone {old} -\\n')
+        except OSError:
+            pass
+        """
+
+    private static let auditor = """
+        import hashlib
+        def audit(journal, folder):
+            known, unsure = {}, set()
+            for line in open(journal):
+                word, name, rest = line.split()
+                if word == 'try':
+                    unsure.add(name)
+                elif word == 'has':
+                    known[name] = rest
+                    unsure.discard(name)
+                elif word == 'moved':
+                    known[rest] = known.pop(name)
+                    unsure.discard(name)
+                elif word == 'gone':
+                    known.pop(name, None)
+                    unsure.discard(name)
+                    assert not os.path.exists(os.path.join(folder, name)), f'{name} came back'
+            for name, digest in known.items():
+                if name not in unsure:
+                    data = open(os.path.join(folder, name), 'rb').read()
+                    assert hashlib.sha256(data).hexdigest() == digest, f'{name} is not as it was written'
+        """
+}

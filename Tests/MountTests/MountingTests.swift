@@ -1,0 +1,198 @@
+import Foundation
+import Testing
+import UbiquityControl
+
+/// Beginning and ending a mount.
+@Suite struct MountingTests {
+    @Test func mountIsUsableWithTheCloudAwayAndCatchesUp() async throws {
+        try await World.run { world in
+            try await world.blockCloud()
+            let start = ContinuousClock.now
+            let a = try await world.mounted("a")
+            // Well under a second on an idle machine; the limit only tells waiting for a network from not waiting.
+            #expect(ContinuousClock.now - start < .seconds(5))
+            try await a.shell("mkdir d; echo text > d/f; cat d/f; ls -l; mv d e")
+            let status = try await a.status()
+            #expect(status.cloud.state != .online)
+            #expect(status.uploads.items >= 2)
+            #expect(try await a.attribute("is-uploaded", of: "e/f") == "0")
+            let wait = try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "1"])
+            #expect(wait.status == 1)
+            #expect(wait.err.contains("away"))
+            world.unblockCloud()
+            try await a.ubiquity("online", "")
+            try await a.waitUntilIdle()
+            let b = try await world.mounted("b")
+            try await b.waitUntilIdle()
+            #expect(try await b.shell("cat e/f") == "text")
+        }
+    }
+
+    @Test func twoMountsThatRaceForTheCloudBothWin() async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            async let first: Void = a.mount()
+            async let second: Void = b.mount()
+            _ = try await (first, second)
+            try await a.shell("echo a > from-a")
+            try await b.shell("echo b > from-b")
+            try await world.settle(a, b)
+            #expect(try await a.shell("cat from-*") == "a\nb")
+            #expect(try await b.shell("cat from-*") == "a\nb")
+            let found = try await world.attempt(["pgrep", "-fc", "--", "serve --embedded --data \(world.cloudData)"])
+            #expect(found.text == "1")
+            #expect(try await world.shell("stat -c %a '\(world.cloudData)/cloud.sock'") == "600")
+            #expect(try await world.shell("stat -c %a '\(a.containerState)/control.sock'") == "600")
+            #expect(try await world.shell("stat -c %a '\(a.containerState)'") == "700")
+        }
+    }
+
+    @Test func theEmbeddedCloudEndsWhenNobodyUsesIt() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            try await a.unmount("--wait-uploaded")
+            try await world.eventually("the cloud has ended", within: 60) { world.cloudProcess == nil }
+            try await a.mount()
+            try await a.waitUntilIdle()
+            #expect(world.cloudProcess != nil)
+        }
+    }
+
+    @Test func refusalsSayWhyAndTouchNothing() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await world.shell("touch '\(world.folder)/file'; mkdir '\(world.folder)/full'; touch '\(world.folder)/full/x'")
+            func refusal(_ arguments: [String], _ words: String) async throws {
+                let outcome = try await world.attempt([World.program, "mount", "--state", a.state] + arguments)
+                #expect(outcome.status == 1, "\(outcome)")
+                #expect(outcome.err.contains(words), "\(outcome)")
+                #expect(!outcome.err.isEmpty && outcome.err.split(separator: "\n").count <= 2, "\(outcome)")
+                #expect(!FileManager.default.fileExists(atPath: a.state + "/local"))
+            }
+            try await refusal([world.folder + "/file"], "not a directory")
+            try await refusal([world.folder + "/full"], "not empty")
+            try await refusal([world.folder + "/missing"], "missing")
+            try await refusal(["--container", "a/b", a.mountPoint], "a/b")
+            try await refusal(["--container", "..", a.mountPoint], "..")
+            #expect(try await world.shell("ls '\(world.folder)/full'") == "x")
+        }
+    }
+
+    @Test func stateInUseIsRefused() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let other = world.folder + "/other"
+            try await world.shell("mkdir '\(other)'")
+            let outcome = try await world.ubiquity("mount", "--state", a.state, other)
+            #expect(outcome.status == 1)
+            #expect(outcome.err.contains("mounted by process"))
+            #expect(try await world.shell("ls -A '\(other)'").isEmpty)
+            try await a.shell("echo still > works; cat works")
+            // Another container of the same device may be mounted beside it.
+            let second = try await world.ubiquity("mount", "--state", a.state, "--container", "work", other)
+            #expect(second.status == 0, "\(second)")
+            try await world.shell("echo work > '\(other)/f'; test ! -e '\(a.mountPoint)/f'")
+            #expect(try await world.ubiquity("unmount", other).status == 0)
+        }
+    }
+
+    @Test func indexOfANewerVersionIsLeftAlone() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            try await a.unmount()
+            let index = a.containerState + "/index.db"
+            try await world.shell("sqlite3 '\(index)' 'PRAGMA user_version = 9999; PRAGMA wal_checkpoint(TRUNCATE)'")
+            let before = try await world.shell("sha256sum < '\(index)'; ls '\(a.containerState)/content'")
+            let outcome = try await a.tryMount()
+            #expect(outcome.status == 1)
+            #expect(outcome.err.contains("newer version"))
+            #expect(try await world.shell("sha256sum < '\(index)'; ls '\(a.containerState)/content'") == before)
+            #expect(!a.isMounted)
+        }
+    }
+
+    @Test func deadMountIsClearedByTheNext() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; echo acknowledged > d/f")
+            try await a.kill()
+            let dead = try await world.attempt(["ls", a.mountPoint])
+            #expect(dead.err.contains("Transport endpoint is not connected"))
+            #expect(try await a.ubiquity("status", "").status == 3)
+            try await a.mount()
+            #expect(try await a.shell("cat d/f") == "acknowledged")
+            try await a.waitUntilIdle()
+            try await a.kill()
+            let outcome = try await a.unmount()
+            #expect(outcome.err.contains("died"))
+            #expect(!a.isMounted)
+        }
+    }
+
+    @Test(arguments: ["TERM", "INT"]) func signalEndsCleanly(_ signal: String) async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            let process = try #require(a.processID)
+            try await world.shell("kill -\(signal) \(process)")
+            try await world.eventually("the daemon has ended") { a.processID == nil && !a.isMounted }
+            #expect(try await world.shell("tail -n 1 '\(a.log)'").contains("ended"))
+            try await a.mount()
+            #expect(try await a.shell("cat f") == "text")
+        }
+    }
+
+    @Test func foregroundStaysUntilItIsInterrupted() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            let daemon = try world.start([World.program, "mount", "--state", a.state, "--foreground", a.mountPoint])
+            try await world.eventually("mounted") { a.isMounted }
+            try await a.shell("echo text > f")
+            #expect(daemon.isRunning)
+            daemon.signal(SIGINT)
+            #expect(try await daemon.finish().status == 0)
+            #expect(!a.isMounted)
+        }
+    }
+
+    @Test func unmountSaysWhatIsPendingAndItGoesUpNextTime() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await world.settle(a, b)
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo later > later.txt; mkdir folder")
+            let outcome = try await a.unmount()
+            #expect(outcome.err.contains("not uploaded yet: 2 items"), "\(outcome)")
+            #expect(outcome.err.contains("later.txt"))
+            #expect(outcome.err.contains("folder"))
+            try await a.mount()
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat later.txt; test -d folder") == "later")
+            #expect(try await a.unmount().err.isEmpty)
+        }
+    }
+
+    @Test func unmountOfABusyMountIsRefusedUnlessLazy() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            let reader = try a.start("exec 3< f; cd /; echo ready; read line < '\(world.folder)/fifo'; cat <&3")
+            try await world.shell("mkfifo '\(world.folder)/fifo' 2>/dev/null || true")
+            try await world.eventually("the reader has it open") { reader.outputSoFar == "ready\n" || !reader.isRunning }
+            let outcome = try await world.ubiquity("unmount", a.mountPoint)
+            #expect(outcome.status == 1)
+            #expect(outcome.err.contains("use"))
+            #expect(a.isMounted)
+            reader.signal(SIGKILL)
+            _ = try await reader.finish()
+            let held = try a.start("exec sleep 100")
+            try await world.eventually("the mount is busy") {
+                try await world.shell("readlink /proc/\(held.processID)/cwd || true") == a.mountPoint
+            }
+            #expect(try await world.ubiquity("unmount", "--lazy", a.mountPoint).status == 0)
+            #expect(!a.isMounted)
+        }
+    }
+}

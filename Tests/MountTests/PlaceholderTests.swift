@@ -1,0 +1,167 @@
+import Testing
+import UbiquityControl
+
+/// Items whose content is not here.
+@Suite struct PlaceholderTests {
+    /// Bytes of messages that may come while no content does: the feed, heartbeats.
+    private static let messages: Int64 = 60_000
+
+    @Test func looksLikeTheFileAndTakesNoSpace() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(
+                "head -c 5000001 /dev/urandom > f; touch -d '2020-01-02 03:04:05.5 UTC' f; chmod 640 f; : > empty")
+            try await world.settle(a, b)
+            #expect(try await b.shell("stat -c '%s %Y %a %F' f") == "5000001 1577934245 640 regular file")
+            #expect(try await b.shell("stat -c '%b' f") == "1")
+            #expect(try await b.shell("stat -c '%s %b' empty") == "0 0")
+            #expect(try await b.shell("du -sk . | cut -f1").count == 1)
+            #expect(try await world.shell("du -sk '\(b.containerState)/content' | cut -f1").count <= 2)
+            // As all data: programs that copy sparsely must not take it for a hole.
+            try await b.python(
+                """
+                fd = os.open('f', os.O_RDONLY | os.O_NONBLOCK)
+                assert os.lseek(fd, 0, os.SEEK_DATA) == 0
+                assert os.lseek(fd, 0, os.SEEK_HOLE) == 5000001
+                """)
+        }
+    }
+
+    @Test func openDownloadsOnceForAllWhoRead() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 6000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            let sum = try await a.shell("sha256sum < f")
+            #expect(try await b.attribute("downloading-status", of: "f") == "not-downloaded")
+            let received = try await b.received {
+                let sums = try await b.shell("for n in 1 2 3 4; do sha256sum < f & done; wait")
+                #expect(sums == Array(repeating: sum, count: 4).joined(separator: "\n"))
+            }
+            #expect(received >= 6_000_000 && received < 8_000_000)
+            try await b.waitFor("downloading-status", "current", of: "f")
+            #expect(try await b.received { try await b.shell("cat f > /dev/null") } < Self.messages)
+            #expect(try await b.shell("test $(stat -c %b f) -gt 1000") == "")
+        }
+    }
+
+    @Test func aReadGetsOnlyWhatCoversIt() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 40000000 /dev/urandom > f")
+            try await world.settle(a, b, within: 120)
+            let wanted = try await a.shell("tail -c 1000 f | sha256sum")
+            var read = ""
+            let received = try await b.received { read = try await b.shell("tail -c 1000 f | sha256sum") }
+            #expect(read == wanted)
+            #expect(received < 30_000_000)
+            #expect(try await b.attribute("downloading-status", of: "f") == "not-downloaded")
+            #expect(try await b.shell("sha256sum < f") == (try await a.shell("sha256sum < f")))
+        }
+    }
+
+    @Test func metadataCallsNeverDownloadAndWorkOffline() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; for n in 1 2 3 4; do head -c 100000 /dev/urandom > d/$n; done; ln -s d/1 l")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            let received = try await b.received {
+                try await b.shell(
+                    """
+                    stat d/1; ls -lR; readlink l; getfattr -d d/2; find . -type f -size +1k; test -r d/1
+                    mv d/1 moved; rm d/2; chmod 600 d/3; touch -d 2010-01-01 d/3; setfattr -n user.k -v v d/3
+                    mv d e; mkdir new; ln -s e/3 m
+                    """)
+            }
+            #expect(received < Self.messages)
+            #expect(try await b.attribute("downloading-status", of: "e/3") == "not-downloaded")
+            try await b.ubiquity("online", "")
+            try await world.settle(b, a)
+            expectSame(
+                [
+                    try await Tools.picture(of: a.mountPoint, in: world),
+                    try await Tools.picture(of: b.mountPoint, in: world),
+                ], "after being offline")
+        }
+    }
+
+    @Test func replacingDownloadsNothing() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in 1 2 3 4; do head -c 400000 /dev/urandom > $n; done")
+            try await world.settle(a, b)
+            let received = try await b.received {
+                try await b.shell("echo truncated > 1; echo other > x; mv x 2; truncate -s 0 3; rm 4")
+            }
+            #expect(received < Self.messages)
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat 1 2; stat -c %s 3; test ! -e 4") == "truncated\nother\n0")
+        }
+    }
+
+    @Test func writingIntoAPlaceholderKeepsTheRest() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 3000000 /dev/urandom > f; cp f g; cp f h; cp f '\(world.folder)/expected'")
+            try await world.settle(a, b)
+            try await b.shell("echo appended >> f; printf XYZ | dd of=g bs=1 seek=1500000 conv=notrunc status=none; truncate -s 2000000 h")
+            try await world.settle(b, a)
+            try await world.shell(
+                """
+                cd '\(world.folder)'
+                { cat expected; echo appended; } | cmp - a/f
+                head -c 2000000 expected | cmp - a/h
+                printf XYZ | dd of=expected bs=1 seek=1500000 conv=notrunc status=none
+                cmp expected a/g; cmp a/g b/g; cmp a/f b/f; cmp a/h b/h
+                """)
+        }
+    }
+
+    @Test func lazyKeepsCurrentWhatWasDownloadedAndEagerAll() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            let c = try await world.mounted("c", "--policy", "eager")
+            try await a.shell("head -c 300000 /dev/urandom > read; head -c 300000 /dev/urandom > unread")
+            try await world.settle(a, b, c)
+            try await c.waitFor("downloading-status", "current", of: "unread")
+            #expect(try await b.attribute("downloading-status", of: "unread") == "not-downloaded")
+            try await b.shell("cat read > /dev/null")
+            try await b.waitFor("downloading-status", "current", of: "read")
+            try await a.shell("head -c 300000 /dev/urandom > read; head -c 300000 /dev/urandom > unread")
+            try await world.settle(a, b)
+            let version = try await a.attribute("version-id", of: "read")
+            try await b.waitFor("version-id", version, of: "read")
+            try await b.waitFor("downloading-status", "current", of: "read")
+            #expect(try await b.attribute("downloading-status", of: "unread") == "not-downloaded")
+            try await b.ubiquity("offline", "")
+            #expect(try await b.shell("sha256sum < read") == (try await a.shell("sha256sum < read")))
+        }
+    }
+
+    @Test func offlineReadsFailAndWritesQueue() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 200000 /dev/urandom > f; echo here > here")
+            try await world.settle(a, b)
+            try await b.shell("cat here")
+            #expect(try await b.ubiquity("offline", "").status == 0)
+            let read = try await b.attempt("cat f")
+            #expect(read.err.contains("Network is unreachable"), "\(read)")
+            try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q offline")
+            #expect(try await b.shell("cat here; echo queued > queued; cat queued") == "here\nqueued")
+            let status = try await b.status()
+            #expect(status.cloud.state == .offline)
+            #expect(status.cloud.reason?.isEmpty == false)
+            #expect(status.pending.contains { $0.path == "queued" && $0.direction == .upload })
+            #expect(try await b.attribute("is-uploaded", of: "queued") == "0")
+            try await b.killAndMount()
+            try await b.waitUntilIdle()
+            #expect(try await b.ubiquity("online", "").status == 0)
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat queued") == "queued")
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
+            #expect(try await b.attribute("downloading-error", of: "f") == "")
+        }
+    }
+}

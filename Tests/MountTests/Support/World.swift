@@ -1,0 +1,223 @@
+import Foundation
+import Glibc
+import Testing
+import UbiquityCore
+import UbiquitySystem
+
+/// One test's machines: a cloud and devices with state folders and mount points of their own in a temporary folder.
+///
+/// When the test is over, however it ends, every mount is taken away and every process is ended.
+final class World: Sendable {
+    let folder: String
+    /// Where the devices' embedded cloud keeps its data.
+    let cloudData: String
+    private let counter = Lock(0)
+    private let commands = Lock([Command]())
+    private let devices = Lock([Device]())
+    private let folders = Lock([String]())
+
+    /// Worlds at a time: each has several busy processes.
+    private static let slots = Slots(2)
+
+    private init() throws {
+        let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+        var template = Array("\(base)/ubiquity-mount-test.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Command.Failure(description: "cannot make a folder in \(base)") }
+        folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        cloudData = folder + "/cloud"
+        try FileManager.default.createDirectory(atPath: folder + "/output", withIntermediateDirectories: true)
+    }
+
+    /// Runs a test in a world of its own.
+    static func run(_ body: @Sendable (World) async throws -> Void) async throws {
+        await slots.enter()
+        do {
+            let world = try World()
+            do {
+                try await body(world)
+            } catch {
+                world.showLogs()
+                await world.end()
+                throw error
+            }
+            await world.end()
+        } catch {
+            await slots.leave()
+            throw error
+        }
+        await slots.leave()
+    }
+
+    // MARK: Programs
+
+    /// `ubiquity`: what UBIQUITY names, else the one that was built beside the tests.
+    static let program: String = {
+        if let chosen = ProcessInfo.processInfo.environment["UBIQUITY"] { return chosen }
+        let path = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return URL(filePath: path).deletingLastPathComponent().appending(path: "ubiquity").path
+    }()
+
+    var environment: [String: String] {
+        var environment = ProcessInfo.processInfo.environment
+        environment["UBIQUITY_CLOUD_DATA"] = cloudData
+        environment["UBIQUITY_STATE"] = folder + "/no-device"
+        environment["HOME"] = folder
+        environment["LC_ALL"] = "C.UTF-8"
+        environment["GIT_CONFIG_NOSYSTEM"] = "1"
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment["XDG_RUNTIME_DIR"] = nil
+        return environment
+    }
+
+    /// Starts a program.
+    func start(
+        _ arguments: [String], input: String = "/dev/null", environment more: [String: String] = [:]
+    ) throws -> Command {
+        let number = counter.withLock { count in
+            count += 1
+            return count
+        }
+        let command = try Command(
+            arguments, environment: environment.merging(more) { $1 }, output: "\(folder)/output/\(number)", input: input)
+        commands.withLock { $0.append(command) }
+        return command
+    }
+
+    /// Runs a program to its end, however that is.
+    @discardableResult
+    func attempt(
+        _ arguments: [String], environment more: [String: String] = [:], within limit: Double = Command.usualLimit
+    ) async throws -> Command.Outcome {
+        try await start(arguments, environment: more).finish(within: limit)
+    }
+
+    /// Runs `ubiquity` to its end.
+    @discardableResult
+    func ubiquity(_ arguments: String..., within limit: Double = Command.usualLimit) async throws -> Command.Outcome {
+        try await attempt([Self.program] + arguments, within: limit)
+    }
+
+    /// Runs a shell script, which must succeed; its output without the last newline.
+    @discardableResult
+    func shell(_ script: String, within limit: Double = Command.usualLimit) async throws -> String {
+        let outcome = try await attempt(["/bin/sh", "-ec", script], within: limit)
+        guard outcome.status == 0 else { throw Command.Failure(description: "\(script)\n\(outcome)") }
+        return outcome.text
+    }
+
+    // MARK: Devices and clouds
+
+    /// A device that is not mounted yet.
+    func device(_ name: String) throws -> Device {
+        let device = Device(self, name: name)
+        try FileManager.default.createDirectory(atPath: device.mountPoint, withIntermediateDirectories: true)
+        devices.withLock { $0.append(device) }
+        return device
+    }
+
+    /// A device with its container mounted.
+    func mounted(_ name: String, _ options: String...) async throws -> Device {
+        let device = try device(name)
+        try await device.mount(options)
+        return device
+    }
+
+    /// The process that holds the embedded cloud's data.
+    var cloudProcess: pid_t? { Self.holder(of: cloudData + "/lock") }
+
+    static func holder(of lock: String) -> pid_t? { (try? ProcessLock.holder(of: lock)).flatMap { $0 } }
+
+    /// Kills the embedded cloud as a power cut of its process would.
+    func killCloud() async throws {
+        let process = try #require(cloudProcess)
+        Glibc.kill(process, SIGKILL)
+        try await eventually("the cloud is dead") { self.cloudProcess != process }
+    }
+
+    /// Puts something in the place of the cloud's folder, so that no embedded cloud can run.
+    func blockCloud() async throws {
+        if let process = cloudProcess {
+            Glibc.kill(process, SIGSTOP)
+            rename(cloudData, cloudData + ".away")
+            Glibc.kill(process, SIGKILL)
+        } else {
+            rename(cloudData, cloudData + ".away")
+        }
+        try await shell("echo 'in the way' > '\(cloudData)'")
+    }
+
+    func unblockCloud() {
+        unlink(cloudData)
+        rename(cloudData + ".away", cloudData)
+    }
+
+    /// Waits until all these devices agree with the cloud and have nothing left to do.
+    func settle(_ devices: Device..., within limit: Double = Command.usualLimit) async throws {
+        for device in devices { try await device.waitUntilIdle(within: limit) }
+        for device in devices where devices.count > 1 { try await device.waitUntilIdle(within: limit) }
+    }
+
+    /// Waits until a condition holds.
+    func eventually(
+        _ what: String, within limit: Double = 30, sourceLocation: SourceLocation = #_sourceLocation,
+        _ condition: () async throws -> Bool
+    ) async throws {
+        let end = ContinuousClock.now + .seconds(limit)
+        while try await !condition() {
+            guard ContinuousClock.now < end else {
+                Issue.record("not so after \(limit) s: \(what)", sourceLocation: sourceLocation)
+                throw Command.Failure(description: "not so after \(limit) s: \(what)")
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    // MARK: The end
+
+    /// A folder in which a test has mounted something else.
+    func noteMounted(_ path: String) { folders.withLock { $0.append(path) } }
+
+    private func end() async {
+        for command in commands.withLock({ $0 }) { command.signal(SIGKILL) }
+        for device in devices.withLock({ $0 }) { await device.end() }
+        for lock in [cloudData + "/lock", cloudData + ".away/lock"] {
+            if let process = Self.holder(of: lock) { Glibc.kill(process, SIGKILL) }
+        }
+        for path in folders.withLock({ $0 }) { _ = umount2(path, CInt(MNT_DETACH)) }
+        // What a dying process still holds is given up in a moment.
+        for _ in 0..<100 {
+            if (try? FileManager.default.removeItem(atPath: folder)) != nil { return }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    private func showLogs() {
+        var logs = devices.withLock { $0 }.map(\.log)
+        logs.append(cloudData + "/cloud.log")
+        for log in logs {
+            guard let data = FileManager.default.contents(atPath: log) else { continue }
+            let lines = String(decoding: data, as: UTF8.self).split(separator: "\n").suffix(25)
+            FileHandle.standardError.write(Data("== \(log)\n\(lines.joined(separator: "\n"))\n".utf8))
+        }
+    }
+}
+
+/// Lets so many in at a time.
+actor Slots {
+    private var free: Int
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    init(_ count: Int) { free = count }
+
+    func enter() async {
+        if free > 0 {
+            free -= 1
+        } else {
+            await withCheckedContinuation { waiting.append($0) }
+        }
+    }
+
+    func leave() {
+        if waiting.isEmpty { free += 1 } else { waiting.removeFirst().resume() }
+    }
+}
