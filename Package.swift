@@ -113,7 +113,7 @@ let package = Package(
             "UbiquityTestSupport", "UbiquityCloudStore", logging,
         ]),
         tests("UbiquityVFSTests", [
-            "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityTestSupport",
+            "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", logging,
         ]),
         tests("UbiquityCloudStoreTests", [
             "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto,

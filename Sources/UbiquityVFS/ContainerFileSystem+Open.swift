@@ -110,9 +110,14 @@ extension ContainerFileSystem {
     func materialize(_ ino: UInt64) async throws {
         let row = try liveRow(ino)
         guard row.contentState != .complete else { return }
-        let content = try await parts.materializer.begin(row.key)
-        defer { parts.materializer.release(content) }
-        try await parts.materializer.fill(content, 0..<content.size)
+        do {
+            let content = try await parts.materializer.begin(row.key)
+            defer { parts.materializer.release(content) }
+            try await parts.materializer.fill(content, 0..<content.size)
+        } catch {
+            // It may have come by itself between the question and the download's beginning.
+            guard try liveRow(ino).contentState == .complete else { throw error }
+        }
         // The bytes are here; the index says so a moment later.
         await completions.wait(for: ino) { [self] in
             guard let row = try? liveRow(ino) else { return true }

@@ -1,0 +1,223 @@
+import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+/// What the kernel was told, in order.
+final class KernelNews: KernelCache {
+    enum News: Hashable {
+        case entry(UInt64, String)
+        case attributes(UInt64)
+        case listing(UInt64)
+    }
+    private let state = Lock<[News]>([])
+
+    func invalidateEntry(parent: UInt64, name: ItemName) { add(.entry(parent, name.description)) }
+    func invalidateAttributes(ino: UInt64) { add(.attributes(ino)) }
+    func invalidateListing(directory: UInt64) { add(.listing(directory)) }
+
+    private func add(_ news: News) { state.withLock { $0.append(news) } }
+
+    /// What came since the last question.
+    func take() -> [News] {
+        state.withLock { news in
+            defer { news = [] }
+            return news
+        }
+    }
+}
+
+/// What was asked of the sync engine.
+final class FakeControl: ItemControl {
+    private let state = Lock<[String]>([])
+    var asked: [String] { state.withLock { $0 } }
+
+    func requestDownload(_ key: ItemKey) async throws { state.withLock { $0.append("download \(key)") } }
+    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws { state.withLock { $0.append("pin \(isPinned)") } }
+    func evict(_ key: ItemKey) async throws { throw UbiquityError(.notPermitted, "pinned") }
+}
+
+/// Items that another device made, and their downloads: chunks come when the test lets them.
+final class FakeCloud: Materializer, TransferStatus {
+    private struct State {
+        var texts: [ItemKey: [UInt8]] = [:]
+        var downloads: [ItemKey: PartialContent] = [:]
+        /// Bytes that may come; all at first.
+        var allowed: Int64 = .max
+        var waiters: [CheckedContinuation<Void, Never>] = []
+        var failure: UbiquityError?
+        var interests = 0
+        var begins = 0
+        var waits = 0
+        var requests = 0
+    }
+    private let state = Lock(State())
+    private let index: ItemIndex
+    private let contents: ContentStore
+    /// Small chunks make ranges that are easy to reason about.
+    static let chunk = 1000
+
+    init(index: ItemIndex, contents: ContentStore) {
+        self.index = index
+        self.contents = contents
+    }
+
+    var interests: Int { state.withLock { $0.interests } }
+    var begins: Int { state.withLock { $0.begins } }
+    var waits: Int { state.withLock { $0.waits } }
+    var requests: Int { state.withLock { $0.requests } }
+
+    func fail(_ error: UbiquityError?) { state.withLock { $0.failure = error } }
+
+    /// Lets that many bytes of every download come, from its beginning.
+    func allow(_ bytes: Int64) {
+        let waiters = state.withLock { state in
+            state.allowed = bytes
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    // MARK: What another device did
+
+    @discardableResult
+    func add(_ name: String, _ text: [UInt8], kind: ItemKind = .file, in parent: ItemKey = .root) throws -> ItemRow {
+        let row = try index.write(.remote) { transaction in
+            let number = transaction.newNumber()
+            var row = ItemRow(
+                key: ItemKey(number), ino: UInt64(number), id: transaction.newItemID(), kind: kind, mode: 0o644, uid: 1000,
+                gid: 1000, size: kind == .file ? Int64(text.count) : 0, createdAt: .zero,
+                modifiedAt: Timestamp(seconds: 1_000_000, nanoseconds: 5), changedAt: .zero, linkTarget: [], xattrs: [],
+                localXattrs: [], entry: nil, version: VersionID(high: 1, low: UInt64(number)), content: nil,
+                contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: .zero,
+                generation: 0, nextVersion: nil, usedAt: .zero)
+            row.entry = ItemRow.Entry(parent: parent, name: try ItemName(name))
+            try transaction.insert(row)
+            transaction.note(.added, before: nil, after: row)
+            return row
+        }
+        state.withLock { $0.texts[row.key] = text }
+        return row
+    }
+
+    func remove(_ key: ItemKey) throws {
+        try index.write(.remote) { transaction in
+            guard let row = try transaction.row(key: key) else { return }
+            try transaction.delete(row)
+            transaction.note(.removed, before: row, after: nil)
+        }
+    }
+
+    func change(_ key: ItemKey, _ kind: IndexEvent.Kind, _ body: (inout ItemRow) throws -> Void) throws {
+        try index.write(.remote) { transaction in
+            guard let before = try transaction.row(key: key) else { return }
+            var row = before
+            try body(&row)
+            try transaction.update(row, before: before)
+            transaction.note(kind, before: before, after: row)
+        }
+    }
+
+    /// A newer content, downloaded: another inode and another backing file in the item's place.
+    func replace(_ key: ItemKey, _ text: [UInt8]) throws {
+        let content = ContentID(try index.newContentNumber())
+        try contents.create(content).write(text, at: 0)
+        try index.write(.remote) { transaction in
+            guard let before = try transaction.row(key: key) else { return }
+            var row = before
+            row.ino = UInt64(transaction.newNumber())
+            row.content = content
+            row.contentState = .complete
+            row.size = Int64(text.count)
+            row.version = VersionID(high: 2, low: row.ino)
+            try transaction.update(row, before: before)
+            transaction.note(.replaced, before: before, after: row)
+        }
+    }
+
+    // MARK: Materializer
+
+    func begin(_ key: ItemKey) async throws -> PartialContent {
+        try check()
+        if let content = state.withLock({ $0.downloads[key] }) {
+            state.withLock { $0.interests += 1 }
+            return content
+        }
+        guard let text = state.withLock({ $0.texts[key] }) else { throw UbiquityError(.notFound, "no such content") }
+        let id = ContentID(try index.newContentNumber())
+        let chunks = stride(from: 0, to: text.count, by: Self.chunk).map { Array(text[$0..<min($0 + Self.chunk, text.count)]) }
+        let content = try PartialContent(
+            id: id, file: try contents.create(id),
+            manifest: chunks.map { ChunkReference(id: ChunkNaming.name(of: $0), length: $0.count) }, size: Int64(text.count))
+        try change(key, .attributes) { row in
+            guard row.contentState == .none else { throw UbiquityError(.stale, "changed") }
+            row.content = id
+            row.contentState = .partial
+        }
+        state.withLock { state in
+            state.downloads[key] = content
+            state.interests += 1
+            state.begins += 1
+        }
+        return content
+    }
+
+    func fill(_ content: PartialContent, _ range: Range<Int64>) async throws {
+        while true {
+            try check()
+            try Task.checkCancellation()
+            try store(content, to: state.withLock { $0.allowed })
+            if content.contains(range) { break }
+            await wait()
+        }
+        if content.isComplete { try finish(content) }
+    }
+
+    private func wait() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                state.withLock { state in
+                    state.waiters.append(continuation)
+                    state.waits += 1
+                }
+            }
+        } onCancel: {
+            allow(state.withLock { $0.allowed })
+        }
+    }
+
+    private func check() throws { if let failure = state.withLock({ $0.failure }) { throw failure } }
+
+    private func store(_ content: PartialContent, to limit: Int64) throws {
+        guard let (_, text) = state.withLock({ state in
+            state.downloads.first { $0.value === content }.map { ($0.key, state.texts[$0.key] ?? []) }
+        }) else { return }
+        for index in content.missing(in: 0..<min(limit, content.size)) {
+            let range = content.layout.range(of: index)
+            try content.store(index, Array(text[Int(range.lowerBound)..<Int(range.upperBound)]))
+        }
+    }
+
+    private func finish(_ content: PartialContent) throws {
+        guard let key = state.withLock({ state in state.downloads.first { $0.value === content }?.key }) else { return }
+        try change(key, .content) { row in
+            guard row.content == content.id, row.contentState == .partial else { return }
+            try content.finish(modifiedAt: row.modifiedAt)
+            row.contentState = .complete
+        }
+        state.withLock { $0.downloads[key] = nil }
+    }
+
+    func release(_ content: PartialContent) { state.withLock { $0.interests -= 1 } }
+    func request(_ key: ItemKey) { state.withLock { $0.requests += 1 } }
+
+    func transfer(of key: ItemKey) -> ItemTransfer? {
+        guard let content = state.withLock({ $0.downloads[key] }) else { return nil }
+        var transfer = ItemTransfer()
+        transfer.isDownloading = true
+        transfer.percentDownloaded = Int(content.fractionPresent * 100)
+        return transfer
+    }
+}

@@ -1,0 +1,196 @@
+import Testing
+import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+@Suite struct FileTests {
+    @Test func writesAndReads() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        #expect(try await container.content(of: ino) == "hello")
+        let attributes = try container.fs.attributes(of: ino)
+        #expect(attributes.size == 5)
+        #expect(attributes.mode == 0o100644)
+        #expect(attributes.links == 1)
+        #expect(attributes.uid == 1000)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func aWriterIsRecordedBeforeTheOpenIsAnswered() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let handle = try await container.open(ino, .readWrite)
+        #expect(try container.index.row(ino: ino)?.isWriting == true)
+        container.fs.release(handle)
+        #expect(try container.index.row(ino: ino)?.isWriting == false)
+    }
+
+    @Test func theIndexLearnsOfAChangeAtTheLastClose() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let before = try #require(try container.index.row(ino: ino))
+        let first = try await container.open(ino, .writeOnly)
+        let second = try await container.open(ino, .writeOnly)
+        try container.write("longer text", to: first)
+        container.fs.release(first)
+        #expect(try container.index.row(ino: ino)?.generation == before.generation)
+        #expect(try container.fs.attributes(of: ino).size == 11)
+        container.fs.release(second)
+        let after = try #require(try container.index.row(ino: ino))
+        #expect(after.generation == before.generation + 1)
+        #expect(after.size == 11)
+        #expect(try container.fs.attributes(of: ino).modifiedAt == after.modifiedAt)
+    }
+
+    @Test func openingWithoutWritingChangesNothing() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let before = try #require(try container.index.row(ino: ino))
+        container.fs.release(try await container.open(ino, .readWrite))
+        container.fs.release(try await container.open(ino))
+        let after = try #require(try container.index.row(ino: ino))
+        #expect(after.generation == before.generation)
+        #expect(after.modifiedAt == before.modifiedAt)
+        #expect(after.dirty == before.dirty)
+    }
+
+    @Test func timesSetWhileWritingAreKept() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let handle = try await container.open(ino, .readWrite)
+        try container.write("hallo", to: handle)
+        let time = Timestamp(seconds: 1_000_000_000, nanoseconds: 123_456_789)
+        let answer = try await container.set(ino, AttributeChanges(modifiedAt: .at(time)), handle: handle)
+        #expect(answer.modifiedAt == time)
+        container.fs.release(handle)
+        #expect(try container.fs.attributes(of: ino).modifiedAt == time)
+        let again = try await container.open(ino, .readWrite)
+        #expect(try container.fs.attributes(of: ino).modifiedAt == time)
+        container.fs.release(again)
+    }
+
+    @Test func truncationMakesShorterAndLonger() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        #expect(try await container.set(ino, AttributeChanges(size: 2)).size == 2)
+        #expect(try await container.set(ino, AttributeChanges(size: 4)).size == 4)
+        #expect(try await container.content(of: ino) == "he\0\0")
+        #expect(try container.index.row(ino: ino)?.size == 4)
+        #expect(await errno { _ = try await container.set(ino, AttributeChanges(size: .max)) } == .EFBIG)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func openersOfATruncatedFileSeeIt() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "something")
+        let reader = try await container.open(ino)
+        let writer = try await container.open(ino, [.writeOnly, .truncate])
+        #expect(try container.fs.attributes(of: ino).size == 0)
+        try container.write("new", to: writer)
+        #expect(try await container.read(reader) == "new")
+        container.fs.release(reader)
+        container.fs.release(writer)
+        #expect(try container.index.row(ino: ino)?.size == 3)
+    }
+
+    @Test func anUnlinkedFileLivesWhileItIsOpen() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        _ = try container.lookup("a")
+        let handle = try await container.open(ino, .readWrite)
+        try container.unlink("a")
+        #expect(try container.lookup("a") == nil)
+        #expect(try container.fs.attributes(of: ino).links == 0)
+        try container.write("HE", to: handle)
+        #expect(try await container.read(handle) == "HEllo")
+        #expect(try await container.set(ino, AttributeChanges(size: 3), handle: handle).size == 3)
+        #expect(try await container.set(ino, AttributeChanges(mode: 0o600), handle: handle).permissions == 0o600)
+        try container.fs.sync(handle)
+        container.fs.release(handle)
+        #expect(await errno { _ = try await container.open(ino) } == .ESTALE)
+        #expect(try container.contents.all().isEmpty)
+    }
+
+    @Test func aReplacedFileLivesWhileItIsOpen() async throws {
+        let container = try TestContainer()
+        let old = try container.create("a", "old")
+        let new = try container.create("b", "new")
+        let handle = try await container.open(old)
+        try container.rename("b", to: "a")
+        #expect(try await container.read(handle) == "old")
+        #expect(try container.lookup("a")?.ino == new)
+        #expect(try container.fs.attributes(of: old).links == 0)
+        #expect(try await container.content(of: new) == "new")
+        container.fs.release(handle)
+    }
+
+    @Test func privilegesEndWithAWriteByAnother() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "x")
+        _ = try await container.set(ino, AttributeChanges(mode: 0o6755))
+        let handle = try await container.open(ino, .readWrite)
+        try container.write("y", to: handle)
+        #expect(try container.fs.attributes(of: ino).permissions == 0o755)
+        container.fs.release(handle)
+        _ = try await container.set(ino, AttributeChanges(mode: 0o6745))
+        #expect(try await container.set(ino, AttributeChanges(uid: 5)).permissions == 0o2745)
+    }
+
+    @Test func rangesAreAllocatedPunchedAndCopied() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", String(repeating: "x", count: 20_000))
+        let handle = try await container.open(ino, .readWrite)
+        try container.fs.allocate(handle, mode: 0, offset: 0, length: 30_000)
+        #expect(try container.fs.attributes(of: ino).size == 30_000)
+        // FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+        try container.fs.allocate(handle, mode: 3, offset: 0, length: 8192)
+        #expect(try await container.read(handle, at: 0, 4) == "\0\0\0\0")
+        #expect(errno { try container.fs.allocate(handle, mode: 8, offset: 0, length: 4096) } == .EOPNOTSUPP)
+        let copy = try container.create("b")
+        let target = try await container.open(copy, .readWrite)
+        let count = try await container.fs.copyRange(from: handle, at: 10_000, to: target, at: 5, length: 100).value
+        #expect(count == 100)
+        #expect(try await container.read(target, at: 5, 3) == "xxx")
+        container.fs.release(target)
+        container.fs.release(handle)
+        #expect(try container.index.row(ino: copy)?.size == 105)
+    }
+
+    @Test func badHandlesAreRefused() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "x")
+        #expect(errno { _ = try container.fs.read(99, offset: 0, length: 1) } == .EBADF)
+        let handle = try await container.open(ino)
+        #expect(errno { try container.write("y", to: handle) } == .EBADF)
+        container.fs.release(handle)
+        #expect(errno { try container.fs.sync(handle) } == .EBADF)
+        let directory = try container.makeDirectory("d")
+        #expect(await errno { _ = try await container.open(directory) } == .EISDIR)
+        #expect(errno { _ = try container.fs.openDirectory(ino) } == .ENOTDIR)
+    }
+
+    @Test func pagesAreKeptUntilTheContentIsAnother() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        _ = try container.lookup("a")
+        let first = try container.fs.open(ino, flags: [], caller: container.caller)
+        let second = try container.fs.open(ino, flags: [], caller: container.caller)
+        guard case .now(let one) = first, case .now(let two) = second else { throw Errno.EIO }
+        #expect(one.handle != two.handle)
+        #expect(two.keepsCache)
+        container.fs.release(one.handle)
+        container.fs.release(two.handle)
+        let key = try #require(try container.index.row(ino: ino)?.key)
+        try container.cloud.change(key, .attributes) { row in
+            row.version = VersionID(high: 9, low: 9)
+            row.content = nil
+            row.contentState = .none
+        }
+        let gone = try container.fs.open(ino, flags: [.writeOnly, .truncate], caller: container.caller)
+        guard case .now(let three) = gone else { throw Errno.EIO }
+        #expect(!three.keepsCache)
+        container.fs.release(three.handle)
+    }
+}

@@ -1,0 +1,205 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+@Suite struct PlaceholderTests {
+    private static let text = Array((0..<5000).map { UInt8(97 + $0 % 26) })
+    private var text: [UInt8] { Self.text }
+
+    @Test func looksLikeTheFile() throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        let found = try #require(try container.lookup("a"))
+        #expect(found.ino == row.ino)
+        #expect(found.size == 5000)
+        #expect(found.blocks == 1)
+        #expect(found.modifiedAt == row.modifiedAt)
+        #expect(container.cloud.begins == 0)
+        #expect(try container.status(row.ino, "downloading-status") == "not-downloaded")
+    }
+
+    @Test func aReadWaitsOnlyForItsBytes() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(1000)
+        let row = try container.cloud.add("a", text)
+        let handle = try await container.open(row.ino)
+        #expect(try await container.read(handle, at: 0, 1000) == String(decoding: text[..<1000], as: UTF8.self))
+        // What is here now is answered at once; what is not waits.
+        guard case .now = try container.fs.read(handle, offset: 0, length: 500) else {
+            Issue.record("bytes that are here were waited for")
+            return
+        }
+        guard case .later(let work) = try container.fs.read(handle, offset: 1500, length: 10) else {
+            Issue.record("bytes that are not here were answered")
+            return
+        }
+        let waiting = Task { try await work() }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        container.cloud.allow(2000)
+        #expect(try await waiting.value.length == 10)
+        #expect(try container.fs.attributes(of: row.ino).blocks >= 1)
+        container.fs.release(handle)
+        #expect(container.cloud.interests == 0)
+    }
+
+    @Test func aCancelledReadEnds() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        let handle = try await container.open(row.ino)
+        guard case .later(let work) = try container.fs.read(handle, offset: 0, length: 10) else { throw Errno.EIO }
+        let reading = Task { try await work() }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        reading.cancel()
+        #expect(await errno { _ = try await reading.value } == .EINTR)
+        container.fs.release(handle)
+    }
+
+    @Test func truncatingAtOpenDownloadsNothing() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        let handle = try await container.open(row.ino, [.writeOnly, .truncate])
+        try container.write("short", to: handle)
+        container.fs.release(handle)
+        #expect(container.cloud.begins == 0)
+        #expect(try await container.content(of: row.ino) == "short")
+        #expect(try container.index.row(ino: row.ino)?.dirty.contains(.content) == true)
+    }
+
+    @Test func truncatingToNothingDownloadsNothing() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        #expect(try await container.set(row.ino, AttributeChanges(size: 0)).size == 0)
+        #expect(container.cloud.begins == 0)
+        #expect(try container.index.row(ino: row.ino)?.isWriting == false)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func truncatingToSomeLengthNeedsTheContent() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        #expect(try await container.set(row.ino, AttributeChanges(size: 3)).size == 3)
+        #expect(try await container.content(of: row.ino) == "abc")
+        #expect(container.cloud.begins == 1)
+    }
+
+    @Test func aReaderOfAPartialFileSeesItsTruncation() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(1000)
+        let row = try container.cloud.add("a", text)
+        let reader = try await container.open(row.ino)
+        let writer = try await container.open(row.ino, [.writeOnly, .truncate])
+        try container.write("new", to: writer)
+        #expect(try await container.read(reader) == "new")
+        container.fs.release(writer)
+        container.fs.release(reader)
+        #expect(container.cloud.interests == 0)
+    }
+
+    @Test func writingWaitsForTheWholeContent() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        guard case .later(let work) = try container.fs.open(row.ino, flags: .readWrite, caller: container.caller) else {
+            Issue.record("a writer got a handle on a placeholder")
+            return
+        }
+        let opening = Task { try await work() }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        container.cloud.allow(.max)
+        let handle = try await opening.value.handle
+        try container.write("XYZ", to: handle, at: 4997)
+        container.fs.release(handle)
+        let content = try await container.content(of: row.ino)
+        #expect(content.utf8.count == 5000)
+        #expect(content.hasPrefix("abc") && content.hasSuffix("XYZ"))
+    }
+
+    @Test func nonBlockingNeverWaits() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        guard case .now(let opened) = try container.fs.open(row.ino, flags: .nonBlocking, caller: container.caller)
+        else { throw Errno.EIO }
+        #expect(
+            errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .EAGAIN)
+        #expect(
+            errno {
+                _ = try container.fs.open(row.ino, flags: [.readWrite, .nonBlocking], caller: container.caller)
+            } == .EAGAIN)
+        #expect(container.cloud.requests == 1)
+        container.cloud.allow(.max)
+        #expect(try await container.read(opened.handle, at: 0, 3) == "abc")
+        container.fs.release(opened.handle)
+        #expect(try await eventually { container.cloud.interests == 0 })
+    }
+
+    @Test(arguments: [
+        (UbiquityError.Code.offline, Errno.ENETUNREACH), (.timedOut, .ETIMEDOUT), (.damaged, .EIO), (.noSpace, .ENOSPC),
+        (.signedOut, .ESTALE), (.notUploadedYet, .EAGAIN),
+    ])
+    func failuresHaveTheirErrno(_ code: UbiquityError.Code, _ expected: Errno) async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        container.cloud.fail(UbiquityError(code, "for a reason"))
+        #expect(await errno { _ = try await container.open(row.ino) } == expected)
+        #expect(await errno { _ = try await container.open(row.ino, .readWrite) } == expected)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        container.cloud.fail(nil)
+        #expect(try await container.content(of: row.ino).utf8.count == 5000)
+    }
+
+    @Test func metadataNeverDownloads() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        _ = try await container.set(row.ino, AttributeChanges(mode: 0o600, modifiedAt: .now))
+        _ = try await container.fs.setXattr(
+            of: row.ino, name: Array("user.x".utf8), value: [1], flags: 0, caller: container.caller
+        ).value
+        try container.rename("a", to: "b")
+        try container.unlink("b")
+        #expect(container.cloud.begins == 0)
+        #expect(try container.names().isEmpty)
+    }
+
+    @Test func aPlaceholderIsAllData() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        let handle = try await container.open(row.ino)
+        #expect(try container.fs.seek(handle, offset: 10, whence: 3) == 10)
+        #expect(try container.fs.seek(handle, offset: 10, whence: 4) == 5000)
+        #expect(errno { _ = try container.fs.seek(handle, offset: 5000, whence: 3) } == .ENXIO)
+        container.fs.release(handle)
+    }
+
+    @Test func aRemoteReplacementLeavesOpenersTheirContent() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        _ = try await container.content(of: row.ino)
+        _ = try container.lookup("a")
+        let handle = try await container.open(row.ino)
+        _ = container.kernel.take()
+        try container.cloud.replace(row.key, Array("newer".utf8))
+        #expect(container.kernel.take().contains(.entry(1, "a")))
+        #expect(try await container.read(handle, at: 0, 3) == "abc")
+        #expect(try container.fs.attributes(of: row.ino).links == 0)
+        #expect(await errno { _ = try await container.open(row.ino) } == .ESTALE)
+        let found = try #require(try container.lookup("a"))
+        #expect(found.ino != row.ino)
+        #expect(try await container.content(of: found.ino) == "newer")
+        container.fs.release(handle)
+    }
+
+    @Test func anOpenItemSaysSo() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        #expect(try !container.fs.isOpen(row.key))
+        let handle = try await container.open(row.ino)
+        #expect(try container.fs.isOpen(row.key))
+        container.fs.release(handle)
+        #expect(try !container.fs.isOpen(row.key))
+    }
+}
