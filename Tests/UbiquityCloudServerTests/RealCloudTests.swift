@@ -1,0 +1,132 @@
+import Testing
+import UbiquityCloudClient
+import UbiquityCloudServer
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+/// The whole way: client, server and the cloud that keeps things.
+@Suite struct RealCloudTests {
+    /// A cloud in a folder of its own, on a Unix socket and a TCP port.
+    private func withCloud(
+        _ body: (_ socket: CloudAddress, _ web: CloudAddress) async throws -> Void
+    ) async throws {
+        let folder = try TestFolder()
+        let pool = BlockingPool(name: "test-cloud", threads: 2)
+        let cloud = try await pool.run {
+            try Cloud(
+                data: folder.path + "/data", timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool,
+                logger: Harness.logger)
+        }
+        let server = CloudServer(
+            host: CloudHost(cloud),
+            configuration: CloudServerConfiguration(endpoints: [
+                .unixSocket(path: folder.path + "/s"), .tcp(host: "127.0.0.1", port: 0),
+            ]),
+            logger: Harness.logger)
+        let (addresses, source) = AsyncStream.makeStream(of: String.self)
+        let task = Task {
+            defer { source.finish() }
+            try await server.run { source.yield($0) }
+        }
+        var known = [CloudAddress]()
+        for await address in addresses {
+            known.append(try CloudAddress(address))
+            if known.count == 2 { break }
+        }
+        let web = try #require(known.first { if case .web = $0 { true } else { false } })
+        try await body(.unixSocket(path: folder.path + "/s"), web)
+        server.stop()
+        try await task.value
+        try await cloud.close()
+    }
+
+    private func client(_ address: CloudAddress, token: String? = nil, device: UInt64) throws -> CloudClient {
+        try CloudClient(
+            address, container: RunningServer.containerName, token: token, device: DeviceID(high: 9, low: device),
+            deviceName: "device \(device)")
+    }
+
+    @Test func aFileTravels() async throws {
+        try await withCloud { socket, _ in
+            let (one, two) = (try client(socket, device: 1), try client(socket, device: 2))
+            let opened = try await one.open()
+            #expect(opened.account == "local")
+            #expect(try await two.open().incarnation == opened.incarnation)
+            var news = try await two.news().makeAsyncIterator()
+            #expect(try await news.next() == .zero)
+
+            let chunks = [
+                TestChunks.chunk([UInt8](repeating: 1, count: 300_000)), TestChunks.chunk([UInt8](repeating: 2, count: 5)),
+            ]
+            #expect(try await one.missingChunks(of: chunks.map(\.id)) == chunks.map(\.id))
+            try await one.upload([chunks[0]])
+            let file = ItemID(high: 5, low: 5)
+            let version = VersionID(high: 6, low: 6)
+            let manifest = chunks.map { ChunkReference(id: $0.id, length: $0.bytes.count) }
+            let fields = ChangedFields(
+                place: Place(parent: .root, name: try ItemName("report.txt")), mode: 0o644,
+                createdAt: Timestamp(nanoseconds: 1), modifiedAt: Timestamp(nanoseconds: 2),
+                content: ContentChange(version: version, baseVersion: nil, size: 300_005, manifest: manifest))
+            let change = ItemChange(
+                id: file, kind: .file, baseRevision: .zero, changedAt: Timestamp(nanoseconds: 3), action: .put(fields))
+            var request = CommitRequest(
+                id: RequestID(high: 7, low: 7), device: DeviceID(high: 9, low: 1), deviceName: "device 1",
+                changes: [change])
+            let lacking = await #expect(throws: MissingChunks.self) { _ = try await one.commit(request) }
+            #expect(lacking?.ids == [chunks[1].id])
+            request.chunks = [chunks[1]]
+            let response = try await one.commit(request)
+            #expect(response.revision == Revision(1))
+            #expect(try await one.commit(request) == response)
+
+            #expect(try await news.next() == Revision(1))
+            let page = try await two.changes(after: .zero, limit: 100)
+            #expect(page.items.map(\.id) == [file])
+            #expect(page.items.first == response.results.first?.item)
+            #expect(try await two.manifest(of: version) == manifest)
+            let received = Lock<[Chunk]>([])
+            try await two.fetchChunks(chunks.map(\.id)) { chunk in received.withLock { $0.append(chunk) } }
+            #expect(received.withLock { $0 } == chunks)
+            #expect(try await two.usage().usedBytes > 0)
+            await one.shutdown()
+            await two.shutdown()
+        }
+    }
+
+    @Test func accountsAndTokens() async throws {
+        try await withCloud { socket, web in
+            let admin = try CloudAdministrator(socket)
+            let token = try await admin.createAccount("alice")
+            let alice = try client(web, token: token, device: 1)
+            #expect(try await alice.open().account == "alice")
+            let overSocket = try client(socket, token: token, device: 1)
+            #expect(try await overSocket.open().account == "alice")
+            for wrong in [nil, "x", token + "0"] {
+                let stranger = try client(web, token: wrong, device: 2)
+                let failure = await #expect(throws: UbiquityError.self) { _ = try await stranger.open() }
+                #expect(failure?.code == .signedOut)
+                await stranger.shutdown()
+            }
+            try await admin.deleteAccount("alice")
+            let gone = await #expect(throws: UbiquityError.self) { _ = try await alice.open() }
+            #expect(gone?.code == .signedOut)
+            await alice.shutdown()
+            await overSocket.shutdown()
+            await admin.shutdown()
+        }
+    }
+
+    @Test func wrongContentsAreRefused() async throws {
+        try await withCloud { socket, _ in
+            let one = try client(socket, device: 1)
+            _ = try await one.open()
+            let wrong = Chunk(id: TestChunks.id(of: [1]), bytes: [2])
+            let failure = await #expect(throws: UbiquityError.self) { try await one.upload([wrong]) }
+            #expect(failure?.code == .invalid)
+            #expect(try await one.missingChunks(of: [wrong.id]) == [wrong.id])
+            await one.shutdown()
+        }
+    }
+}
