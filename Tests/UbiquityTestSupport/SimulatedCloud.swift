@@ -1,35 +1,136 @@
+internal import UbiquityCloudStore
+internal import UbiquityContent
 package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// The cloud of a simulated world: the one that decides as the real one does, with everything in memory.
+/// The cloud of a simulated world: the engine that decides as the real one does, with everything in memory.
 package final class SimulatedCloud: CloudService {
-    package init(world: VirtualWorld) { }
-    private var cloud: any CloudService { get throws { throw UbiquityError(.invalid, "") } }
+    private struct State {
+        var memory = CloudMemory()
+        var listeners: [UInt64: AsyncThrowingStream<Revision, any Error>.Continuation] = [:]
+        var nextListener: UInt64 = 0
+        var damaged: Set<ChunkID> = []
+    }
 
-    package func open() async throws -> ContainerDescription { try await cloud.open() }
+    private let state = Lock(State())
+    private let timekeeper: VirtualTimekeeper
+
+    private let container: ContainerID
+
+    package init(world: VirtualWorld, container: ContainerID) {
+        timekeeper = VirtualTimekeeper(world)
+        self.container = container
+    }
+
+    // MARK: CloudService
+
+    package func open() async throws -> ContainerDescription {
+        state.withLock { state in
+            ContainerDescription(
+                container: container, account: "test", incarnation: state.memory.incarnation,
+                revision: state.memory.revision,
+                usage: CloudUsage(usedBytes: state.memory.usedBytes, quotaBytes: state.memory.quotaBytes))
+        }
+    }
+
     package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await cloud.changes(after: revision, limit: limit)
+        try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
     }
-    package func commit(_ request: CommitRequest) async throws -> CommitResponse { try await cloud.commit(request) }
-    package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] { try await cloud.missingChunks(of: ids) }
-    package func upload(_ chunks: [Chunk]) async throws { try await cloud.upload(chunks) }
+
+    package func commit(_ request: CommitRequest) async throws -> CommitResponse {
+        let now = timekeeper.now()
+        let (response, listeners) = try state.withLock { state in
+            let before = state.memory.revision
+            let response = try state.memory.commit(request, now: now)
+            return (response, state.memory.revision == before ? [] : state.listeners.sorted { $0.key < $1.key })
+        }
+        for (_, listener) in listeners { listener.yield(response.revision) }
+        return response
+    }
+
+    package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        state.withLock { state in ids.filter { state.memory.chunks[$0] == nil } }
+    }
+
+    package func upload(_ chunks: [Chunk]) async throws {
+        for chunk in chunks where ChunkNaming.name(of: chunk.bytes) != chunk.id {
+            throw UbiquityError(.invalid, "chunk \(chunk.id) is not what its name says")
+        }
+        state.withLock { state in for chunk in chunks { state.memory.chunks[chunk.id] = chunk.bytes } }
+    }
+
     package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
-        try await cloud.fetchChunks(ids, receive: receive)
+        for id in ids {
+            let (bytes, isDamaged) = state.withLock { ($0.memory.chunks[id], $0.damaged.contains(id)) }
+            guard let bytes else { throw UbiquityError(.notFound, "the cloud has no chunk \(id)") }
+            guard !isDamaged else { throw UbiquityError(.damaged, "the cloud's chunk \(id) is damaged") }
+            try await receive(Chunk(id: id, bytes: bytes))
+        }
     }
-    package func manifest(of version: VersionID) async throws -> Manifest { try await cloud.manifest(of: version) }
-    package func news() async throws -> AsyncThrowingStream<Revision, any Error> { try await cloud.news() }
-    package func usage() async throws -> CloudUsage { try await cloud.usage() }
+
+    package func manifest(of version: VersionID) async throws -> Manifest {
+        try state.withLock { state in
+            guard let record = state.memory.versions[version] else {
+                throw UbiquityError(.notFound, "the cloud has no version \(version)")
+            }
+            guard let manifest = record.manifest else {
+                throw UbiquityError(.notUploadedYet, "only the version's size is known")
+            }
+            return manifest
+        }
+    }
+
+    package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        let (stream, teller) = AsyncThrowingStream<Revision, any Error>.makeStream()
+        let (id, revision) = state.withLock { state in
+            state.nextListener += 1
+            state.listeners[state.nextListener] = teller
+            return (state.nextListener, state.memory.revision)
+        }
+        teller.onTermination = { [weak self] _ in self?.state.withLock { _ = $0.listeners.removeValue(forKey: id) } }
+        teller.yield(revision)
+        return stream
+    }
+
+    package func usage() async throws -> CloudUsage { try await open().usage }
+
+    // MARK: What befalls a cloud
+
+    package func setQuota(_ bytes: Int64) { state.withLock { $0.memory.quotaBytes = bytes } }
+
+    /// Forgets deletions: devices that have not heard of them read the snapshot.
+    package func purge() { state.withLock { $0.memory.purge() } }
+
+    /// Another cloud under the same address, with nothing in it.
+    package func startAnew() {
+        state.withLock { state in
+            let incarnation = state.memory.incarnation + 1
+            state.memory = CloudMemory()
+            state.memory.incarnation = incarnation
+        }
+    }
+
+    /// The cloud's copies of these chunks are bad, or good again.
+    package func setDamaged(_ ids: Set<ChunkID>) { state.withLock { $0.damaged = ids } }
+
+    /// Forgets chunks that no version needs yet.
+    package func forgetUnusedChunks() {
+        state.withLock { state in
+            let used = Set(state.memory.versions.values.flatMap { $0.manifest ?? [] }.map(\.id))
+            state.memory.chunks = state.memory.chunks.filter { used.contains($0.key) }
+        }
+    }
 
     // MARK: Looking in
 
-    package func revision() async throws -> Revision { try await cloud.open().revision }
+    package func revision() async throws -> Revision { try await open().revision }
 
     /// Every live item.
     package func items() async throws -> [RemoteItem] {
         var items = [RemoteItem](), revision = Revision.zero
         while true {
-            let page = try await cloud.changes(after: revision, limit: Limits.maximumItemsPerPage)
+            let page = try await changes(after: revision, limit: Limits.maximumItemsPerPage)
             items += page.items.filter { !$0.isDeleted }
             guard page.hasMore else { return items }
             revision = page.revision
@@ -66,19 +167,27 @@ package final class SimulatedCloud: CloudService {
 
     private func fingerprint(of content: RemoteContent?) async throws -> ChunkID? {
         guard let content else { return nil }
-        return try await fingerprint(cloud.manifest(of: content.version))
+        return try await fingerprint(manifest(of: content.version))
     }
 
     private func fingerprint(_ manifest: Manifest) async throws -> ChunkID {
         let bytes = Lock<[UInt8]>([])
         for chunk in manifest {
-            try await cloud.fetchChunks([chunk.id]) { chunk in bytes.withLock { $0 += chunk.bytes } }
+            try await fetchChunks([chunk.id]) { chunk in bytes.withLock { $0 += chunk.bytes } }
         }
         return SimulatedDevice.fingerprint(bytes.withLock { $0 })
     }
 
     /// Every content that is kept: current, older, in conflict or in the trash.
     package func contents() async throws -> Set<ChunkID> {
-        []
+        let manifests = state.withLock { Set($0.memory.versions.values.compactMap(\.manifest)) }
+        var result = Set<ChunkID>()
+        for manifest in manifests { result.insert(try await fingerprint(manifest)) }
+        return result
+    }
+
+    /// The unresolved conflict versions.
+    package func conflictCount() -> Int {
+        state.withLock { $0.memory.versions.values.count { $0.role == .conflict } }
     }
 }

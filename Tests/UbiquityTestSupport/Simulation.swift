@@ -28,7 +28,10 @@ package final class Simulation: Sendable {
     private init(seed: UInt64, names: [String], settings: [String: SimulatedDevice.Settings], folder: String) throws {
         self.seed = seed
         let world = VirtualWorld(seed: seed)
-        let cloud = SimulatedCloud(world: world)
+        guard let container = ContainerID("simulation") else {
+            throw UbiquityError(.invalidName, "the simulated container's name is not valid")
+        }
+        let cloud = SimulatedCloud(world: world, container: container)
         self.world = world
         self.cloud = cloud
         devices = try names.map { name in
@@ -50,11 +53,10 @@ package final class Simulation: Sendable {
         defer { try? FileSystem.removeTree(folder) }
         let simulation = try Simulation(seed: seed, names: devices, settings: settings, folder: folder)
         do {
-            try simulation.world.run {
+            try simulation.world.run({
                 for device in simulation.devices { try device.start() }
                 try await scenario(simulation)
-                for device in simulation.devices { device.crash() }
-            }
+            }, end: { for device in simulation.devices { device.crash() } })
         } catch {
             throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
         }

@@ -8,6 +8,7 @@ package final class Trace: Sendable {
     private struct State {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         var lines: [String] = []
+        var isEnded = false
     }
 
     private let state = Lock(State())
@@ -19,9 +20,13 @@ package final class Trace: Sendable {
         state.withLock { $0.lines.suffix(count).joined(separator: "\n") }
     }
 
+    /// What comes now is no part of the run.
+    func end() { state.withLock { $0.isEnded = true } }
+
     func mix(_ name: String, _ number: UInt64, _ time: Duration) {
         let (seconds, attoseconds) = time.components
         state.withLock { state in
+            guard !state.isEnded else { return }
             for byte in name.utf8 { Self.mix(UInt64(byte), &state.hash) }
             for value in [number, UInt64(bitPattern: seconds), UInt64(bitPattern: attoseconds)] {
                 Self.mix(value, &state.hash)
@@ -31,6 +36,7 @@ package final class Trace: Sendable {
 
     func note(_ line: String) {
         state.withLock { state in
+            guard !state.isEnded else { return }
             for byte in line.utf8 { Self.mix(UInt64(byte), &state.hash) }
             if state.lines.count >= 2 * Self.capacity { state.lines.removeFirst(Self.capacity) }
             state.lines.append(line)

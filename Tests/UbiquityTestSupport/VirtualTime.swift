@@ -26,7 +26,7 @@ package final class VirtualWorld: Sendable {
     /// changed just now.
     package static let epoch = Timestamp(seconds: 1_800_000_000, nanoseconds: 0)
     /// A run that needs more turns is going round in circles.
-    private static let maximumSteps = 20_000_000
+    private static let maximumSteps = 1_000_000
 
     private let state = Lock(State())
     package let random: SeededRandom
@@ -40,7 +40,13 @@ package final class VirtualWorld: Sendable {
     // MARK: Running
 
     /// Runs `body` and everything it starts, until `body` is through. To be called on a thread that may be blocked.
-    package func run(_ body: @escaping @Sendable () async throws -> Void) throws {
+    /// - Parameter end: cancels what runs on.
+    package func run(_ body: @escaping @Sendable () async throws -> Void, end: () -> Void) throws {
+        defer {
+            trace.end()
+            end()
+            drain()
+        }
         let outcome = Lock<Result<Void, any Error>?>(nil)
         let executor = VirtualExecutor(world: self, name: "test")
         Task(executorPreference: executor) {
@@ -49,7 +55,6 @@ package final class VirtualWorld: Sendable {
             outcome.withLock { $0 = result }
         }
         while outcome.withLock({ $0 == nil }) { try step() }
-        drain()
         try outcome.withLock { try $0?.get() }
     }
 

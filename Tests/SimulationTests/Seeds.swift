@@ -1,0 +1,35 @@
+import Glibc
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// Which seeds a run of the simulator tries: those of every test run, or as many as asked for, or one again.
+enum Seeds {
+    /// What an ordinary test run tries of each scenario.
+    private static let usual: UInt64 = 12
+
+    /// - `UBIQUITY_SEED=n`: this one only. `UBIQUITY_SEEDS=n`: so many, from `UBIQUITY_FIRST_SEED` (1) on.
+    static var all: [UInt64] {
+        if let one = number("UBIQUITY_SEED") { return [one] }
+        let first = number("UBIQUITY_FIRST_SEED") ?? 1
+        return Array(first..<first + max(1, number("UBIQUITY_SEEDS") ?? usual))
+    }
+
+    private static func number(_ name: String) -> UInt64? {
+        guard let value = getenv(name) else { return nil }
+        return UInt64(String(cString: value))
+    }
+}
+
+/// Threads that simulated worlds may block: one world at a time runs on each.
+enum Worlds {
+    private static let threads = BlockingPool(name: "simulation", threads: 2)
+
+    /// Runs a scenario on a thread of its own.
+    @discardableResult
+    static func run(
+        seed: UInt64, devices: [String], settings: [String: SimulatedDevice.Settings] = [:],
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws -> UInt64 {
+        try await threads.run { try Simulation.run(seed: seed, devices: devices, settings: settings, scenario) }
+    }
+}

@@ -1,0 +1,98 @@
+internal import UbiquityCloudStore
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// What a simulated cloud holds. The decisions are the real engine's; this is only where things stand.
+struct CloudMemory: ContainerState {
+    var items: [ItemID: ItemRecord] = [:]
+    var versions: [VersionID: VersionRecord] = [:]
+    var chunks: [ChunkID: [UInt8]] = [:]
+    var answers: [RequestID: CommitResponse] = [:]
+    var revision = Revision.zero
+    /// Deletions up to here are forgotten.
+    var purgedThrough = Revision.zero
+    var usedBytes: Int64 = 0
+    var quotaBytes = Int64.max
+    var incarnation: UInt64 = 1
+    /// Live items by place.
+    private var children: [ItemID: [ItemName: ItemID]] = [:]
+
+    // MARK: ContainerState
+
+    func item(_ id: ItemID) throws -> ItemRecord? { items[id] }
+    func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID? { children[parent]?[name] }
+    func liveChildCount(of parent: ItemID) throws -> Int { children[parent]?.count ?? 0 }
+    func version(_ id: VersionID) throws -> VersionRecord? { versions[id] }
+
+    func conflicts(of item: ItemID) throws -> [VersionRecord] {
+        versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
+    }
+
+    // MARK: Changes
+
+    /// Carries out a commit, or answers a repeated one as before.
+    mutating func commit(_ request: CommitRequest, now: Timestamp) throws -> CommitResponse {
+        if let answer = answers[request.id] { return answer }
+        let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
+        guard plan.usageDelta <= 0 || usedBytes + plan.usageDelta <= quotaBytes else {
+            throw UbiquityError(.quotaExceeded, "the account is full")
+        }
+        var present = chunks
+        for chunk in request.chunks { present[chunk.id] = chunk.bytes }
+        let lacking = Set(plan.newManifests.joined().map(\.id)).filter { present[$0] == nil }
+        guard lacking.isEmpty else { throw MissingChunks(ids: lacking.sorted()) }
+        chunks = present
+        for record in plan.items { leave(record.id) }
+        for record in plan.items { enter(record) }
+        for version in plan.versions { versions[version.id] = version }
+        revision = plan.revision
+        usedBytes += plan.usageDelta
+        let answer = CommitResponse(revision: revision, results: plan.outcomes.map(result))
+        answers[request.id] = answer
+        return answer
+    }
+
+    /// Places are entered when all have left their old ones: two items may swap names.
+    private mutating func leave(_ id: ItemID) {
+        guard let old = items[id], old.isLive, children[old.parent]?[old.name] == id else { return }
+        children[old.parent]?[old.name] = nil
+    }
+
+    private mutating func enter(_ record: ItemRecord) {
+        items[record.id] = record
+        guard record.isLive, record.id != .root else { return }
+        children[record.parent, default: [:]][record.name] = record.id
+    }
+
+    private func result(_ outcome: CommitPlan.Outcome) -> ChangeResult {
+        switch outcome {
+        case .applied(let id): ChangeResult(outcome: .applied, item: items[id].map(remote))
+        case .merged(let id): ChangeResult(outcome: .merged(into: id), item: items[id].map(remote))
+        case .unknownItem: ChangeResult(outcome: .unknownItem, item: nil)
+        }
+    }
+
+    func remote(_ record: ItemRecord) -> RemoteItem { record.remoteItem(record.version.flatMap { versions[$0] }) }
+
+    // MARK: Feed
+
+    func changes(after position: Revision, limit: Int) throws -> ChangePage {
+        guard position == .zero || position >= purgedThrough else {
+            throw UbiquityError(.feedCompacted, "the feed reaches back to \(purgedThrough)")
+        }
+        let all = items.values.filter { $0.revision > position && (position != .zero || $0.isLive) }
+            .sorted { ($0.revision, $0.id) < ($1.revision, $1.id) }
+        var page = Array(all.prefix(limit))
+        while page.count < all.count, all[page.count].revision == page.last?.revision { page.append(all[page.count]) }
+        let hasMore = page.count < all.count
+        return ChangePage(
+            items: page.map(remote), revision: hasMore ? page.last?.revision ?? revision : revision, hasMore: hasMore)
+    }
+
+    /// Forgets every deletion so far.
+    mutating func purge() {
+        purgedThrough = revision
+        let gone = items.values.filter { !$0.isLive }.map(\.id)
+        for id in gone { items[id] = nil }
+    }
+}
