@@ -1,0 +1,123 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquityWire
+
+@Suite struct CommitApplierTests {
+    private func applied(_ item: RemoteItem) -> ChangeResult { ChangeResult(outcome: .applied, item: item) }
+
+    @Test func whatWasSentIsClean() throws {
+        let fixture = try Fixture()
+        try fixture.make("folder", .directory)
+        try fixture.make("folder/f")
+        let rows = try fixture.dirty()
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        try fixture.apply(group, group.map { applied(try fixture.answer($0)) })
+        #expect(try fixture.dirty().isEmpty)
+        #expect(try fixture.paths() == ["folder", "folder/f"])
+        #expect(try fixture.found("folder/f").version != nil)
+    }
+
+    @Test func whatChangedMeanwhileStaysDirty() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        let rows = try fixture.dirty()
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        let answers = try group.map { applied(try fixture.answer($0)) }
+        try fixture.rename("f", "g")
+        try fixture.edit("g")
+        try fixture.apply(group, answers)
+        let row = try fixture.found("g")
+        #expect(row.dirty == [.place, .content, .times])
+        #expect(row.dirtyBase == Revision(50))
+        #expect(row.version != nil, "what is here is made from the version that went up")
+    }
+
+    @Test func aFieldThatLostFollowsTheRecord() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
+        let group = try fixture.plan(fixture.dirty()).group
+        var winner = fixture.folder(1, "a", at: 50)
+        winner.mode = 0o711
+        try fixture.apply(group, [applied(winner)])
+        #expect(try fixture.found("a").mode == 0o711)
+    }
+
+    /// The feed may bring a commit's outcome before its answer comes.
+    @Test func aFieldThatLostFollowsARecordThatCameByTheFeedFirst() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
+        let group = try fixture.plan(fixture.dirty()).group
+        var winner = fixture.folder(1, "a", at: 50)
+        winner.mode = 0o711
+        try fixture.receive(winner)
+        try fixture.apply(group, [applied(winner)])
+        #expect(try fixture.found("a").mode == 0o711)
+        #expect(try fixture.dirty().isEmpty)
+    }
+
+    @Test func anItemTheCloudDoesNotKnowGoesUpAsNew() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        _ = try fixture.index.setAttributes(ino: fixture.found("a").ino, AttributeChange(mode: 0o700))
+        let group = try fixture.plan(fixture.dirty()).group
+        try fixture.apply(group, [ChangeResult(outcome: .unknownItem, item: nil)])
+        #expect(try fixture.found("a").dirty.contains(.created))
+        #expect(try fixture.plan(fixture.dirty()).group.first?.change.baseRevision == .zero)
+    }
+
+    @Test func anItemThatIsOneWithAnotherTakesItsIdentity() throws {
+        let fixture = try Fixture()
+        try fixture.make("a", .directory)
+        try fixture.make("a/inner", .directory)
+        let group = try fixture.plan(Array(fixture.dirty().prefix(1))).group
+        let other = fixture.folder(1, "a", at: 50)
+        try fixture.receive(other)
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: other.id), item: other)])
+        #expect(try fixture.found("a").id == other.id)
+        #expect(try fixture.paths() == ["a", "a/inner"])
+        #expect(try fixture.plan(fixture.dirty()).group.count == 1)
+    }
+
+    @Test func theCloudsNumberedNameIsTaken() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        let rows = try fixture.dirty()
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        var answer = try fixture.answer(group[0])
+        answer.name = try ItemName("f 2")
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.paths() == ["f 2"])
+    }
+
+    @Test func aDeletionThatTheCloudDidNotAcceptBringsTheItemBack() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.remove("f")
+        let group = try fixture.plan(fixture.dirty()).group
+        try fixture.apply(group, [applied(fixture.file(1, "f", at: 50, version: 2, size: 20))])
+        #expect(try fixture.found("f").size == 20)
+        #expect(try fixture.dirty().filter { $0.id == Fixture.id(1) }.isEmpty)
+    }
+
+    @Test func anAcceptedDeletionLeavesNothing() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.remove("f")
+        let group = try fixture.plan(fixture.dirty()).group
+        try fixture.apply(group, [applied(try fixture.answer(group[0]))])
+        #expect(try fixture.dirty().isEmpty)
+        #expect(try fixture.index.read { try $0.remote(id: Fixture.id(1)) } == nil)
+    }
+
+    @Test func anAnswerOfAnotherLengthIsRefused() throws {
+        let fixture = try Fixture()
+        try fixture.make("a", .directory)
+        let group = try fixture.plan(fixture.dirty()).group
+        #expect(throws: UbiquityError.self) { try fixture.apply(group, []) }
+        #expect(try !fixture.dirty().isEmpty)
+    }
+}

@@ -1,0 +1,201 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+
+@Suite struct SettlerTests {
+    // MARK: Order
+
+    @Test func aChildMayComeBeforeItsParents() throws {
+        let fixture = try Fixture()
+        let outer = Fixture.id(1), inner = Fixture.id(2)
+        try fixture.receive(
+            fixture.file(3, "f", in: inner), fixture.folder(2, "inner", in: outer), fixture.folder(1, "outer"))
+        #expect(try fixture.paths() == ["outer", "outer/inner", "outer/inner/f"])
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func aChildWaitsForAParentOfALaterPage() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(2, "f", in: Fixture.id(1)))
+        #expect(try fixture.paths() == [])
+        #expect(try fixture.waiting == 1)
+        try fixture.receive(fixture.folder(1, "folder", at: 2))
+        #expect(try fixture.paths() == ["folder", "folder/f"])
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func anOlderRecordChangesNothing() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "new", at: 5))
+        try fixture.receive(fixture.file(1, "old", at: 4))
+        #expect(try fixture.paths() == ["new"])
+    }
+
+    @Test func theSameRecordTwiceIsOne() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "a", at: 5))
+        let row = try fixture.found("a")
+        try fixture.receive(fixture.file(1, "a", at: 5))
+        #expect(try fixture.found("a") == row)
+    }
+
+    // MARK: Names
+
+    @Test(arguments: [false, true]) func twoItemsSwapTheirNames(reversed: Bool) throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "a"), fixture.file(2, "b"))
+        let moves = [fixture.file(1, "b", at: 2), fixture.file(2, "a", at: 2)]
+        try fixture.receive(moves[reversed ? 1 : 0], moves[reversed ? 0 : 1])
+        #expect(try fixture.found("a").id == Fixture.id(2))
+        #expect(try fixture.found("b").id == Fixture.id(1))
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func threeItemsChangeNamesInACircle() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"), fixture.folder(3, "c"))
+        try fixture.receive(fixture.folder(1, "b", at: 2), fixture.folder(2, "c", at: 2), fixture.folder(3, "a", at: 2))
+        #expect(try ["a", "b", "c"].map { try fixture.found($0).id } == [3, 1, 2].map(Fixture.id))
+    }
+
+    @Test func aNameTakenHereByANewItemIsLeftToTheCloud() throws {
+        let fixture = try Fixture()
+        let local = try fixture.make("a")
+        try fixture.receive(fixture.file(1, "a"))
+        #expect(try fixture.found("a").key == local.key)
+        #expect(try fixture.waiting == 1)
+    }
+
+    @Test func aDeletionFreesTheNameForTheNextItem() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "a"))
+        var gone = fixture.file(1, "a", at: 2)
+        gone.isDeleted = true
+        try fixture.receive(fixture.file(2, "a", at: 2), gone)
+        #expect(try fixture.found("a").id == Fixture.id(2))
+        #expect(try fixture.waiting == 0)
+    }
+
+    // MARK: Folders
+
+    @Test func aFolderMovedIntoItsFormerChild() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
+        // The cloud moved b to the top, then a into b; the feed brings a first.
+        try fixture.receive(fixture.folder(1, "a", in: Fixture.id(2), at: 3), fixture.folder(2, "b", at: 2))
+        #expect(try fixture.paths() == ["b", "b/a"])
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func aMoveMadeHereYieldsToTheCloudsMoveTheOtherWayRound() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
+        try fixture.rename("a", "b/a")
+        try fixture.receive(fixture.folder(2, "b", in: Fixture.id(1), at: 2))
+        #expect(try fixture.paths() == ["a", "a/b"])
+        #expect(try fixture.waiting == 0)
+        #expect(try !fixture.found("a").dirty.contains(.place))
+    }
+
+    @Test func aMoveMadeHereIsNotOverwritten() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "folder"), fixture.file(2, "f"))
+        try fixture.rename("f", "folder/f")
+        try fixture.receive(fixture.file(2, "other", at: 2))
+        #expect(try fixture.paths() == ["folder", "folder/f"])
+    }
+
+    // MARK: Deletions
+
+    private func gone(_ item: RemoteItem) -> RemoteItem {
+        var item = item
+        item.isDeleted = true
+        return item
+    }
+
+    @Test func aFolderGoesWithItsChildrenInAnyOrder() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
+        try fixture.receive(fixture.file(3, "f", in: Fixture.id(2)))
+        try fixture.receive(
+            gone(fixture.folder(1, "a", at: 2)), gone(fixture.folder(2, "b", in: Fixture.id(1), at: 2)),
+            gone(fixture.file(3, "f", in: Fixture.id(2), at: 2)))
+        #expect(try fixture.paths() == [])
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func aFolderWithSomethingNewInItStays() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        try fixture.make("a/new")
+        try fixture.receive(gone(fixture.folder(1, "a", at: 2)))
+        #expect(try fixture.paths() == ["a", "a/new"])
+    }
+
+    @Test func anEditWinsAgainstADeletion() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.materialize("f")
+        try fixture.edit("f")
+        try fixture.receive(gone(fixture.file(1, "f", at: 2)))
+        #expect(try fixture.found("f").dirty.contains(.content))
+    }
+
+    @Test func aFileThatIsBeingWrittenIsNotTakenAway() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        let row = try fixture.materialize("f")
+        _ = try fixture.index.beginWriting(ino: row.ino)
+        try fixture.receive(gone(fixture.file(1, "f", at: 2)))
+        #expect(try fixture.paths() == ["f"])
+        _ = try fixture.index.noteWriting(ino: row.ino, changed: false, size: 10, modifiedAt: .zero, stillOpen: false)
+        try fixture.receive()
+        #expect(try fixture.paths() == [])
+    }
+
+    @Test func aRenameHereDoesNotKeepWhatTheCloudDeleted() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.rename("f", "g")
+        try fixture.receive(gone(fixture.file(1, "f", at: 2)))
+        #expect(try fixture.paths() == [])
+    }
+
+    // MARK: Content
+
+    @Test func aPlaceholderShowsTheNewestVersion() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
+        try fixture.receive(fixture.file(1, "f", at: 2, version: 2, size: 20))
+        let row = try fixture.found("f")
+        #expect(row.size == 20)
+        #expect(row.version == Fixture.version(2))
+        #expect(try fixture.waiting == 0)
+    }
+
+    @Test func aContentThatIsHereStaysUntilTheNextIsDownloaded() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
+        let row = try fixture.materialize("f")
+        try fixture.receive(fixture.file(1, "f", at: 2, version: 2, size: 20))
+        #expect(try fixture.found("f").size == 10)
+        #expect(try fixture.found("f").content == row.content)
+        #expect(try fixture.index.read { try $0.records(.awaitingContent, limit: 10) } == [Fixture.id(1)])
+    }
+
+    @Test func aPartialContentOfAnOldVersionIsDroppedAndTheInodeIsNew() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f", version: 1, size: 10))
+        let row = try fixture.materialize("f")
+        try fixture.index.write(.remote) { transaction in
+            var next = row
+            next.contentState = .partial
+            try transaction.update(next, before: row)
+        }
+        try fixture.receive(fixture.file(1, "f", at: 2, version: 2, size: 20))
+        let after = try fixture.found("f")
+        #expect(after.content == nil)
+        #expect(after.ino != row.ino)
+    }
+}
