@@ -37,8 +37,14 @@ package struct CommitApplier {
         case .merged(let other): try merge(planned, into: other, result.item)
         case .applied:
             if let row = try transaction.row(id: planned.row.id) { try acknowledge(row, planned, result.item) }
-            if let item = result.item { try settler.receive(item) }
+            try take(result.item)
         }
+    }
+
+    private mutating func take(_ item: RemoteItem?) throws {
+        guard let item else { return }
+        try settler.receive(item)
+        try settler.review(item.id)
     }
 
     // MARK: Acknowledged
@@ -119,7 +125,7 @@ package struct CommitApplier {
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
         }
-        if let item { try settler.receive(item) }
+        try take(item)
     }
 
     /// The cloud has forgotten the item (or its folder): everything of it goes up once more.

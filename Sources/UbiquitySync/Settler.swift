@@ -27,14 +27,24 @@ package struct Settler {
             return try transaction.noteInSnapshot(item.id)
         }
         try transaction.setRemote(item, state: .waiting)
-        if let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted {
-            let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
-            if merged != row {
-                try transaction.update(merged, before: row)
-                transaction.note(.attributes, before: row, after: merged)
-            }
-        }
+        try overlay(item, old: old)
         try settle(item.id)
+    }
+
+    /// Shows the known record in every field that is clean now: after a commit, whose outcome the feed may have brought
+    /// before its answer came.
+    package mutating func review(_ id: ItemID) throws {
+        guard let item = try transaction.remote(id: id) else { return }
+        try overlay(item, old: item)
+        try settle(id)
+    }
+
+    private func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
+        guard let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted else { return }
+        let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
+        guard merged != row else { return }
+        try transaction.update(merged, before: row)
+        transaction.note(.attributes, before: row, after: merged)
     }
 
     /// A local content that the record's replaces only when it is downloaded keeps its own size and times till then.
