@@ -1,0 +1,134 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+
+@Suite struct PlannerTests {
+    private func ids(_ planner: Planner) -> [ItemID] { planner.group.map(\.change.id) }
+
+    private func fields(_ change: PlannedChange?) throws -> ChangedFields {
+        guard case .put(let fields) = try #require(change).change.action else { return ChangedFields() }
+        return fields
+    }
+
+    @Test func changesGoInTheirOrder() throws {
+        let fixture = try Fixture()
+        for name in ["c", "a", "b"] { try fixture.make(name, .directory) }
+        let group = try fixture.plan(fixture.dirty()).group
+        #expect(try group.map { try fields($0).place?.name.description } == ["c", "a", "b"])
+        #expect(group.allSatisfy { $0.change.baseRevision == .zero })
+    }
+
+    @Test func aGroupIsNoLargerThanItsLimit() throws {
+        let fixture = try Fixture()
+        for number in 0..<5 { try fixture.make("f\(number)", .directory) }
+        let planner = try fixture.plan(Array(fixture.dirty().prefix(2)), limit: 2)
+        #expect(planner.isFull)
+        #expect(planner.group.count == 2)
+    }
+
+    @Test func theFoldersOfANewItemComeAlong() throws {
+        let fixture = try Fixture()
+        try fixture.make("a", .directory)
+        try fixture.make("a/b", .directory)
+        let link = try fixture.make("a/b/link", .symlink)
+        let planner = try fixture.plan([link])
+        #expect(try Set(ids(planner)) == Set(fixture.dirty().map(\.id)))
+    }
+
+    @Test func whoHadTheNameComesAlong() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
+        try fixture.rename("a", "c")
+        try fixture.rename("b", "a")
+        let second = try fixture.found("a")
+        #expect(try Set(ids(fixture.plan([second]))) == [Fixture.id(1), Fixture.id(2)])
+    }
+
+    @Test func whoHadTheNameAndWasDeletedComesAlong() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        try fixture.remove("a")
+        let new = try fixture.make("a", .directory)
+        let planner = try fixture.plan([new])
+        #expect(Set(ids(planner)) == [Fixture.id(1), new.id])
+        #expect(planner.group.contains { $0.change.action == .delete })
+    }
+
+    @Test func aDeletionIsSentWithTheRevisionItKnew() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f", at: 7))
+        try fixture.remove("f")
+        let change = try #require(try fixture.plan(fixture.dirty()).group.first?.change)
+        #expect(change.action == .delete)
+        #expect(change.baseRevision == Revision(7))
+    }
+
+    @Test func whatTheCloudNeverHadIsForgotten() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        try fixture.remove("f")
+        let planner = try fixture.plan(fixture.dirty())
+        #expect(planner.group.isEmpty)
+        #expect(planner.forgettable.count == 1)
+    }
+
+    @Test func aNewFileIsAnnouncedBeforeItsContent() throws {
+        let fixture = try Fixture()
+        let row = try fixture.make("f")
+        let announced = try fields(fixture.plan([row]).group.first)
+        #expect(announced.content?.manifest == nil)
+        #expect(announced.content?.version != nil)
+        let again = try fixture.dirty()
+        let ready = try fields(fixture.plan(again, prepared: fixture.prepared(again)).group.first)
+        #expect(ready.content?.manifest?.count == 1)
+        #expect(ready.content?.version == announced.content?.version)
+    }
+
+    @Test func aFileThatIsBeingWrittenForTheFirstTimeIsNotAnnounced() throws {
+        let fixture = try Fixture()
+        let row = try fixture.make("f")
+        _ = try fixture.index.beginWriting(ino: row.ino)
+        #expect(try fixture.plan(fixture.dirty()).group.isEmpty)
+    }
+
+    @Test func theTimesOfAContentGoUpWithIt() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.materialize("f")
+        try fixture.edit("f")
+        #expect(try fixture.plan(fixture.dirty()).group.isEmpty)
+        _ = try fixture.index.setAttributes(ino: fixture.found("f").ino, AttributeChange(mode: 0o600))
+        let early = try fields(fixture.plan(fixture.dirty()).group.first)
+        #expect(early.mode == 0o600)
+        #expect(early.modifiedAt == nil)
+        let rows = try fixture.dirty()
+        let ready = try fields(fixture.plan(rows, prepared: fixture.prepared(rows)).group.first)
+        #expect(ready.modifiedAt != nil)
+        #expect(ready.content?.baseVersion == Fixture.version(1))
+    }
+
+    @Test func onlyTheAttributesThatChangedAreSent() throws {
+        let fixture = try Fixture()
+        var item = fixture.file(1, "f")
+        item.xattrs = [Xattr(name: Array("user.a".utf8), value: [1]), Xattr(name: Array("user.b".utf8), value: [1])]
+        try fixture.receive(item)
+        let ino = try fixture.found("f").ino
+        try fixture.index.setXattr(ino: ino, Xattr(name: Array("user.c".utf8), value: [2]), .any)
+        try fixture.index.removeXattr(ino: ino, named: Array("user.a".utf8))
+        let sent = try fields(fixture.plan(fixture.dirty()).group.first)
+        #expect(sent.xattrsSet.map(\.value) == [[2]])
+        #expect(sent.xattrsRemoved == [Array("user.a".utf8)])
+    }
+
+    @Test func whatWasTakenBackIsCleanWithoutAWord() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        let ino = try fixture.found("f").ino
+        try fixture.index.setXattr(ino: ino, Xattr(name: Array("user.c".utf8), value: [2]), .any)
+        try fixture.index.removeXattr(ino: ino, named: Array("user.c".utf8))
+        let planner = try fixture.plan(fixture.dirty())
+        #expect(planner.group.isEmpty)
+        #expect(planner.unchanged.map(\.id) == [Fixture.id(1)])
+    }
+}
