@@ -46,6 +46,10 @@ package final class CloudClient: CloudService {
         try await call(.GET, "/changes?after=\(revision.number)&limit=\(limit)")
     }
 
+    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await call(.GET, "/snapshot?after=\(revision.number)&limit=\(limit)")
+    }
+
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         try await call(.POST, "/commit", message: request, within: ClientLimits.commit)
     }

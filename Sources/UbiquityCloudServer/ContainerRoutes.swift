@@ -11,7 +11,7 @@ struct ContainerRoutes: Sendable {
         let container = router.group("v1/containers/:container")
         container.post(use: open)
         container.get("changes", use: changes)
-        container.get("snapshot", use: changes)
+        container.get("snapshot", use: snapshot)
         container.post("commit", use: commit)
         container.get("versions/:version", use: manifest)
         container.get("usage", use: usage)
@@ -22,11 +22,20 @@ struct ContainerRoutes: Sendable {
     }
 
     @Sendable private func changes(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let (after, limit) = try page(request)
+        return try await Response(access.service(request, context).changes(after: after, limit: limit), for: request)
+    }
+
+    @Sendable private func snapshot(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let (after, limit) = try page(request)
+        return try await Response(access.service(request, context).snapshot(after: after, limit: limit), for: request)
+    }
+
+    /// Which page the query asks for.
+    private func page(_ request: Request) throws -> (after: Revision, limit: Int) {
         let after = try request.number("after", in: 0...Int64.max, else: 0)
         let most = Int64(Limits.maximumItemsPerPage)
-        let limit = try request.number("limit", in: 1...most, else: most)
-        let page = try await access.service(request, context).changes(after: Revision(after), limit: Int(limit))
-        return try Response(page, for: request)
+        return (Revision(after), Int(try request.number("limit", in: 1...most, else: most)))
     }
 
     @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {

@@ -12,6 +12,10 @@ struct EmbeddedCloudService: CloudService {
         try await reaching { try await base.changes(after: revision, limit: limit) }
     }
 
+    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await reaching { try await base.snapshot(after: revision, limit: limit) }
+    }
+
     func commit(_ request: CommitRequest) async throws -> CommitResponse {
         try await reaching { try await base.commit(request) }
     }

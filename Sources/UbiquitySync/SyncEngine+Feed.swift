@@ -129,7 +129,7 @@ extension SyncEngine {
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
         var hasMore = true
         while hasMore {
-            let page = try await service.changes(after: next.revision, limit: SyncLimits.listingPage)
+            let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
             try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore

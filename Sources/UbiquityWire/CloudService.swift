@@ -11,12 +11,16 @@ package protocol CloudService: Sendable {
     func open() async throws -> ContainerDescription
 
     /// The items changed after `revision`, in the order of their revisions, one page. `.feedCompacted` if deletions
-    /// that old have been forgotten: then read the snapshot (from zero) and drop what is not in it.
+    /// that old have been forgotten: then read the snapshot and drop what is not in it.
     ///
-    /// From revision zero the feed is the snapshot: every item there is, and no deleted one.
+    /// From revision zero the first page is the snapshot's.
     /// - Parameter limit: items wanted, 1 … `Limits.maximumItemsPerPage`. A page never ends inside a revision,
     ///   so it can be longer by one commit's items.
     func changes(after revision: Revision, limit: Int) async throws -> ChangePage
+
+    /// Every item there is, read page by page from revision zero on; like `changes`, but pages go on however old their
+    /// revisions are, because nobody relies on the deletions between them.
+    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage
 
     /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
     /// `.missingChunks` (see `MissingChunks`), `.quotaExceeded`, `.invalid`.
@@ -43,6 +47,13 @@ package protocol CloudService: Sendable {
     func news() async throws -> AsyncThrowingStream<Revision, any Error>
 
     func usage() async throws -> CloudUsage
+}
+
+extension CloudService {
+    /// For a cloud that never forgets a deletion.
+    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await changes(after: revision, limit: limit)
+    }
 }
 
 /// A chunk's content, with the id it is said to have.

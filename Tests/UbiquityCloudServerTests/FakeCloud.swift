@@ -83,6 +83,12 @@ final class FakeContainer: CloudService {
         }
     }
 
+    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        var page = state.withLock { $0.page }
+        page.revision = Revision(revision.number + Int64(limit))
+        return page
+    }
+
     func commit(_ request: CommitRequest) async throws -> CommitResponse {
         try await state.withLock { $0.beforeCommit }()
         let (revision, listeners) = state.withLock { state in

@@ -12,11 +12,17 @@ import UbiquityWire
     private func withCloud(
         _ body: (_ socket: CloudAddress, _ web: CloudAddress) async throws -> Void
     ) async throws {
+        try await withCloud(at: ShiftedTime()) { socket, web, _ in try await body(socket, web) }
+    }
+
+    private func withCloud(
+        at time: ShiftedTime, _ body: (_ socket: CloudAddress, _ web: CloudAddress, Cloud) async throws -> Void
+    ) async throws {
         let folder = try TestFolder()
         let pool = BlockingPool(name: "test-cloud", threads: 2)
         let cloud = try await pool.run {
             try Cloud(
-                data: folder.path + "/data", timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool,
+                data: folder.path + "/data", timekeeper: time, random: SystemRandom(), pool: pool,
                 logger: Harness.logger)
         }
         let server = CloudServer(
@@ -36,7 +42,7 @@ import UbiquityWire
             if known.count == 2 { break }
         }
         let web = try #require(known.first { if case .web = $0 { true } else { false } })
-        try await body(.unixSocket(path: folder.path + "/s"), web)
+        try await body(.unixSocket(path: folder.path + "/s"), web, cloud)
         server.stop()
         try await task.value
         try await cloud.close()
@@ -93,6 +99,52 @@ import UbiquityWire
             await one.shutdown()
             await two.shutdown()
         }
+    }
+
+    @Test func snapshotGoesOnAfterDeletionsAreForgotten() async throws {
+        let time = ShiftedTime()
+        try await withCloud(at: time) { socket, _, cloud in
+            let one = try client(socket, device: 1)
+            _ = try await one.open()
+            let items = (1...4).map { ItemID(high: 5, low: $0) }
+            for (number, item) in items.enumerated() { try await make(item, "folder \(number)", one) }
+            try await remove(items[3], one)
+            time.shift.withLock { $0 = 31 * 86_400 }
+            try await cloud.maintain()
+            let failure = await #expect(throws: UbiquityError.self) {
+                _ = try await one.changes(after: Revision(1), limit: 1)
+            }
+            #expect(failure?.code == .feedCompacted)
+            var page = try await one.snapshot(after: .zero, limit: 1)
+            var found = page.items.map(\.id)
+            while page.hasMore {
+                page = try await one.snapshot(after: page.revision, limit: 1)
+                found += page.items.map(\.id)
+            }
+            #expect(found == Array(items.prefix(3)))
+            #expect(page.revision == Revision(5))
+            await one.shutdown()
+        }
+    }
+
+    private func make(_ item: ItemID, _ name: String, _ client: CloudClient) async throws {
+        let fields = ChangedFields(
+            place: Place(parent: .root, name: try ItemName(name)), mode: 0o755, createdAt: .zero, modifiedAt: .zero)
+        try await commit(item, .zero, .put(fields), client)
+    }
+
+    private func remove(_ item: ItemID, _ client: CloudClient) async throws {
+        try await commit(item, Revision(4), .delete, client)
+    }
+
+    private func commit(
+        _ item: ItemID, _ base: Revision, _ action: ItemChange.Action, _ client: CloudClient
+    ) async throws {
+        let change = ItemChange(
+            id: item, kind: .directory, baseRevision: base, changedAt: Timestamp(nanoseconds: 3), action: action)
+        let id = RequestID(high: base == .zero ? 1 : 2, low: item.low)
+        _ = try await client.commit(
+            CommitRequest(id: id, device: DeviceID(high: 9, low: 1), deviceName: "device 1", changes: [change]))
     }
 
     @Test func accountsAndTokens() async throws {

@@ -85,18 +85,32 @@ struct ContainerService: CloudService {
     // MARK: The feed
 
     func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await page(after: revision, limit, reliesOnDeletions: true)
+    }
+
+    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await page(after: revision, limit, reliesOnDeletions: false)
+    }
+
+    private func page(
+        after revision: Revision, _ limit: Int, reliesOnDeletions: Bool
+    ) async throws -> ChangePage {
         guard revision >= .zero, (1...Limits.maximumItemsPerPage).contains(limit) else {
             throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumItemsPerPage) items after a revision")
         }
-        return try await cloud.pool.run { [self] in try cloud.read { try self.page($0, after: revision, limit) } }
+        return try await cloud.pool.run { [self] in
+            try cloud.read { try self.page($0, after: revision, limit, reliesOnDeletions: reliesOnDeletions) }
+        }
     }
 
-    private func page(_ db: Database, after revision: Revision, _ limit: Int) throws -> ChangePage {
+    private func page(
+        _ db: Database, after revision: Revision, _ limit: Int, reliesOnDeletions: Bool
+    ) throws -> ChangePage {
         let found = try required(db)
         guard revision <= found.revision else {
             throw UbiquityError(.invalid, "the feed ends at revision \(found.revision), before \(revision)")
         }
-        guard revision == .zero || revision >= found.purgedThrough else {
+        guard !reliesOnDeletions || revision == .zero || revision >= found.purgedThrough else {
             throw UbiquityError(
                 .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")
         }
