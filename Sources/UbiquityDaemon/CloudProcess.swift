@@ -29,7 +29,6 @@ package enum CloudProcess {
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
-        let lock = try locked(data)
         let cloud = try await open(data, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
@@ -37,23 +36,14 @@ package enum CloudProcess {
             endsAfterIdle: place == .embedded ? CloudServerConfiguration.defaultIdleLimit : nil)
         let server = CloudServer(host: host(of: cloud), configuration: configuration, logger: logger)
         let signals = TerminationSignals { server.stop() }
+        let upkeep = Task { await keepUp(cloud, logger) }
+        defer { upkeep.cancel() }
         try await server.run { address in
             if place == .embedded || address != own { listening(address) }
         }
         try await cloud.close()
         logger.notice("ended")
-        withExtendedLifetime((lock, signals)) {}
-    }
-
-    private static func locked(_ data: String) throws(UbiquityError) -> ProcessLock {
-        do {
-            return try ProcessLock(Path.join(data, "serve.lock"))
-        } catch {
-            guard error.code == .inUse else { throw error }
-            throw UbiquityError(
-                .inUse, "another cloud serves this data already: \(error.message)", at: data,
-                remedy: "use it, end it, or name another --data")
-        }
+        withExtendedLifetime(signals) {}
     }
 
     private static func endpoints(_ place: Place) throws -> [CloudServerConfiguration.Endpoint] {
@@ -68,5 +58,4 @@ package enum CloudProcess {
         case .embedded: return []
         }
     }
-
 }

@@ -15,6 +15,8 @@ final class Mount: Sendable {
     /// Threads for the engine's and the local socket's calls of the disk and the index. More than cores, because they
     /// wait for the disk; few, because each may hold a chunk.
     private static let diskThreads = 8
+    /// The session's own limits (3 s for the mount's users, 10 s for a hanging kernel) and a little more.
+    private static let terminationLimit = Duration.seconds(15)
     /// The engine's calls that are on their way are given that long to end.
     private static let engineEndLimit = Duration.seconds(5)
 
@@ -120,15 +122,7 @@ final class Mount: Sendable {
         let pump = EventPump(controller)
         let events = Task { try await pump.run() }
         let housekeeping = Task { [parts] in try await Housekeeping(parts: parts).run() }
-        // A thread of its own: serving blocks until the end.
-        let serving = BlockingPool(name: "fuse-loop", threads: 1)
-        let outcome: Result<Void, any Error>
-        do {
-            try await serving.run { [session] in try session.run() }
-            outcome = .success(())
-        } catch {
-            outcome = .failure(error)
-        }
+        let outcome = await serve()
         events.cancel()
         housekeeping.cancel()
         parts.fileSystem.settle()
@@ -138,6 +132,32 @@ final class Mount: Sendable {
         await parts.client.shutdown()
         try parts.index.close()
         try outcome.get()
+    }
+
+    /// Until the mount is gone. Serving blocks, so it has a thread of its own.
+    private func serve() async -> Result<Void, any Error> {
+        let thread = BlockingPool(name: "fuse-loop", threads: 1)
+        let serving = Task { [session, end = controller.end] in
+            do {
+                try await thread.run { try session.run() }
+                end.note(.success(()))
+            } catch {
+                end.note(.failure(error))
+            }
+        }
+        defer { serving.cancel() }
+        do {
+            try await controller.end.wait()
+            return .success(())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Ends the mount, also while programs use it: they have a moment, then they get errors.
+    func terminate() {
+        session.stop()
+        controller.end.force(after: Self.terminationLimit)
     }
 
     private static func end(of task: Task<Void, Never>, within limit: Duration) async {

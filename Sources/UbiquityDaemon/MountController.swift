@@ -8,6 +8,9 @@ import UbiquitySystem
 final class MountController: Sendable {
     let parts: MountParts
     let events = EventHub()
+    let end = MountEnd()
+    /// After an unmount that found nobody using the mount, its session ends within moments.
+    private static let endLimit = Duration.seconds(1)
 
     init(_ parts: MountParts) { self.parts = parts }
 
@@ -42,6 +45,7 @@ final class MountController: Sendable {
                     remedy: "end them or leave the folder (fuser -vm shows who), or use --lazy")
             }
         }
+        if !wanted.lazy { end.force(after: Self.endLimit) }
         return report
     }
 }

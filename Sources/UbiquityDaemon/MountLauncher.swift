@@ -62,10 +62,15 @@ package enum MountLauncher {
     ) throws(UbiquityError) {
         let end = ContinuousClock.now + limit
         let bytes = try describing("wait for the daemon") { () throws(Errno) -> [UInt8]? in
-            while try !pipe.waitUntilReadable(milliseconds: tick) {
-                if ContinuousClock.now >= end { return nil }
+            var report = [UInt8]()
+            while report.last != UInt8(ascii: "\n"), report.count < MountReport.maximumLength {
+                guard ContinuousClock.now < end else { return nil }
+                guard try pipe.waitUntilReadable(milliseconds: tick) else { continue }
+                let part = try pipe.readSome(count: MountReport.maximumLength)
+                if part.isEmpty { break }
+                report += part
             }
-            return try pipe.readToEnd(limit: MountReport.maximumLength)
+            return report
         }
         guard let bytes else {
             throw UbiquityError(

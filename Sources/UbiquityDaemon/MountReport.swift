@@ -13,7 +13,7 @@ struct MountReport: Codable, Hashable, Sendable {
     static func pipe() -> FileDescriptor { FileDescriptor(owning: DetachedProcess.reportDescriptor) }
 
     func send(over pipe: FileDescriptor) throws(UbiquityError) {
-        let bytes = try ControlCodec.encode(self)
+        let bytes = try ControlCodec.encode(self) + [UInt8(ascii: "\n")]
         do throws(Errno) { try pipe.write(bytes) } catch {
             // Whoever started us has gone; the mount is there all the same.
             guard error == .EPIPE else { throw UbiquityError(error, doing: "report to the starting process") }

@@ -22,7 +22,7 @@ package enum MountServer {
             logger = DaemonLog.logger(file: reporting ? folder.log : nil)
             settings.mountPoint = try MountLauncher.preflight(settings)
             mount = try await Mount(settings, logger: logger)
-            signals = TerminationSignals { mount.session.stop() }
+            signals = TerminationSignals { mount.terminate() }
         } catch {
             let failure = error as? UbiquityError ?? UbiquityError(.io, "cannot mount: \(error)")
             try pipe.map { try MountReport(failure: ControlFailure(failure)).send(over: $0) }
@@ -35,7 +35,7 @@ package enum MountServer {
             ])
         try pipe.map { try MountReport().send(over: $0) }
         try await mount.run()
-        logger.notice("ended")
+        logger.notice("unmounted and ended")
         withExtendedLifetime(signals) {}
     }
 }

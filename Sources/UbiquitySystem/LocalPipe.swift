@@ -21,15 +21,4 @@ extension FileDescriptor {
         var wanted = pollfd(fd: rawValue, events: Int16(POLLIN), revents: 0)
         return try retrying { poll(&wanted, 1, milliseconds) } > 0
     }
-
-    /// All that can be read from the file's position on. Of a pipe: until its writers are gone.
-    package func readToEnd(limit: Int) throws(Errno) -> [UInt8] {
-        var result = [UInt8]()
-        while result.count < limit {
-            let part = try readSome(count: min(64 * 1024, limit - result.count))
-            if part.isEmpty { break }
-            result += part
-        }
-        return result
-    }
 }
