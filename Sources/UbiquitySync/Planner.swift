@@ -33,6 +33,8 @@ package struct Planner {
     package private(set) var group: [PlannedChange] = []
     /// Deleted rows that the cloud never had: they go without a word.
     package private(set) var forgettable: [ItemRow] = []
+    /// Rows whose changes took each other back: they are clean without a word.
+    package private(set) var unchanged: [ItemRow] = []
 
     /// - Parameter limit: changes in the group, but for the ones that a change cannot go without.
     package init(_ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int) {
@@ -49,6 +51,11 @@ package struct Planner {
         guard included.count <= Limits.maximumChangesPerCommit else { return }
         if row.isDeleted { return try addDeletion(row) }
         guard let entry = row.entry, let fields = try fields(of: row, at: entry) else { return }
+        guard fields != ChangedFields() else {
+            // Of all fields only attributes can come to nothing; a content that is not ready yet is not nothing.
+            if row.dirty == .xattrs { unchanged.append(row) }
+            return
+        }
         group.append(PlannedChange(row: row, change: change(of: row, .put(fields))))
     }
 
@@ -88,7 +95,7 @@ package struct Planner {
             fields.createdAt = nil
             fields.modifiedAt = nil
         }
-        return fields == ChangedFields() ? nil : fields
+        return fields
     }
 
     /// The new content if it is ready; else, for a new file, its announcement.

@@ -232,6 +232,11 @@ extension SyncEngine {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }
             for row in planner.forgettable { try transaction.delete(row) }
+            for row in planner.unchanged {
+                var clean = row
+                clean.dirty = []
+                try transaction.update(clean, before: row)
+            }
             return planner.group
         }
     }
