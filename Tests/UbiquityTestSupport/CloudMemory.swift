@@ -80,6 +80,10 @@ struct CloudMemory: ContainerState {
         guard position == .zero || position >= purgedThrough else {
             throw UbiquityError(.feedCompacted, "the feed reaches back to \(purgedThrough)")
         }
+        return page(after: position, limit: limit)
+    }
+
+    func page(after position: Revision, limit: Int) -> ChangePage {
         let all = items.values.filter { $0.revision > position && (position != .zero || $0.isLive) }
             .sorted { ($0.revision, $0.id) < ($1.revision, $1.id) }
         var page = Array(all.prefix(limit))

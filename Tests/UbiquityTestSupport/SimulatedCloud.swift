@@ -38,6 +38,10 @@ package final class SimulatedCloud: CloudService {
         try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
     }
 
+    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        state.withLock { $0.memory.page(after: revision, limit: limit) }
+    }
+
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         let now = timekeeper.now()
         let (response, listeners) = try state.withLock { state in

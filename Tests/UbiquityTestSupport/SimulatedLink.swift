@@ -111,6 +111,11 @@ package final class SimulatedLink: CloudService {
         return try await call(.changes) { try await cloud.changes(after: revision, limit: limit) }
     }
 
+    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        let limit = min(limit, 1 + world.random.below(20))
+        return try await call(.snapshot) { try await cloud.snapshot(after: revision, limit: limit) }
+    }
+
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         state.withLock { state in
             state.counts.changes += request.changes.count

@@ -13,7 +13,7 @@ internal import UbiquitySystem
 ///     }
 package final class Simulation: Sendable {
     /// Virtual time until everybody must have nothing left to do.
-    package static let settlingTime = Duration.seconds(4 * 3600)
+    package static let settlingTime = Duration.seconds(30 * 60)
 
     package let seed: UInt64
     package let world: VirtualWorld

@@ -3,7 +3,7 @@ internal import UbiquitySystem
 /// What happened in a simulated world: a hash over all of it, by which two runs are compared, and the last lines.
 package final class Trace: Sendable {
     /// Lines kept for a failure's report.
-    private static let capacity = 400
+    private static let capacity = 2000
 
     private struct State {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
