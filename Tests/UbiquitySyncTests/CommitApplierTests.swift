@@ -82,6 +82,39 @@ import UbiquityWire
         #expect(try fixture.plan(fixture.dirty()).group.count == 1)
     }
 
+    /// The cloud has renamed a folder onto the name of a new one, and this device has not followed yet.
+    @Test func aFolderThatBecomesOneWithAnotherTakesItsChildren() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
+        try fixture.make("new", .directory)
+        try fixture.make("new/f", .directory)
+        try fixture.make("old/g", .directory)
+        let new = try fixture.found("new")
+        let group = try fixture.plan([new]).group
+        let renamed = fixture.folder(1, "new", at: 50)
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: renamed.id), item: renamed)])
+        #expect(try fixture.paths() == ["new", "new/f", "new/g"])
+        #expect(try fixture.found("new").id == renamed.id)
+        // The cloud's file of the name waits until the cloud has decided about the new folder.
+        #expect(try fixture.waiting == 1)
+    }
+
+    @Test func anEditOfTheFileThatAnotherBecomesOneWithIsKept() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "old"))
+        try fixture.materialize("old")
+        let edited = try fixture.edit("old")
+        try fixture.make("new")
+        let rows = try [fixture.found("new")]
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        let renamed = fixture.file(1, "new", at: 50, version: 2)
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: renamed.id), item: renamed)])
+        #expect(try fixture.found("new").id == renamed.id)
+        let kept = try fixture.found("old")
+        #expect(kept.content == edited.content)
+        #expect(kept.dirty.isSuperset(of: [.created, .content]))
+    }
+
     @Test func theCloudsNumberedNameIsTaken() throws {
         let fixture = try Fixture()
         try fixture.make("f")
