@@ -137,7 +137,10 @@ package final class DaemonConnection: Sendable {
         } catch let error as HTTPClientError where error == .cancelled {
             throw CancellationError()
         } catch {
-            throw MountUnreachable(stateFolder, "its daemon does not answer: \(error)")
+            // What the client says of its connections is long and means one of two things.
+            let listens = LocalSocket.isListening(stateFolder + "/" + ControlRoute.socketName)
+            throw MountUnreachable(
+                stateFolder, listens ? "its daemon broke off: \(error)" : "its daemon has ended; mount it again")
         }
     }
 

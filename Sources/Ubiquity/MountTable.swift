@@ -50,7 +50,9 @@ package struct MountTable: Hashable, Sendable {
     /// `36 35 98:0 /root /mount/point options optional… - type source superoptions`: see proc(5).
     private static func entry(line: ArraySlice<UInt8>) -> Entry? {
         let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 2 else { return nil }
+        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 2 else {
+            return nil
+        }
         return Entry(
             root: unescaped(fields[3]), mountPoint: unescaped(fields[4]),
             fileSystemType: String(decoding: unescaped(fields[dash + 1]), as: UTF8.self),

@@ -34,8 +34,7 @@ struct StatusCommand: AsyncParsableCommand {
                 if output.asJSON { try Output.json(status) } else { Output.line(StatusText.of(status)) }
             } catch let error as MountUnreachable {
                 unreachable += 1
-                let mountPoint = String(decoding: mount.mountPoint, as: UTF8.self)
-                Output.message("\(mountPoint): its daemon is dead (\(error)); 'ubiquity mount' it again")
+                Output.message("\(String(decoding: mount.mountPoint, as: UTF8.self)): \(error.reason)")
             }
         }
         if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }

@@ -52,7 +52,7 @@ struct WaitCommand: AsyncParsableCommand {
         if output.asJSON { try Output.json(report) }
         guard !report.done else { return }
         let reason = report.reason.map { ": \($0)" } ?? ""
-        Output.message("not yet after \(timeout ?? 0) s\(reason)")
+        Output.message("not yet\(reason)")
         for item in report.pending { Output.message(StatusText.of(item)) }
     }
 }

@@ -68,7 +68,8 @@ final class Mount: Sendable {
         let (client, service) = try makeCloud(settings, signIn, identity, pool, logger)
         let configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
-            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8), owner: owner)
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8),
+            owner: owner)
         let engine = SyncEngine(
             index: index, store: contents, service: service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))

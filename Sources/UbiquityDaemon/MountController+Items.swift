@@ -95,7 +95,8 @@ extension MountController {
         let connection = engine.connection.status
         guard [.offline, .paused, .signedOut].contains(connection.phase) else { return false }
         throw UbiquityError(
-            connection.phase == .signedOut ? .signedOut : .offline, "not here, and the cloud is away: \(connection.reason)",
+            connection.phase == .signedOut ? .signedOut : .offline,
+            "not here, and the cloud is away: \(connection.reason)",
             remedy: "it is downloaded as soon as the cloud is back")
     }
 

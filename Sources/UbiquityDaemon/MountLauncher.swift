@@ -22,8 +22,8 @@ package enum MountLauncher {
         try awaitReport(pipe: pipe, process: process, log: folder.log)
     }
 
-    /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so that
-    ///   the daemon's death ends the wait.
+    /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so
+    ///   that the daemon's death ends the wait.
     private static func start(
         _ settings: MountSettings, log: String
     ) throws(UbiquityError) -> (process: Int32, pipe: FileDescriptor) {
@@ -43,7 +43,8 @@ package enum MountLauncher {
         let folder = try containerFolder(settings)
         if let holder = try ProcessLock.holder(of: folder.lock) {
             throw UbiquityError(
-                .inUse, "cannot mount: container \"\(settings.container)\" of this device is mounted by process \(holder)",
+                .inUse,
+                "cannot mount: container \"\(settings.container)\" of this device is mounted by process \(holder)",
                 at: folder.path, remedy: "unmount it first, or use another --state")
         }
         try MountPoint.clearDead(settings.mountPoint)

@@ -13,7 +13,8 @@ enum StoredJSON {
         do {
             return try ControlCodec.decode(type, from: bytes)
         } catch {
-            throw UbiquityError(.invalid, "cannot read the file: \(error.message)", at: path, remedy: "repair or remove it")
+            throw UbiquityError(
+                .invalid, "cannot read the file: \(error.message)", at: path, remedy: "repair or remove it")
         }
     }
 

@@ -10,10 +10,11 @@ import UbiquityCore
     @Test func namesOfKeysAreStable() throws {
         let event = ControlEvent(.itemMoved, time: 1.5, itemID: "ab", path: "b", oldPath: "a/x")
         #expect(try text(event) == #"{"itemID":"ab","kind":"item-moved","oldPath":"a/x","path":"b","time":1.5}"#)
-        let result = ItemResult(path: "a", error: ControlFailure(UbiquityError(.busy, "open", at: "a", remedy: "close it")))
+        let result = ItemResult(
+            path: "a", error: ControlFailure(UbiquityError(.busy, "open", at: "a", remedy: "end")))
         #expect(
             try text(result)
-                == #"{"done":false,"error":{"code":"busy","message":"open","place":"a","remedy":"close it"},"path":"a"}"#)
+                == #"{"done":false,"error":{"code":"busy","message":"open","place":"a","remedy":"end"},"path":"a"}"#)
     }
 
     @Test func statusSurvivesTheWay() throws {

@@ -1,0 +1,27 @@
+import Testing
+import UbiquityCore
+@testable import UbiquityDaemon
+
+@Suite struct MountSettingsTests {
+    private func settings(container: String = "default", options: [String] = []) throws -> MountSettings {
+        try MountSettings(
+            deviceFolder: "/s t", container: container, deviceName: "my laptop", policy: .eager, cacheLimit: 1 << 30,
+            diskFloor: nil, allowsPassthrough: false, options: options, mountPoint: "/m")
+    }
+
+    @Test(arguments: ["a/b", "", ".hidden", "-x", "ä", String(repeating: "x", count: 65), "a b"])
+    func otherNamesAreNoContainers(_ name: String) {
+        #expect(throws: UbiquityError.self) { try settings(container: name) }
+    }
+
+    @Test func theServerGetsEverySetting() throws {
+        let arguments = try settings(options: ["ro", "allow_other"]).serverArguments
+        #expect(
+            arguments == [
+                "mount", "--foreground", "--report", "--state", "/s t", "--container", "default", "--device",
+                "my laptop",
+                "--policy", "eager", "--disk-floor", "1073741824", "--cache-limit", "1073741824", "--no-passthrough",
+                "-o", "ro", "-o", "allow_other", "--", "/m",
+            ])
+    }
+}
