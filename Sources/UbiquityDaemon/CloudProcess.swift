@@ -34,7 +34,7 @@ package enum CloudProcess {
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],
             endsAfterIdle: place == .embedded ? CloudServerConfiguration.defaultIdleLimit : nil)
-        let server = CloudServer(host: host(of: cloud), configuration: configuration, logger: logger)
+        let server = CloudServer(host: CloudHost(cloud), configuration: configuration, logger: logger)
         let signals = TerminationSignals { server.stop() }
         let upkeep = Task { await keepUp(cloud, logger) }
         defer { upkeep.cancel() }

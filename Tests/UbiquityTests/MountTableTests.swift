@@ -5,7 +5,7 @@ import Ubiquity
     static let text = #"""
         22 28 0:20 / /proc rw,nosuid - proc proc rw
         28 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
-        40 28 0:35 / /home/a/Cloud rw,nosuid,nodev shared:5 master:2 - fuse.ubiquity /home/a/state/local/default rw,user_id=0
+        40 28 0:35 / /home/a/Cloud rw shared:5 master:2 - fuse.ubiquity /home/a/state/local/default rw,user_id=0
         41 28 0:36 / /mnt/two\040words\134x rw - fuse.ubiquity /state/tab\011here rw
         42 40 0:37 / /home/a/Cloud/inner rw - tmpfs tmpfs rw
         43 28 0:35 /Documents /srv/docs rw - fuse.ubiquity /home/a/state/local/default rw

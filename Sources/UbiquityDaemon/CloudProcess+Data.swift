@@ -1,0 +1,33 @@
+import Logging
+import UbiquityCloudServer
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+
+// The cloud behind the server: its data, and what it does now and then.
+extension CloudProcess {
+    /// Upkeep of trash, versions and chunks runs at the start and this often.
+    private static let upkeepInterval = Duration.seconds(6 * 3600)
+
+    static func open(_ data: String, _ logger: Logger) async throws -> Cloud {
+        let pool = BlockingPool(name: "cloud-store", threads: CloudLimits.storeThreads)
+        return try await pool.run {
+            try Cloud(
+                data: data, timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool, logger: logger)
+        }
+    }
+
+    /// Runs until the task is cancelled.
+    static func keepUp(_ cloud: Cloud, _ logger: Logger) async {
+        while !Task.isCancelled {
+            do {
+                try await cloud.maintain()
+                try await Task.sleep(for: upkeepInterval)
+            } catch {
+                guard !Task.isCancelled else { return }
+                logger.warning("upkeep failed", metadata: ["reason": "\(error)"])
+                try? await Task.sleep(for: .seconds(60))
+            }
+        }
+    }
+}
