@@ -33,7 +33,8 @@ final class ControlServer: Sendable {
         let address = try SocketAddressPath(path)
         let (ready, signal) = AsyncStream.makeStream(of: Void.self)
         var quiet = logger
-        quiet.logLevel = max(logger.logLevel, .warning)
+        // It calls the end of its connections an error; what goes wrong in a request is the answer.
+        quiet.logLevel = .critical
         let application = Application(
             router: routes.router(),
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
