@@ -110,11 +110,7 @@ package struct CommitApplier {
     /// The item is one with another now: it takes that identity, and its content is that item's next or lost version.
     private mutating func merge(_ planned: PlannedChange, into other: ItemID, _ item: RemoteItem?) throws {
         if let row = try transaction.row(id: planned.row.id), row.id != other {
-            if let double = try transaction.row(id: other) {
-                // It waited for the name without an entry; nothing of it is needed.
-                if let content = double.content { try transaction.forgetContent(content) }
-                try transaction.delete(double)
-            }
+            if let double = try transaction.row(id: other) { try settler.dissolve(double, into: row) }
             var next = row
             next.id = other
             if case .put(let fields) = planned.change.action {

@@ -19,6 +19,11 @@ package struct Settler {
         self.now = now
     }
 
+    mutating func drop(_ content: ContentID) throws {
+        try transaction.forgetContent(content)
+        dropped.append(content)
+    }
+
     /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
@@ -201,8 +206,7 @@ package struct Settler {
             next.createdAt = item.createdAt
         }
         if let partial = row.content {
-            try transaction.forgetContent(partial)
-            dropped.append(partial)
+            try drop(partial)
             next.content = nil
             next.ino = UInt64(transaction.newNumber())
         }
@@ -221,10 +225,7 @@ package struct Settler {
         // An edit, or what was made inside, wins against the deletion: the cloud brings the item back at the commit.
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
         if try row.isWriting || transaction.hasChildren(row.key) { return false }
-        if let content = row.content {
-            try transaction.forgetContent(content)
-            dropped.append(content)
-        }
+        if let content = row.content { try drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         try transaction.forgetRemote(id)

@@ -1,0 +1,69 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+// Two items of this device that the cloud has made one: a new one, and one it knows that has that name there by now.
+extension Settler {
+    /// Takes away `double`, whose identity `row` is about to take: what is in it goes over to `row`, and an edit that
+    /// has not gone up becomes a document of its own.
+    mutating func dissolve(_ double: ItemRow, into row: ItemRow) throws {
+        if !double.isDeleted {
+            if double.kind == .directory {
+                try moveChildren(of: double, to: row)
+            } else if double.dirty.contains(.content) || double.isWriting {
+                return try separate(double, from: row)
+            }
+        }
+        if let content = double.content { try drop(content) }
+        try transaction.delete(double)
+        if double.entry != nil { transaction.note(.removed, before: double, after: nil) }
+    }
+
+    private mutating func moveChildren(of double: ItemRow, to row: ItemRow) throws {
+        for child in try transaction.children(of: double.key, after: nil, limit: .max) {
+            guard let entry = child.entry else { continue }
+            // Here the new folder may lie in the other one, where moves have not gone up yet.
+            if try child.key == row.key || transaction.isWithin(row.key, child.key) {
+                if child.key != row.key { try detach(child) }
+                continue
+            }
+            var moved = child
+            moved.entry = ItemRow.Entry(parent: row.key, name: entry.name)
+            if try transaction.child(of: row.key, named: entry.name) != nil {
+                guard !child.dirty.isDisjoint(with: [.created, .place]) else {
+                    try detach(child)
+                    continue
+                }
+                moved.entry = try freeEntry(in: row.key, near: entry.name)
+                if !child.dirty.contains(.created) { moved.dirty.insert(.place) }
+            }
+            try transaction.update(moved, before: child)
+            transaction.note(.moved, before: child, after: moved)
+        }
+    }
+
+    /// The item waits without an entry for the place that its record says.
+    private func detach(_ row: ItemRow) throws {
+        var next = row
+        next.entry = nil
+        next.dirty.remove(.place)
+        try transaction.update(next, before: row)
+        try transaction.setState(row.id, .waiting)
+        transaction.note(.removed, before: row, after: nil)
+    }
+
+    private func freeEntry(in parent: ItemKey, near name: ItemName) throws -> ItemRow.Entry {
+        var number = 2
+        while try transaction.child(of: parent, named: name.numbered(number)) != nil { number += 1 }
+        return ItemRow.Entry(parent: parent, name: name.numbered(number))
+    }
+
+    /// Keeps an edit of the double as a new document.
+    private func separate(_ double: ItemRow, from row: ItemRow) throws {
+        var next = double
+        next.id = transaction.newItemID()
+        if next.entry == nil, let entry = row.entry { next.entry = try freeEntry(in: entry.parent, near: entry.name) }
+        try transaction.update(next, before: double)
+        try transaction.sendAsNew(next)
+        transaction.note(double.entry == nil ? .added : .attributes, before: double, after: next)
+    }
+}
