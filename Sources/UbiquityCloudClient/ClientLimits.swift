@@ -6,9 +6,9 @@ package enum ClientLimits {
     static let connect: TimeAmount = .seconds(3)
     /// Until the answer to a request that carries no chunks begins.
     static let control: TimeAmount = .seconds(15)
-    /// A commit may carry chunks over a slow line, and the cloud syncs its disk before it answers.
+    /// A commit may carry chunks over a slow line. Once it is sent, its answer begins within `silence`.
     static let commit: TimeAmount = .seconds(60)
-    /// Until the answer to an upload begins: 16 MiB at 64 KiB/s.
+    /// Until the answer to an upload begins: 16 MiB at 64 KiB/s. Once it is sent, `silence` counts.
     static let upload: TimeAmount = .seconds(300)
     /// Between two bytes of an answer, and between two that the cloud takes of a request.
     static let silence: TimeAmount = .seconds(20)
@@ -17,10 +17,11 @@ package enum ClientLimits {
     /// A kept connection that is not used for this time is closed: before the cloud does it (75 s), so that a request
     /// hardly ever meets a connection that is just being closed.
     static let unusedConnection: TimeAmount = .seconds(50)
-    /// Connections to one cloud. Every transfer in flight has one; requests beyond wait.
-    static let connections = 16
+    /// Connections to one cloud for each of calls, transfers and event streams. More requests than that at one time
+    /// wait, and fail as offline after `connect`: whoever calls must bound its transfers below this.
+    static let connections = 64
     /// Bytes read from a connection at once.
-    static let readBytes = 512 * 1024
+    static let readBytes = 256 * 1024
     /// Bytes of an upload that may be unsent before the client waits.
     static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 512 * 1024, high: 1024 * 1024)
     /// Small chunks of an upload are sent together up to so many bytes.

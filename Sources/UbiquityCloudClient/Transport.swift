@@ -17,7 +17,9 @@ final class Transport: Sendable {
 
     let address: CloudAddress
     let traffic = TrafficCounter()
+    /// Apart from each other, so that no transfer keeps a call waiting for a connection.
     private let calls: HTTPClient
+    private let transfers: HTTPClient
     private let streams: HTTPClient
     private let headers: HTTPHeaders
     private let socket: SocketName?
@@ -29,6 +31,8 @@ final class Transport: Sendable {
         let configuration = try Self.configuration(address)
         calls = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
+        transfers = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
         streams = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
@@ -37,7 +41,7 @@ final class Transport: Sendable {
     deinit {
         // AsyncHTTPClient ends the process if a client goes without its shutdown.
         guard !isShutDown.withLock({ $0 }) else { return }
-        Task { [calls, streams] in await Self.shutDown(calls, streams) }
+        Task { [calls, transfers, streams] in await Self.shutDown(calls, transfers, streams) }
     }
 
     /// Ends all requests and connections. The second time does nothing.
@@ -46,7 +50,7 @@ final class Transport: Sendable {
             defer { isShutDown = true }
             return !isShutDown
         }
-        if isFirst { await Self.shutDown(calls, streams) }
+        if isFirst { await Self.shutDown(calls, transfers, streams) }
     }
 
     private static func shutDown(_ clients: HTTPClient...) async {
@@ -60,9 +64,8 @@ final class Transport: Sendable {
     func send(
         _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, within answer: TimeAmount
     ) async throws -> HTTPClientResponse {
-        let isStream = accept == Transport.eventMediaType
+        let client = client(accept: accept, content)
         let response = try await mapped {
-            let client = isStream ? streams : calls
             do {
                 return try await client.execute(request(method, path, content, accept), timeout: answer)
             } catch where ClientFailure.isClosedConnection(error) {
@@ -76,6 +79,12 @@ final class Transport: Sendable {
     }
 
     static let eventMediaType = "text/event-stream"
+
+    private func client(accept: String, _ content: Content?) -> HTTPClient {
+        if accept == Self.eventMediaType { return streams }
+        let isTransfer = accept == WireFormat.chunkMediaType || content?.mediaType == WireFormat.chunkMediaType
+        return isTransfer ? transfers : calls
+    }
 
     /// The answer's whole body.
     func body(of response: HTTPClientResponse, limit: Int = ClientLimits.answerLength) async throws -> [UInt8] {

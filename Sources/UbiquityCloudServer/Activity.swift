@@ -17,6 +17,7 @@ final class Activity: Sendable {
     private let state = Lock(State())
 
     var isStopping: Bool { state.withLock { $0.isStopping } }
+    var isIdle: Bool { state.withLock { $0.active == 0 } }
 
     func begin() { state.withLock { $0.active += 1 } }
 

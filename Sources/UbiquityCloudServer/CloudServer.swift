@@ -51,6 +51,7 @@ package final class CloudServer: Sendable {
     }
 
     var isEnding: Bool { activity.isStopping }
+    var isIdle: Bool { activity.isIdle }
 
     /// Ends `run`. May be called at any time and more than once.
     package func stop() { activity.stop() }

@@ -18,9 +18,10 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     /// A request's head has come and its end has not.
     private var isReading = false
-    /// A request's head has come and its answer's end has not been written.
-    private var isAnswering = false
-    /// The head of that answer has been written.
+    /// Requests whose head has come and whose answer's end has not been written: more than one if a client sends the
+    /// next before it has the answer.
+    private var answersDue = 0
+    /// The head of the first of these answers has been written.
     private var hasAnswerBegun = false
     /// We have answered ourselves and close.
     private var isRefused = false
@@ -45,8 +46,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
         watch?.cancel()
         watch = nil
         counters.addConnections(-1)
-        if isAnswering { activity.end() }
-        isAnswering = false
+        for _ in 0..<answersDue { activity.end() }
+        answersDue = 0
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -56,7 +57,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     /// Who closes its end while it waits for an answer has gone: no client of ours closes only one half.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if event as? ChannelEvent == .inputClosed, isAnswering { return context.close(promise: nil) }
+        if event as? ChannelEvent == .inputClosed, answersDue > 0 { return context.close(promise: nil) }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -115,8 +116,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     private func begin(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
         isReading = true
-        isAnswering = true
-        hasAnswerBegun = false
+        answersDue += 1
         bodyBytes = 0
         bodyBegan = .now()
         lastByte = bodyBegan
@@ -130,11 +130,11 @@ final class ConnectionGuard: ChannelDuplexHandler {
     }
 
     private func finish(context: ChannelHandlerContext) {
-        guard isAnswering else { return }
-        isAnswering = false
+        guard answersDue > 0 else { return }
+        answersDue -= 1
         hasAnswerBegun = false
         activity.end()
-        if isReading { linger(context: context) }
+        if isReading, answersDue == 0 { linger(context: context) }
     }
 
     /// The answer is out and the request is not in: drops the rest of it, within limits, before it closes.

@@ -11,6 +11,8 @@ internal import UbiquitySystem
 /// One address of a server.
 final class Listener: Sendable {
     private let place: SocketPlace?
+    /// The address as it was configured, for messages.
+    private let name: String
     private let start: @Sendable () async throws -> Void
     private let stop: @Sendable () async throws -> Void
 
@@ -32,6 +34,7 @@ final class Listener: Sendable {
             (place, bind) = (socket, .unixDomainSocket(path: socket.bindPath))
         }
         self.place = place
+        name = place?.path ?? endpoint.host
         let scheme = tls == nil ? "http" : "https"
         let ready: @Sendable (any Channel) async -> Void = { channel in
             isReady(Result { try Self.publish(channel, scheme: scheme, host: endpoint.host, place: place) })
@@ -52,7 +55,9 @@ final class Listener: Sendable {
         do {
             try await start()
         } catch let error as IOError {
-            throw UbiquityError(Errno(rawValue: error.errnoCode), doing: "listen", at: place?.path ?? "")
+            throw UbiquityError(Errno(rawValue: error.errnoCode), doing: "listen", at: name)
+        } catch let error as SocketAddressError {
+            throw UbiquityError(.invalid, "cannot listen: no such address (\(error))", at: name)
         }
     }
 

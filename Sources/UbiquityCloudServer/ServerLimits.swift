@@ -22,7 +22,7 @@ enum ServerLimits {
     /// Connections in the kernel's queue that the server has not accepted yet.
     static let backlog = 512
     /// Bytes read from a connection at once: few wake-ups for chunks, which are 256 KiB on average.
-    static let readBytes = 512 * 1024
+    static let readBytes = 256 * 1024
     /// A writer waits while this many bytes are unsent in a connection, and goes on below the lower mark.
     static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 512 * 1024, high: 1024 * 1024)
     /// A comment is sent in a silent event stream this often, so that both ends notice a dead connection.
@@ -37,7 +37,7 @@ enum ServerLimits {
     /// Chunks of an upload are stored when so many bytes of them are here.
     static let uploadBatchBytes = 4 * 1024 * 1024
     /// Uploads at one time; each holds one batch and one chunk. More are answered `.tooManyRequests`.
-    static let concurrentUploads = 64
+    static let concurrentUploads = 32
     /// Small chunks of a download are sent together up to so many bytes.
     static let frameBatchBytes = 64 * 1024
     /// Open connections; more wait in the kernel's queue.

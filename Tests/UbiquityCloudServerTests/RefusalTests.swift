@@ -149,6 +149,44 @@ import UbiquityWire
         }
     }
 
+    @Test func clientsThatAskFirstAreToldToGoOn() async throws {
+        try await Harness.withServer(.unixSocket) { running, _ in
+            let frame = ChunkFrame.encode(TestChunks.chunk([1, 2, 3]))
+            let head = "POST /v1/containers/default/chunks HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+                + "content-length: \(frame.count)\r\n\r\n"
+            let answer = try await Plain.connected(to: running) { inbound, outbound in
+                try await outbound.write(ByteBuffer(string: head))
+                var answer = ""
+                for try await part in inbound {
+                    if answer.isEmpty { try await outbound.write(ByteBuffer(bytes: frame)) }
+                    answer += String(buffer: part)
+                    if answer.contains(" 204 ") { break }
+                }
+                return answer
+            }
+            #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n"))
+        }
+    }
+
+    @Test func requestsMayComeBeforeAnswersHave() async throws {
+        let running = try await Harness.start(.unixSocket)
+        let request = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
+        let answers = try await Plain.connected(to: running) { inbound, outbound in
+            try await outbound.write(ByteBuffer(string: request + request + request))
+            var answers = ""
+            for try await part in inbound {
+                answers += String(buffer: part)
+                if answers.split(separator: "200 OK").count == 4 { break }
+            }
+            return answers
+        }
+        #expect(answers.hasSuffix("ok\n"))
+        // Nobody is left over who would keep it from ending itself.
+        try await Harness.eventually("nobody is active") { running.server.isIdle }
+        running.server.stop()
+        try await running.task.value
+    }
+
     @Test func bodyThatDoesNotComeTimesOut() async throws {
         let running = try await Harness.start(.unixSocket, bodySilence: .milliseconds(200))
         let answer = try await Plain.exchange(
