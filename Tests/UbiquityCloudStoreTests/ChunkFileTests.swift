@@ -1,0 +1,181 @@
+import Glibc
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+/// What the files of a `FileChunkStore` and the mishaps of either store come to.
+@Suite struct ChunkFileTests {
+    private let folder: ChunkFolder
+    private let chunks = ChunkSamples.chunks(0..<4)
+    private var ids: [ChunkID] { chunks.map(\.id) }
+
+    init() throws { folder = try ChunkFolder() }
+
+    @Test func onlyTheOwnerMayLook() throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        let file = folder.file(of: ids[0])
+        #expect(try FileSystem.status(file).permissions == 0o600)
+        #expect(try FileSystem.status(Path.parent(of: file)).permissions == 0o700)
+        #expect(try FileSystem.status(Path.join(folder.path, "incoming")).permissions == 0o700)
+    }
+
+    @Test func whatIsNotDurableGoesWithItsProcess() throws {
+        let first = try folder.open()
+        try first.store(chunks)
+        try first.makeDurable([ids[1]])
+        #expect(try folder.incoming().count == 3)
+        let second = try folder.open()
+        #expect(try folder.incoming().isEmpty)
+        #expect(try second.missing(of: ids) == [ids[0], ids[2], ids[3]])
+        try second.makeDurable([ids[1]])
+        #expect(try second.read(ids[1]) == chunks[1].bytes)
+    }
+
+    @Test func memoryLosesWhatIsNotDurableToo() throws {
+        let store = MemoryChunkStore(timekeeper: HandClock())
+        try store.store(chunks)
+        try store.makeDurable([ids[1]])
+        try store.store([chunks[1]])
+        store.losePower()
+        #expect(try store.missing(of: ids) == [ids[0], ids[2], ids[3]])
+    }
+
+    private func flipBit(of id: ChunkID) throws {
+        let file = try FileDescriptor.open(folder.file(of: id), .readWrite)
+        let byte = try file.read(count: 1, at: 100)
+        try file.write([byte[0] ^ 4], at: 100)
+    }
+
+    @Test func aFlippedBitIsFoundAndRepairedDurably() throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        try flipBit(of: ids[2])
+        #expect(try store.missing(of: ids).isEmpty)
+        #expect(chunkFailure { _ = try store.read(ids[2]) } == .damaged)
+        #expect(try store.missing(of: ids) == [ids[2]])
+        #expect(throws: MissingChunks(ids: [ids[2]])) { try store.makeDurable(ids) }
+        try store.store([chunks[2]])
+        #expect(try store.missing(of: ids).isEmpty)
+        #expect(try folder.open().read(ids[2]) == chunks[2].bytes)
+    }
+
+    @Test func damageInMemoryIsFoundAndRepaired() throws {
+        let store = MemoryChunkStore(timekeeper: HandClock())
+        try store.store(chunks)
+        store.damage(ids[2])
+        #expect(chunkFailure { _ = try store.read(ids[2]) } == .damaged)
+        #expect(try store.missing(of: ids) == [ids[2]])
+        try store.store([chunks[2]])
+        #expect(try store.read(ids[2]) == chunks[2].bytes)
+    }
+
+    @Test(arguments: [0, 100, 2_000_000])
+    func aCopyOfAnotherSizeIsReplaced(_ size: Int64) throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        try FileSystem.truncate(folder.file(of: ids[0]), to: size)
+        if size != 100 { #expect(try store.missing(of: ids) == [ids[0]]) }
+        #expect(chunkFailure { _ = try store.read(ids[0]) } == .damaged)
+        try store.store([chunks[0]])
+        #expect(try store.read(ids[0]) == chunks[0].bytes)
+        #expect(try FileSystem.status(folder.file(of: ids[0])).size == Int64(chunks[0].bytes.count))
+    }
+
+    @Test func aFileThatVanishedIsMissingAndIsStoredAnew() throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        for name in try folder.incoming() { try FileSystem.unlink("\(folder.path)/incoming/\(name)") }
+        #expect(try store.missing(of: ids) == ids)
+        #expect(throws: MissingChunks(ids: ids)) { try store.makeDurable(ids) }
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        #expect(try folder.durable() == ids.map(\.description).sorted())
+    }
+
+    @Test func manyAreMadeDurableTogether() throws {
+        let store = try folder.open()
+        let many = ChunkSamples.chunks(0..<300, length: 50)
+        try store.store(many)
+        try store.makeDurable(many.map(\.id))
+        #expect(try folder.incoming().isEmpty)
+        #expect(try folder.open().missing(of: many.map(\.id)).isEmpty)
+    }
+
+    /// What a failed sync leaves in memory may never reach the disk, so it must not count as stored.
+    @Test(arguments: [1, 100])
+    func afterAFailedSyncTheUploaderIsAskedAgain(_ count: UInt64) throws {
+        let store = try folder.open()
+        let many = ChunkSamples.chunks(1000..<(1000 + count), length: 50)
+        try store.store(many)
+        Self.failingSyncs {
+            #expect(chunkFailure { try store.makeDurable(many.map(\.id)) } == .io)
+        }
+        #expect(try store.missing(of: many.map(\.id)) == many.map(\.id))
+        #expect(try folder.incoming().isEmpty)
+        try store.store(many)
+        try store.makeDurable(many.map(\.id))
+        #expect(try folder.durable().count == many.count)
+    }
+
+    /// Lets every sync of chunks on this thread fail. The hook is one for the process, so two tests take turns.
+    private static func failingSyncs(_ body: () -> Void) {
+        hooking.withLock { _ in
+            let thread = UInt(pthread_self())
+            FaultPoints.setHook { name in
+                guard name == "chunks.sync", UInt(pthread_self()) == thread else { return nil }
+                return UbiquityError(.io, "failed on purpose", at: name)
+            }
+            defer { FaultPoints.setHook(nil) }
+            body()
+        }
+    }
+
+    private static let hooking = Lock(())
+
+    @Test func foreignFilesAreNoChunks() throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        _ = try FileDescriptor.open("\(folder.path)/chunks/00/readme", [.writeOnly, .create])
+        var found = Set<ChunkID>()
+        try store.forEachStored { id, _ in found.insert(id) }
+        #expect(found == Set(ids))
+    }
+}
+
+/// A file system of 1 MiB, where this process may mount one; gone with the object.
+private final class TinyChunkDisk {
+    let folder: ChunkFolder
+
+    init?() {
+        guard geteuid() == 0, let folder = try? ChunkFolder() else { return nil }
+        guard mount("tmpfs", folder.path, "tmpfs", 0, "size=1m") == 0 else { return nil }
+        self.folder = folder
+    }
+
+    deinit { umount2(folder.path, Int32(MNT_DETACH)) }
+
+    static let isPossible = TinyChunkDisk() != nil
+}
+
+@Suite struct ChunkFullDiskTests {
+    @Test(.enabled(if: TinyChunkDisk.isPossible, "needs the right to mount"))
+    func aFullDiskKeepsNothingHalf() throws {
+        let disk = try #require(TinyChunkDisk())
+        let store = try disk.folder.open()
+        let chunks = ChunkSamples.chunks(0..<5, length: 300_000), ids = chunks.map(\.id)
+        #expect(chunkFailure { try store.store(chunks) } == .noSpace)
+        #expect(try store.missing(of: ids) == Array(ids[3...]))
+        #expect(try disk.folder.incoming().count == 3)
+        try store.makeDurable(Array(ids[..<3]))
+        try store.remove([ids[0]])
+        try store.store([chunks[4]])
+        #expect(try store.read(ids[4]) == chunks[4].bytes)
+    }
+}
