@@ -1,0 +1,186 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquityWire
+
+/// Two devices and the engine over tables in memory.
+final class EngineBench: ContainerState {
+    static let here = DeviceID(high: 0, low: 1)
+    static let there = DeviceID(high: 0, low: 2)
+
+    private(set) var items: [ItemID: ItemRecord] = [:]
+    private(set) var versions: [VersionID: VersionRecord] = [:]
+    private(set) var revision = Revision.zero
+    private(set) var usedBytes: Int64 = 0
+    var now = Timestamp(seconds: 1000, nanoseconds: 0)
+    private var requests: UInt64 = 0
+
+    func item(_ id: ItemID) -> ItemRecord? { items[id] }
+
+    func liveChild(of parent: ItemID, named name: ItemName) -> ItemID? {
+        items.values.first { $0.isLive && $0.parent == parent && $0.name == name && $0.id != .root }?.id
+    }
+
+    func liveChildCount(of parent: ItemID) -> Int {
+        items.values.count { $0.isLive && $0.parent == parent && $0.id != .root }
+    }
+
+    func version(_ id: VersionID) -> VersionRecord? { versions[id] }
+
+    func conflicts(of item: ItemID) -> [VersionRecord] {
+        versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
+    }
+
+    /// Commits and keeps the result.
+    @discardableResult
+    func commit(_ device: DeviceID = here, _ changes: ItemChange...) throws -> CommitPlan {
+        try commit(device, changes)
+    }
+
+    @discardableResult
+    func commit(_ device: DeviceID = here, _ changes: [ItemChange]) throws -> CommitPlan {
+        requests += 1
+        let request = CommitRequest(
+            id: RequestID(high: 0, low: requests), device: device, deviceName: "\(device.low)", changes: changes)
+        let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
+        for item in plan.items { items[item.id] = item }
+        for version in plan.versions { versions[version.id] = version }
+        revision = plan.revision
+        usedBytes += plan.usageDelta
+        try checkInvariants()
+        return plan
+    }
+
+    /// What must hold after any commit, whatever was asked for.
+    private func checkInvariants() throws {
+        var places = Set<Place>()
+        for item in items.values where item.isLive && item.id != .root {
+            #expect(places.insert(Place(parent: item.parent, name: item.name)).inserted, "two items are \(item.name)")
+            #expect(item.parent == .root || items[item.parent]?.isLive == true, "\(item.name) is in a deleted folder")
+            #expect(depth(of: item) != nil, "\(item.name) lies in itself")
+        }
+        for item in items.values where item.kind == .file {
+            let version = try #require(item.version.flatMap { versions[$0] })
+            #expect(version.role == .current && version.size == item.size)
+            let conflicts = conflicts(of: item.id)
+            #expect(conflicts.count == item.conflictCount)
+            #expect(conflicts.reduce(0) { $0 + $1.size } == item.conflictBytes)
+        }
+        #expect(usedBytes == items.values.reduce(0) { $0 + $1.usedBytes })
+    }
+
+    private func depth(of item: ItemRecord) -> Int? {
+        var parent = item.parent
+        for depth in 0...items.count {
+            if parent == .root { return depth }
+            parent = items[parent]?.parent ?? .root
+        }
+        return nil
+    }
+
+    // MARK: Looking
+
+    func path(_ id: ItemID) -> String? {
+        guard let item = items[id], item.isLive else { return nil }
+        return item.parent == .root ? "\(item.name)" : (path(item.parent) ?? "?") + "/\(item.name)"
+    }
+
+    func find(_ path: String) -> ItemRecord? { items.values.first { self.path($0.id) == path } }
+
+    var livePaths: [String] { items.keys.compactMap(path).sorted() }
+}
+
+// MARK: Changes, briefly
+
+extension Timestamp {
+    static func at(_ seconds: Int64) -> Timestamp { Timestamp(seconds: seconds, nanoseconds: 0) }
+}
+
+extension ItemID {
+    static func number(_ number: UInt64) -> ItemID { ItemID(high: 1, low: number) }
+}
+
+extension VersionID {
+    static func number(_ number: UInt64) -> VersionID { VersionID(high: 2, low: number) }
+}
+
+enum Make {
+    /// A content of one chunk of 10 bytes, told by a letter.
+    static func manifest(_ letter: Character) throws -> Manifest {
+        let byte = try #require(letter.asciiValue)
+        return [ChunkReference(id: try #require(ChunkID(bytes: [UInt8](repeating: byte, count: 32))), length: 10)]
+    }
+
+    static func content(
+        _ version: UInt64, on base: UInt64? = nil, _ letter: Character?
+    ) throws -> ContentChange {
+        ContentChange(
+            version: .number(version), baseVersion: base.map(VersionID.number), size: 10,
+            manifest: try letter.map(manifest))
+    }
+
+    static func put(
+        _ id: UInt64, kind: ItemKind = .file, base: Int64 = 0, at time: Int64 = 100, _ fields: ChangedFields
+    ) -> ItemChange {
+        ItemChange(
+            id: .number(id), kind: kind, baseRevision: Revision(base), changedAt: .at(time), action: .put(fields))
+    }
+
+    static func delete(_ id: UInt64, _ kind: ItemKind = .file, base: Int64) -> ItemChange {
+        ItemChange(id: .number(id), kind: kind, baseRevision: Revision(base), changedAt: .at(500), action: .delete)
+    }
+
+    static func place(_ name: String, in parent: ItemID = .root) throws -> Place {
+        Place(parent: parent, name: try ItemName(name))
+    }
+
+    static func file(
+        _ id: UInt64, _ name: String, in parent: ItemID = .root, version: UInt64, _ letter: Character? = "x",
+        at time: Int64 = 100
+    ) throws -> ItemChange {
+        put(
+            id, at: time,
+            ChangedFields(
+                place: try place(name, in: parent), mode: 0o644, createdAt: .at(time), modifiedAt: .at(time),
+                content: try content(version, letter)))
+    }
+
+    static func folder(_ id: UInt64, _ name: String, in parent: ItemID = .root, at time: Int64 = 100) throws
+        -> ItemChange
+    {
+        put(
+            id, kind: .directory, at: time,
+            ChangedFields(
+                place: try place(name, in: parent), mode: 0o755, createdAt: .at(time), modifiedAt: .at(time)))
+    }
+
+    static func link(_ id: UInt64, _ name: String, in parent: ItemID = .root, to target: String) throws -> ItemChange {
+        put(
+            id, kind: .symlink,
+            ChangedFields(
+                place: try place(name, in: parent), mode: 0o777, createdAt: .at(100), modifiedAt: .at(100),
+                linkTarget: Array(target.utf8)))
+    }
+
+    static func move(
+        _ id: UInt64, _ kind: ItemKind = .file, base: Int64, at time: Int64 = 100, to name: String,
+        in parent: ItemID = .root
+    ) throws -> ItemChange {
+        put(id, kind: kind, base: base, at: time, ChangedFields(place: try place(name, in: parent)))
+    }
+
+    static func save(
+        _ id: UInt64, base: Int64, at time: Int64 = 200, version: UInt64, on baseVersion: UInt64?, _ letter: Character?
+    ) throws -> ItemChange {
+        put(
+            id, base: base, at: time,
+            ChangedFields(modifiedAt: .at(time), content: try content(version, on: baseVersion, letter)))
+    }
+}
+
+extension CommitRequest {
+    static func of(_ changes: [ItemChange]) -> CommitRequest {
+        CommitRequest(
+            id: RequestID(high: 9, low: 9), device: EngineBench.here, deviceName: "here", changes: changes)
+    }
+}

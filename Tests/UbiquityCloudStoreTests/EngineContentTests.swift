@@ -1,0 +1,113 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+
+@Suite struct EngineContentTests {
+    private let bench = EngineBench()
+    private let id = ItemID.number(1)
+
+    init() throws { try bench.commit(EngineBench.here, Make.file(1, "a", version: 1, "x")) }
+
+    private func expect(
+        current: UInt64, conflicts: [UInt64] = [], history: [UInt64] = [],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        func ids(_ role: VersionRecord.Role) -> [VersionID] {
+            bench.versions.values.filter { $0.role == role }.map(\.id).sorted()
+        }
+        #expect(bench.item(id)?.version == .number(current), sourceLocation: sourceLocation)
+        #expect(ids(.conflict) == conflicts.map(VersionID.number), sourceLocation: sourceLocation)
+        #expect(ids(.history) == history.map(VersionID.number), sourceLocation: sourceLocation)
+    }
+
+    @Test func aVersionOfTheCurrentOneReplacesIt() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        expect(current: 2, history: [1])
+        #expect(bench.item(id)?.modifiedAt == .at(200))
+    }
+
+    @Test func ofTwoVersionsFromOneBaseTheNewerWins() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
+        expect(current: 2, conflicts: [3], history: [1])
+        #expect(bench.item(id)?.modifiedAt == .at(300))
+        #expect(bench.usedBytes == 20)
+    }
+
+    @Test func theLaterToArriveWinsIfItIsNewer() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 3, on: 1, "z"))
+        expect(current: 3, conflicts: [2], history: [1])
+        #expect(bench.item(id)?.modifiedAt == .at(300))
+    }
+
+    @Test func equalTimesAreDecidedByTheVersion() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 3, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, version: 2, on: 1, "z"))
+        expect(current: 3, conflicts: [2], history: [1])
+    }
+
+    @Test func aClockThatIsAheadWinsNothing() throws {
+        bench.now = .at(400)
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 9000, version: 2, on: 1, "y"))
+        bench.now = .at(500)
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 450, version: 3, on: 1, "z"))
+        expect(current: 3, conflicts: [2], history: [1])
+    }
+
+    @Test func equalContentIsNoConflict() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        let plan = try bench.commit(EngineBench.here, Make.save(1, base: 1, version: 3, on: 1, "y"))
+        expect(current: 2, history: [1])
+        #expect(plan.newManifests.isEmpty)
+    }
+
+    @Test func anAnnouncedVersionIsCompletedByItsChunks() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, nil))
+        expect(current: 2, history: [1])
+        #expect(bench.version(.number(2))?.isAvailable == false)
+        let before = bench.revision
+        try bench.commit(EngineBench.there, Make.save(1, base: 2, version: 2, on: 1, "y"))
+        expect(current: 2, history: [1])
+        #expect(bench.version(.number(2))?.isAvailable == true)
+        #expect(bench.revision > before)
+    }
+
+    @Test func anAnnouncedConflictThatTurnsOutEqualGoesAway() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, nil))
+        expect(current: 2, conflicts: [3], history: [1])
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 200, version: 3, on: 1, "y"))
+        expect(current: 2, history: [1, 3])
+    }
+
+    @Test func aVersionToldTwiceChangesNothing() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        let plan = try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        expect(current: 2, history: [1])
+        #expect(plan.revision == Revision(2) && plan.items.isEmpty)
+    }
+
+    @Test func aVersionNeverChangesItsContent() throws {
+        for change in [try Make.save(1, base: 1, version: 1, on: nil, "q"), try Make.file(2, "b", version: 1, "x")] {
+            #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.there, change) }
+        }
+        expect(current: 1)
+    }
+
+    @Test func everyLoserOfManyIsKeptOnce() throws {
+        for (version, letter) in zip(UInt64(2)..., "abcb") {
+            let change = try Make.save(1, base: 1, at: 200 + Int64(version), version: version, on: 1, letter)
+            try bench.commit(version % 2 == 0 ? EngineBench.here : EngineBench.there, change)
+        }
+        // Version 2 followed 1; then 3 ("b") and 4 ("c") won; 5 is "b" again, which resolves 3.
+        expect(current: 5, conflicts: [2, 4], history: [1, 3])
+    }
+
+    @Test func aSaveOnAConflictLeavesTheConflict() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
+        try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
+        expect(current: 4, conflicts: [3], history: [1, 2])
+    }
+}

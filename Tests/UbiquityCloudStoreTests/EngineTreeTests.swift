@@ -1,0 +1,154 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+
+/// Places and deletions.
+@Suite struct EngineTreeTests {
+    private let bench = EngineBench()
+    private let here = EngineBench.here
+    private let there = EngineBench.there
+
+    @Test func childrenMayStandBeforeTheirParents() throws {
+        let plan = try bench.commit(
+            here, Make.file(3, "f", in: .number(2), version: 1), Make.folder(2, "e", in: .number(1)),
+            Make.folder(1, "d"))
+        #expect(bench.livePaths == ["d", "d/e", "d/e/f"])
+        #expect(Set(plan.items.map(\.revision)) == [Revision(1)])
+    }
+
+    @Test func twoItemsSwapTheirNames() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1), Make.file(2, "b", version: 2))
+        try bench.commit(here, Make.move(1, base: 1, to: "b"), Make.move(2, base: 1, to: "a"))
+        #expect(bench.path(.number(1)) == "b" && bench.path(.number(2)) == "a")
+    }
+
+    @Test func aNameIsFreeWhenItsItemGoesInTheSameCommit() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(here, Make.file(2, "a", version: 2, "y"), Make.delete(1, base: 1))
+        #expect(bench.path(.number(2)) == "a" && bench.path(.number(1)) == nil)
+    }
+
+    @Test func ofTwoFoldersMovedIntoEachOtherTheFirstHolds() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b"))
+        try bench.commit(here, Make.move(1, .directory, base: 1, at: 200, to: "a", in: .number(2)))
+        let plan = try bench.commit(there, Make.move(2, .directory, base: 1, at: 300, to: "b", in: .number(1)))
+        #expect(bench.livePaths == ["b", "b/a"])
+        #expect(plan.outcomes == [.applied(.number(2))] && plan.items.isEmpty)
+    }
+
+    @Test func aFolderDoesNotMoveBelowItself() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)))
+        try bench.commit(
+            here, Make.move(1, .directory, base: 1, to: "a", in: .number(3)),
+            Make.folder(3, "c", in: .number(2)))
+        #expect(bench.livePaths == ["a", "a/b", "a/b/c"])
+    }
+
+    @Test func undoingAMoveMayUndoAnother() throws {
+        // d holds m2; m1 goes into m2, and m2 out of m1 but into itself by the third move.
+        try bench.commit(
+            here, Make.folder(1, "m1"), Make.folder(2, "m2", in: .number(1)), Make.folder(3, "q", in: .number(2)))
+        try bench.commit(
+            there, Make.move(1, .directory, base: 1, to: "m1", in: .number(2)),
+            Make.move(2, .directory, base: 1, to: "m2", in: .number(3)))
+        #expect(bench.livePaths == ["m1", "m1/m2", "m1/m2/q"])
+    }
+
+    // MARK: Deletions
+
+    @Test func anEditThereWinsOverADeletionHere() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(there, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        let plan = try bench.commit(here, Make.delete(1, base: 1))
+        #expect(bench.livePaths == ["a"] && plan.items.isEmpty && plan.outcomes == [.applied(.number(1))])
+    }
+
+    @Test func anEditHereBringsBackWhatWasDeletedThere() throws {
+        try bench.commit(here, Make.folder(2, "d"), Make.file(1, "a", in: .number(2), version: 1))
+        try bench.commit(there, Make.delete(1, base: 1), Make.delete(2, .directory, base: 1))
+        #expect(bench.livePaths.isEmpty && bench.usedBytes == 0)
+        try bench.commit(here, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        #expect(bench.livePaths == ["d", "d/a"] && bench.item(.number(1))?.version == .number(2))
+    }
+
+    @Test func ownEditsDoNotSaveFromOwnDeletion() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(here, Make.save(1, base: 1, version: 2, on: 1, "y"))
+        try bench.commit(here, Make.delete(1, base: 1))
+        #expect(bench.livePaths.isEmpty)
+    }
+
+    @Test func aRenameThereDoesNotSaveFromADeletionHere() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(there, Make.move(1, base: 1, to: "b"))
+        try bench.commit(here, Make.delete(1, base: 1))
+        #expect(bench.livePaths.isEmpty)
+    }
+
+    @Test func fieldsOfADeletedItemChangeInTheTrash() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(there, Make.delete(1, base: 1))
+        let plan = try bench.commit(here, Make.put(1, base: 1, at: 600, ChangedFields(mode: 0o600)))
+        #expect(bench.livePaths.isEmpty && bench.item(.number(1))?.mode == 0o600)
+        #expect(plan.outcomes == [.applied(.number(1))])
+        try bench.commit(here, Make.move(1, base: 1, at: 600, to: "b"))
+        #expect(bench.livePaths.isEmpty)
+    }
+
+    @Test func deletingTwiceDoesNothing() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(there, Make.delete(1, base: 1))
+        let before = bench.revision
+        try bench.commit(here, Make.delete(1, base: 1))
+        #expect(bench.revision == before)
+    }
+
+    @Test func aWholeTreeGoesInOneCommit() throws {
+        try bench.commit(
+            here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)), Make.file(3, "c", in: .number(2), version: 1))
+        try bench.commit(
+            here, Make.delete(1, .directory, base: 1), Make.delete(2, .directory, base: 1), Make.delete(3, base: 1))
+        #expect(bench.livePaths.isEmpty)
+    }
+
+    @Test func aFolderStaysForWhatWasMadeInItThere() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.file(2, "old", in: .number(1), version: 1))
+        try bench.commit(there, Make.file(3, "new", in: .number(1), version: 2))
+        try bench.commit(here, Make.delete(2, base: 1), Make.delete(1, .directory, base: 1))
+        #expect(bench.livePaths == ["a", "a/new"])
+    }
+
+    @Test func aFolderStaysForWhatWasEditedInItThere() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.file(2, "f", in: .number(1), version: 1))
+        try bench.commit(there, Make.save(2, base: 1, version: 2, on: 1, "y"))
+        try bench.commit(here, Make.delete(2, base: 1), Make.delete(1, .directory, base: 1))
+        #expect(bench.livePaths == ["a", "a/f"])
+    }
+
+    @Test func aFolderComesBackForWhatIsMadeInItHere() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)))
+        try bench.commit(there, Make.delete(1, .directory, base: 1), Make.delete(2, .directory, base: 1))
+        try bench.commit(here, Make.file(3, "f", in: .number(2), version: 1))
+        #expect(bench.livePaths == ["a", "a/b", "a/b/f"])
+    }
+
+    @Test func aFolderGoesWhenItsLastChildMovesOut() throws {
+        try bench.commit(here, Make.folder(1, "a"), Make.file(2, "f", in: .number(1), version: 1))
+        try bench.commit(here, Make.move(2, base: 1, to: "f"), Make.delete(1, .directory, base: 1))
+        #expect(bench.livePaths == ["f"])
+    }
+
+    @Test func chunksThatArriveForADeletedItemLeaveItDeleted() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1, nil))
+        try bench.commit(there, Make.delete(1, base: 1))
+        try bench.commit(here, Make.save(1, base: 1, version: 1, on: nil, "x"))
+        #expect(bench.livePaths.isEmpty && bench.version(.number(1))?.isAvailable == true)
+    }
+
+    @Test func whoKnowsOfTheDeletionCanUndoIt() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1))
+        try bench.commit(there, Make.delete(1, base: 1))
+        try bench.commit(here, Make.save(1, base: 2, version: 1, on: nil, "x"))
+        #expect(bench.livePaths == ["a"])
+    }
+}
