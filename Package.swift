@@ -13,6 +13,7 @@ let strict: [SwiftSetting] = [
 ]
 
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let grdbSQLite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
 let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
 let hummingbirdTLS = Target.Dependency.product(name: "HummingbirdTLS", package: "hummingbird")
@@ -59,7 +60,7 @@ let package = Package(
         module("UbiquityCore"),
         module("UbiquitySystem", ["UbiquityCore", "CUbiquityShims"]),
         // L2
-        module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb]),
+        module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb, grdbSQLite]),
         module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
         module("UbiquityWire", ["UbiquityCore", protobuf], exclude: ["ubiquity.proto"]),
         module("UbiquityControl", ["UbiquityCore"]),
@@ -116,7 +117,7 @@ let package = Package(
             "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", logging,
         ]),
         tests("UbiquityCloudStoreTests", [
-            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto,
+            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto, logging,
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",

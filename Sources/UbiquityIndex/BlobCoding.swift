@@ -3,8 +3,7 @@ internal import UbiquityCore
 /// How lists stand in a blob column. All numbers are big-endian.
 enum BlobCoding {
     /// Each attribute: name length (2 bytes), value length (4 bytes), name, value. Nothing for no attributes.
-    static func encode(_ xattrs: [Xattr]) -> [UInt8]? {
-        guard !xattrs.isEmpty else { return nil }
+    static func encode(_ xattrs: [Xattr]) -> [UInt8] {
         var bytes = [UInt8]()
         for xattr in xattrs {
             append(xattr.name.count, width: 2, to: &bytes)

@@ -1,4 +1,3 @@
-import GRDB
 package import UbiquityCore
 
 /// What is known of a backing file beyond the item that has it.
@@ -30,43 +29,45 @@ package struct ChunkLocation: Sendable, Hashable {
 
 extension IndexReader {
     package func contentRecord(_ content: ContentID) throws -> ContentRecord? {
-        try records("SELECT content, version, size, manifest, boot FROM contents WHERE content = ?", [content.rawValue])
+        try records("SELECT content, version, size, manifest, boot FROM contents WHERE content = ?", [.int(content.rawValue)])
             .first
     }
 
     /// Contents not known to be on the disk, at most `limit`.
     package func unsyncedContents(limit: Int) throws -> [ContentRecord] {
         try records(
-            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?", [Int64(limit)])
+            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?", [.int(Int64(limit))])
     }
 
-    private func records(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [ContentRecord] {
-        try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)).compactMap { row in
-            guard let version = RowCoding.version(row, 1) else { return nil }
-            return ContentRecord(
-                content: ContentID(RowCoding.int(row, 0)), version: version, size: RowCoding.int(row, 2),
-                manifest: try BlobCoding.manifest(RowCoding.bytes(row, 3) ?? []), unsyncedBoot: RowCoding.bytes(row, 4))
+    private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
+        var result = [ContentRecord]()
+        try db.run(sql, values) { row in
+            guard let version: VersionID = row.id(1) else { return }
+            result.append(
+                ContentRecord(
+                    content: ContentID(row.int(0)), version: version, size: row.int(2),
+                    manifest: try BlobCoding.manifest(row.bytes(3) ?? []), unsyncedBoot: row.bytes(4)))
         }
+        return result
     }
 
     /// Backing files that may hold this chunk, at most 4.
     package func locations(of chunk: ChunkReference) throws -> [ChunkLocation] {
-        try Row.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT content, position, length FROM chunks WHERE prefix = ? AND length = ? LIMIT 4"),
-            arguments: [ChunkPrefix.of(chunk.id), chunk.length]
-        ).map {
-            ChunkLocation(
-                content: ContentID(RowCoding.int($0, 0)), position: RowCoding.int($0, 1), length: Int(RowCoding.int($0, 2)))
+        var result = [ChunkLocation]()
+        try db.run(
+            "SELECT content, position, length FROM chunks WHERE prefix = ? AND length = ? LIMIT 4",
+            [.int(ChunkPrefix.of(chunk.id)), .int(Int64(chunk.length))]
+        ) {
+            result.append(
+                ChunkLocation(content: ContentID($0.int(0)), position: $0.int(1), length: Int($0.int(2))))
         }
+        return result
     }
 
     /// The content ids that items refer to, for the sweep of backing files nobody has.
     package func contentsInUse() throws -> Set<ContentID> {
-        let cursor = try Row.fetchCursor(
-            db.cachedStatement(sql: "SELECT content FROM items WHERE content IS NOT NULL"))
         var result = Set<ContentID>()
-        while let row = try cursor.next() { result.insert(ContentID(RowCoding.int(row, 0))) }
+        try db.run("SELECT content FROM items WHERE content IS NOT NULL", []) { result.insert(ContentID($0.int(0))) }
         return result
     }
 }
@@ -77,31 +78,31 @@ extension IndexTransaction {
         try execute(
             "INSERT OR REPLACE INTO contents (content, version, size, manifest, boot) VALUES (?,?,?,?,?)",
             [
-                record.content.rawValue, Blob(record.version.bytes), record.size,
-                Blob(BlobCoding.encode(record.manifest)), record.unsyncedBoot.map(Blob.init),
+                .int(record.content.rawValue), SQLValue(record.version), .int(record.size),
+                .bytes(BlobCoding.encode(record.manifest)), record.unsyncedBoot.map(SQLValue.bytes) ?? nil,
             ])
     }
 
     /// Notes where each chunk of a complete content stands, so that downloads can be built from it.
     package func setLocations(_ manifest: Manifest, in content: ContentID) throws {
-        try execute("DELETE FROM chunks WHERE content = ?", [content.rawValue])
+        try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
         var position: Int64 = 0
         for chunk in manifest {
             try execute(
                 "INSERT OR IGNORE INTO chunks (prefix, content, position, length) VALUES (?,?,?,?)",
-                [ChunkPrefix.of(chunk.id), content.rawValue, position, chunk.length])
+                [.int(ChunkPrefix.of(chunk.id)), .int(content.rawValue), .int(position), .int(Int64(chunk.length))])
             position += Int64(chunk.length)
         }
     }
 
     package func markSynced(_ contents: [ContentID]) throws {
-        for content in contents { try execute("UPDATE contents SET boot = NULL WHERE content = ?", [content.rawValue]) }
+        for content in contents { try execute("UPDATE contents SET boot = NULL WHERE content = ?", [.int(content.rawValue)]) }
     }
 
     /// Drops what is known of a content that is going away.
     package func forgetContent(_ content: ContentID) throws {
-        try execute("DELETE FROM contents WHERE content = ?", [content.rawValue])
-        try execute("DELETE FROM chunks WHERE content = ?", [content.rawValue])
+        try execute("DELETE FROM contents WHERE content = ?", [.int(content.rawValue)])
+        try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
     }
 
     /// Drops records of contents that no item has (a crash came between a download and its end).

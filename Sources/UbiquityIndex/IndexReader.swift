@@ -11,27 +11,30 @@ package class IndexReader {
         self.exclusion = exclusion
     }
 
-    package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [key.rawValue]) }
-    package func row(ino: UInt64) throws -> ItemRow? { try one(RowCoding.byIno, [Int64(bitPattern: ino)]) }
-    package func row(id: ItemID) throws -> ItemRow? { try one(RowCoding.byID, [Blob(id.bytes)]) }
-    package func row(content: ContentID) throws -> ItemRow? { try one(RowCoding.byContent, [content.rawValue]) }
+    package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [SQLValue(key)]) }
+    package func row(ino: UInt64) throws -> ItemRow? {
+        let number = SQLValue.int(Int64(bitPattern: ino))
+        return try one(RowCoding.byKeyAndIno, [number]) ?? one(RowCoding.byOtherIno, [number])
+    }
+    package func row(id: ItemID) throws -> ItemRow? { try one(RowCoding.byID, [SQLValue(id)]) }
+    package func row(content: ContentID) throws -> ItemRow? { try one(RowCoding.byContent, [.int(content.rawValue)]) }
 
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
-        try one(RowCoding.byEntry, [parent.rawValue, Blob(name.bytes)])
+        try one(RowCoding.byEntry, [SQLValue(parent), SQLValue(name)])
     }
 
     /// The children in the order of their names' bytes, those after `name`, at most `limit`.
     package func children(of parent: ItemKey, after name: ItemName?, limit: Int) throws -> [ItemRow] {
-        try rows(RowCoding.children, [parent.rawValue, Blob(name?.bytes ?? []), Int64(limit)])
+        try rows(RowCoding.children, [SQLValue(parent), .bytes(name?.bytes ?? []), .int(Int64(limit))])
     }
 
     package func hasChildren(_ parent: ItemKey) throws -> Bool {
-        try exists("SELECT 1 FROM entries WHERE parent = ? LIMIT 1", [parent.rawValue])
+        try exists("SELECT 1 FROM entries WHERE parent = ? LIMIT 1", [SQLValue(parent)])
     }
 
     /// How many of the children are directories (for a directory's link count).
     package func directoryCount(in parent: ItemKey) throws -> Int {
-        try Int(number("SELECT count(*) FROM entries WHERE parent = ? AND directory", [parent.rawValue]) ?? 0)
+        try Int(number("SELECT count(*) FROM entries WHERE parent = ? AND directory", [SQLValue(parent)]) ?? 0)
     }
 
     /// The names from the top folder down to the item; nil if it, or a folder above, has no entry.
@@ -77,7 +80,7 @@ package class IndexReader {
                     SELECT entries.parent, level + 1 FROM entries JOIN up ON entries.item = up.key
                     WHERE level < \(Limits.maximumDepth))
                 SELECT max(level) FROM up
-                """, [key.rawValue]) ?? 0)
+                """, [SQLValue(key)]) ?? 0)
     }
 
     /// Items that have an entry.
@@ -85,22 +88,18 @@ package class IndexReader {
 
     // MARK: Statements
 
-    func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [ItemRow] {
-        let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    func rows(_ sql: String, _ values: [SQLValue]) throws -> [ItemRow] {
         var result = [ItemRow]()
-        while let row = try cursor.next() { result.append(try RowCoding.row(row)) }
+        try db.run(sql, values) { result.append(try RowCoding.row($0)) }
         return result
     }
 
-    func one(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> ItemRow? {
-        try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)).map(RowCoding.row)
-    }
+    func one(_ sql: String, _ values: [SQLValue]) throws -> ItemRow? { try db.first(sql, values, RowCoding.row) }
 
-    func exists(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Bool {
-        try Row.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)) != nil
-    }
+    func exists(_ sql: String, _ values: [SQLValue]) throws -> Bool { try db.first(sql, values) { _ in true } ?? false }
 
-    func number(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> Int64? {
-        try Int64.fetchOne(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    /// The first column of the first row; nil if there is no row, or null in it.
+    func number(_ sql: String, _ values: [SQLValue]) throws -> Int64? {
+        try db.first(sql, values) { $0.optionalInt(0) } ?? nil
     }
 }

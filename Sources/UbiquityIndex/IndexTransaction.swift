@@ -35,19 +35,18 @@ package final class IndexTransaction: IndexReader {
 
     /// Adds a row (its key must be new) and its entry.
     package func insert(_ row: ItemRow) throws {
-        let statement = try db.cachedStatement(sql: Self.insertWithKey)
-        try statement.execute(arguments: StatementArguments([row.key.rawValue] + RowCoding.values(row)))
+        try db.run(RowCoding.insert, RowCoding.values(row))
         touched.insert(row.key)
         if let entry = row.entry { try link(entry, to: row) }
     }
 
-    private static let insertWithKey = RowCoding.insert
-        .replacing("INSERT INTO items (", with: "INSERT INTO items (key, ").replacing("VALUES (?", with: "VALUES (?,?")
-
-    /// Writes a row's columns, and moves its entry if that differs from `before`.
+    /// Writes a row's columns where they differ from `before`, and moves its entry if that does.
     package func update(_ row: ItemRow, before: ItemRow) throws {
-        let statement = try db.cachedStatement(sql: RowCoding.update)
-        try statement.execute(arguments: StatementArguments(RowCoding.values(row) + [row.key.rawValue]))
+        let mask = RowCoding.difference(row, before)
+        if mask != 0 {
+            let values = RowCoding.values(row).enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map(\.element)
+            try db.run(index.updateStatement(mask), values + [SQLValue(row.key)])
+        }
         touched.insert(row.key)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
@@ -56,7 +55,7 @@ package final class IndexTransaction: IndexReader {
 
     /// Removes a row and its entry.
     package func delete(_ row: ItemRow) throws {
-        try execute("DELETE FROM items WHERE key = ?", [row.key.rawValue])
+        try execute("DELETE FROM items WHERE key = ?", [SQLValue(row.key)])
         touched.insert(row.key)
         if let entry = row.entry { try unlink(entry) }
     }
@@ -64,17 +63,15 @@ package final class IndexTransaction: IndexReader {
     private func link(_ entry: ItemRow.Entry, to row: ItemRow) throws {
         try execute(
             "INSERT INTO entries (parent, name, item, directory) VALUES (?, ?, ?, ?)",
-            [entry.parent.rawValue, Blob(entry.name.bytes), row.key.rawValue, row.kind == .directory ? 1 : 0])
+            [SQLValue(entry.parent), SQLValue(entry.name), SQLValue(row.key), row.kind == .directory ? 1 : 0])
     }
 
     package func unlink(_ entry: ItemRow.Entry) throws {
         try execute(
-            "DELETE FROM entries WHERE parent = ? AND name = ?", [entry.parent.rawValue, Blob(entry.name.bytes)])
+            "DELETE FROM entries WHERE parent = ? AND name = ?", [SQLValue(entry.parent), SQLValue(entry.name)])
     }
 
-    func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
-        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
-    }
+    func execute(_ sql: String, _ values: [SQLValue]) throws { try db.run(sql, values) }
 
     /// The top folder, in a new index.
     func makeRoot() throws {

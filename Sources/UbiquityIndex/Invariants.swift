@@ -1,4 +1,3 @@
-import GRDB
 internal import UbiquityCore
 
 extension IndexReader {
@@ -7,7 +6,8 @@ extension IndexReader {
     package func checkInvariants() throws {
         var findings = [String]()
         for (rule, sql) in Self.rules {
-            let keys = try Int64.fetchAll(db, sql: sql)
+            var keys = [Int64]()
+            try db.run(sql, []) { keys.append($0.int(0)) }
             if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
         }
         findings += try misplaced()
@@ -44,6 +44,7 @@ extension IndexReader {
             SELECT item FROM entries WHERE item NOT IN tree
             """
         ),
+        ("an inode of two items", "SELECT max(key) FROM items GROUP BY ino HAVING count(*) > 1"),
         (
             "content of two items",
             "SELECT max(key) FROM items WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1"
@@ -82,17 +83,16 @@ extension IndexReader {
     /// Items whose flag says otherwise than their name and folder whether they leave this device. The rule of names is
     /// not for SQL.
     private func misplaced() throws -> [String] {
-        let cursor = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT item, name, child.flags & 4, folder.flags & 4 FROM entries
-                JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
-                """)
         var findings = [String]()
-        while let row = try cursor.next() {
-            let byName = exclusion.excludes(ItemName(stored: RowCoding.bytes(row, 1) ?? []))
-            guard (byName || RowCoding.int(row, 3) != 0) != (RowCoding.int(row, 2) != 0) else { continue }
-            findings.append("wrongly marked as synced or not: \(RowCoding.int(row, 0))")
+        try db.run(
+            """
+            SELECT item, name, child.flags & 4, folder.flags & 4 FROM entries
+            JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
+            """, []
+        ) { row in
+            let byName = exclusion.excludes(ItemName(stored: row.bytes(1) ?? []))
+            guard (byName || row.int(3) != 0) != (row.int(2) != 0) else { return }
+            findings.append("wrongly marked as synced or not: \(row.int(0))")
         }
         return findings
     }

@@ -13,8 +13,14 @@ package final class ItemIndex: Sendable {
     /// When the log is this long (64 MiB), the committing thread itself copies back: a bound should nobody call
     /// `checkpoint()`.
     private static let forcedCheckpointPages = 16384
+    /// Seconds a connection waits for another, which happens while one is opened or the log is emptied.
+    private static let busyTimeout = 10.0
+    /// Pages each connection keeps in memory, KiB.
+    private static let cacheKibibytes = 8192
 
-    let database: any DatabaseWriter
+    private let writer: DatabaseQueue
+    /// Nil if all is in memory: then the one connection reads as well.
+    private let readers: ReadConnections?
     let path: String?
     package let random: any RandomSource
     package let timekeeper: any Timekeeper
@@ -23,6 +29,7 @@ package final class ItemIndex: Sendable {
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
     private let cache = RowCache()
+    private let updateStatements = Lock<[UInt32: String]>([:])
     /// Whether a sync of the log has failed since it was last copied back.
     private let isLogSuspect = Lock(false)
     /// Whether the names of the files are known to be on the disk.
@@ -42,27 +49,33 @@ package final class ItemIndex: Sendable {
         self.owner = owner
         // Open until the database itself is: so its log is read through once, not twice.
         let probe = try mapErrors { try path.flatMap(Schema.probe) }
-        database = try Self.open(path)
+        let configuration = Self.configuration
+        readers = path.map { ReadConnections(path: $0, configuration: configuration) }
+        writer = try mapErrors { try Self.open(path, configuration) }
         try mapErrors {
             try probe?.close()
-            try database.writeWithoutTransaction { db in try Schema.prepare(db) }
+            try writer.writeWithoutTransaction { db in try Schema.prepare(db) }
         }
         try write(.startup) { try $0.makeRoot() }
     }
 
-    private static func open(_ path: String?) throws -> any DatabaseWriter {
+    private static var configuration: Configuration {
         var configuration = Configuration()
         configuration.label = "index"
-        configuration.maximumReaderCount = 4
+        configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA synchronous = NORMAL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(forcedCheckpointPages)")
-            try db.execute(sql: "PRAGMA cache_size = -8192")
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
-        return try mapErrors {
-            guard let path else { return try DatabaseQueue(configuration: configuration) }
-            return try DatabasePool(path: path, configuration: configuration)
-        }
+        return configuration
+    }
+
+    private static func open(_ path: String?, _ configuration: Configuration) throws -> DatabaseQueue {
+        guard let path else { return try DatabaseQueue(configuration: configuration) }
+        var configuration = configuration
+        configuration.journalMode = .wal
+        return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// Tells `observer` of every commit's changes, in order, on the committing thread: it must only take note.
@@ -72,29 +85,52 @@ package final class ItemIndex: Sendable {
 
     /// Reads what is committed. One statement is consistent in itself; several may see different commits.
     package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
-        try mapErrors { try database.unsafeRead { db in try body(IndexReader(db, exclusion: exclusion)) } }
+        try mapErrors {
+            func answer(_ db: Database) throws -> T { try body(IndexReader(db, exclusion: exclusion)) }
+            return try readers?.read(answer) ?? writer.unsafeRead(answer)
+        }
     }
 
     /// Runs `body` as one transaction: all of it happens, or nothing.
     package func write<T>(_ origin: IndexEvent.Origin, _ body: (IndexTransaction) throws -> T) throws -> T {
         try mapErrors {
-            try database.writeWithoutTransaction { db in
+            try writer.writeWithoutTransaction { db in
                 try reserveNumbers(db)
                 let transaction = IndexTransaction(db, index: self, origin: origin)
-                var result: T?
-                defer { cache.endCommit() }
-                try db.inTransaction(.immediate) {
-                    result = try body(transaction)
-                    try recordOverdraft(db)
-                    cache.beginCommit(of: transaction.touched)
-                    FaultPoints.reach("index.committing")
-                    return .commit
-                }
-                FaultPoints.reach("index.committed")
+                let result = try commit(transaction, body)
                 publish(transaction.events)
-                guard let result else { throw UbiquityError(.io, "a transaction of the index gave no result") }
                 return result
             }
+        }
+    }
+
+    private func commit<T>(_ transaction: IndexTransaction, _ body: (IndexTransaction) throws -> T) throws -> T {
+        let db = transaction.db
+        // Kept statements: GRDB's own transactions compile theirs each time.
+        try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        defer { cache.endCommit() }
+        do {
+            let result = try body(transaction)
+            try recordOverdraft(db)
+            cache.beginCommit(of: transaction.touched)
+            FaultPoints.reach("index.committing")
+            try db.cachedStatement(sql: "COMMIT").execute()
+            FaultPoints.reach("index.committed")
+            return result
+        } catch {
+            // SQLite may have rolled back already, as it does when the disk is full.
+            if db.isInsideTransaction { try db.rollback() }
+            throw error
+        }
+    }
+
+    /// The text of an update of these columns (`RowCoding.difference`).
+    func updateStatement(_ mask: UInt32) -> String {
+        updateStatements.withLock { known in
+            if let text = known[mask] { return text }
+            let text = RowCoding.update(mask)
+            known[mask] = text
+            return text
         }
     }
 
@@ -153,7 +189,7 @@ package final class ItemIndex: Sendable {
     /// is written anew, into the database, which is synced.
     private func copyBack() throws {
         try mapErrors {
-            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+            try writer.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         }
         isLogSuspect.withLock { $0 = false }
     }
@@ -164,15 +200,17 @@ package final class ItemIndex: Sendable {
             size > Int64(Self.checkpointPages) * 4096
         else { return }
         try mapErrors {
-            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
+            try writer.writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
         }
     }
 
     /// Copies the log back and lets go of the file.
     package func close() throws {
         // The connection that is closed last copies the log back; one that only reads cannot.
-        (database as? DatabasePool)?.invalidateReadOnlyConnections()
-        try mapErrors { try database.close() }
+        try mapErrors {
+            try readers?.close()
+            try writer.close()
+        }
     }
 }
 

@@ -76,7 +76,7 @@ extension IndexTransaction {
         try markDirty(&row, new.kind == .file ? [.created, .content] : .created, now: now)
         try insert(row)
         note(.added, before: nil, after: row)
-        try touchFolder(folder.key, now: now, isSynced: !isExcluded)
+        try touchFolder(folder, now: now, isSynced: !isExcluded)
         return row
     }
 
@@ -93,12 +93,12 @@ extension IndexTransaction {
     }
 
     /// A folder's mtime and ctime change when an entry does.
-    /// - Parameter isSynced: whether the entry is; if not, the mtime is no matter for others either.
-    func touchFolder(_ key: ItemKey, now: Timestamp, isSynced: Bool) throws {
-        guard let before = try row(key: key) else { return }
+    /// - Parameter isSynced: whether the entry is; if not, only the ctime changes, which is this device's own: an
+    ///   editor's swap file must not make the folder's mtime differ from that on other devices.
+    func touchFolder(_ before: ItemRow, now: Timestamp, isSynced: Bool) throws {
         var folder = before
-        folder.modifiedAt = now
         folder.changedAt = now
+        if isSynced || folder.isExcluded { folder.modifiedAt = now }
         if isSynced { try markDirty(&folder, .times, now: now) }
         try update(folder, before: before)
         note(.attributes, before: before, after: folder)

@@ -16,7 +16,7 @@ extension ItemIndex {
             try transaction.requireKind(of: row, directory: directory)
             let now = timekeeper.now()
             try transaction.remove(row, now: now)
-            try transaction.touchFolder(folder.key, now: now, isSynced: !row.isExcluded)
+            try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded)
             return row
         }
     }

@@ -199,8 +199,8 @@ extension IndexTransaction {
     }
 
     private func touchFolders(_ move: Move, isSynced: Bool) throws {
-        try touchFolder(move.from.key, now: move.now, isSynced: isSynced)
-        if move.into.key != move.from.key { try touchFolder(move.into.key, now: move.now, isSynced: isSynced) }
+        try touchFolder(move.from, now: move.now, isSynced: isSynced)
+        if move.into.key != move.from.key { try touchFolder(move.into, now: move.now, isSynced: isSynced) }
     }
 
     /// Both items change places; neither may cross the border of what is synced.

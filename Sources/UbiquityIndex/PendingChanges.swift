@@ -5,7 +5,7 @@ extension IndexReader {
     package func dirtyRows(after order: Int64, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.dirty <> 0 AND items.dirtyOrder > ?") + " ORDER BY items.dirtyOrder LIMIT ?",
-            [order, Int64(limit)])
+            [.int(order), .int(Int64(limit))])
     }
 
     package func dirtyCount() throws -> Int { Int(try number("SELECT count(*) FROM items WHERE dirty <> 0", []) ?? 0) }
@@ -19,7 +19,7 @@ extension IndexReader {
     package func remoteOccupants(of parent: ItemID, named name: ItemName) throws -> [RemoteItem] {
         try remotes(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE parent = ? AND name = ? AND deleted = 0",
-            [Blob(parent.bytes), Blob(name.bytes)])
+            [SQLValue(parent), SQLValue(name)])
     }
 
     /// Files on this device that eviction may take: complete, clean, not pinned, not open for writing, and confirmed by
@@ -31,7 +31,7 @@ extension IndexReader {
                 items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
                 AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
                 AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
-                """) + " ORDER BY items.used LIMIT ?", [Int64(limit)])
+                """) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
     }
 
     /// Placeholders that should be here: pinned, kept current or asked for; with `all`, every placeholder.
@@ -42,7 +42,7 @@ extension IndexReader {
                 """
                 items.key > ? AND items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0
                 \(all ? "" : "AND items.flags & 26 <> 0")
-                """) + " ORDER BY items.key LIMIT ?", [key.rawValue, Int64(limit)])
+                """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
     }
 
     /// Bytes of contents that are here.
@@ -54,7 +54,7 @@ extension IndexReader {
     package func lingering(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.flags & \(ItemFlags.lingering.rawValue)") + " ORDER BY items.key DESC LIMIT ?",
-            [Int64(limit)])
+            [.int(Int64(limit))])
     }
 }
 

@@ -1,29 +1,38 @@
-import GRDB
 package import UbiquityCore
 
 // The remote tree: each item as the cloud last told it.
 
 extension IndexReader {
     package func remote(id: ItemID) throws -> RemoteItem? {
-        try remotes("SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [Blob(id.bytes)]).first
+        try remotes("SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [SQLValue(id)]).first
     }
 
     func remoteRevision(of id: ItemID) throws -> Revision? {
-        try number("SELECT revision FROM remote WHERE id = ?", [Blob(id.bytes)]).map(Revision.init)
+        try number("SELECT revision FROM remote WHERE id = ?", [SQLValue(id)]).map(Revision.init)
+    }
+
+    /// Records that lie in this folder at the cloud and wait for it, or for their name.
+    package func recordsWaiting(in parent: ItemID) throws -> [ItemID] {
+        var result = [ItemID]()
+        try db.run(
+            "SELECT id FROM remote WHERE parent = ? AND deleted = 0 AND unsettled IN (1, 3)", [SQLValue(parent)]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
     }
 
     /// Records in this state, at most `limit`.
     package func records(_ state: SettlingState, limit: Int) throws -> [ItemID] {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM remote WHERE unsettled = ? AND unsettled <> 0 LIMIT ?"),
-            arguments: [state.rawValue, limit])
-        return rows.compactMap { RowCoding.bytes($0, 0).flatMap { ItemID(bytes: $0) } }
+        var result = [ItemID]()
+        try db.run(
+            "SELECT id FROM remote WHERE unsettled = ? AND unsettled <> 0 LIMIT ?",
+            [.int(state.rawValue), .int(Int64(limit))]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
     }
 
-    func remotes(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [RemoteItem] {
-        let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+    func remotes(_ sql: String, _ values: [SQLValue]) throws -> [RemoteItem] {
         var result = [RemoteItem]()
-        while let row = try cursor.next() { result.append(try RemoteCoding.item(row)) }
+        try db.run(sql, values) { result.append(try RemoteCoding.item($0)) }
         return result
     }
 
@@ -35,7 +44,7 @@ extension IndexReader {
             snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0)
     }
 
-    func metaNumber(_ name: String) throws -> Int64? { try number("SELECT value FROM meta WHERE name = ?", [name]) }
+    func metaNumber(_ name: String) throws -> Int64? { try number("SELECT value FROM meta WHERE name = ?", [.text(name)]) }
 }
 
 /// Whether the local tree follows a record. The numbers are stored.
@@ -45,6 +54,8 @@ package enum SettlingState: Int64, Sendable, Hashable {
     case waiting = 1
     /// A newer content is to be downloaded in the place of the one that is here.
     case awaitingContent = 2
+    /// Its folder is not here yet: tried when that comes.
+    case awaitingParent = 3
 }
 
 package struct FeedPosition: Sendable, Hashable {
@@ -71,22 +82,22 @@ extension IndexTransaction {
         try execute(
             "INSERT OR REPLACE INTO remote (\(RemoteCoding.columns), unsettled, epoch) VALUES "
                 + "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            RemoteCoding.values(item) + [state.rawValue, epoch])
+            RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
         return true
     }
 
     package func setState(_ id: ItemID, _ state: SettlingState) throws {
-        try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [state.rawValue, Blob(id.bytes)])
+        try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [.int(state.rawValue), SQLValue(id)])
     }
 
     /// Notes that a record was met in the snapshot that is being read.
     package func noteInSnapshot(_ id: ItemID) throws {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
-        try execute("UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [epoch, Blob(id.bytes), epoch])
+        try execute("UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [.int(epoch), SQLValue(id), .int(epoch)])
     }
 
     package func forgetRemote(_ id: ItemID) throws {
-        try execute("DELETE FROM remote WHERE id = ?", [Blob(id.bytes)])
+        try execute("DELETE FROM remote WHERE id = ?", [SQLValue(id)])
     }
 
     package func setFeedPosition(_ position: FeedPosition) throws {
@@ -96,14 +107,14 @@ extension IndexTransaction {
     }
 
     private func setMeta(_ name: String, _ value: Int64?) throws {
-        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [name, value])
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [.text(name), SQLValue(value)])
     }
 
     /// Records (not deleted ones) that were not in the snapshot of the present epoch: gone at the cloud.
     package func remotesMissingFromSnapshot(limit: Int) throws -> [RemoteItem] {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         return try remotes(
-            "SELECT \(RemoteCoding.columns) FROM remote WHERE epoch < ? AND deleted = 0 LIMIT ?", [epoch, Int64(limit)])
+            "SELECT \(RemoteCoding.columns) FROM remote WHERE epoch < ? AND deleted = 0 LIMIT ?", [.int(epoch), .int(Int64(limit))])
     }
 }
 
@@ -114,38 +125,37 @@ enum RemoteCoding {
         device, deviceName, manifest, conflicts, unknown
         """
 
-    static func values(_ item: RemoteItem) -> [(any DatabaseValueConvertible)?] {
-        [
-            Blob(item.id.bytes), item.revision.number, Int64(item.kind.rawValue), item.isDeleted ? 1 : 0,
-            Blob(item.parent.bytes), Blob(item.name.bytes), Int64(item.mode), item.createdAt.nanoseconds,
-            item.modifiedAt.nanoseconds, BlobCoding.encode(item.xattrs).map(Blob.init),
-            item.linkTarget.isEmpty ? nil : Blob(item.linkTarget), item.content.map { Blob($0.version.bytes) },
-            item.content?.size, item.content.map { $0.isAvailable ? 1 : 0 }, item.content.map { Blob($0.device.bytes) },
-            item.content?.deviceName, item.content?.manifest.map { Blob(BlobCoding.encode($0)) }, Int64(item.conflictCount),
-            item.unknownFields.isEmpty ? nil : Blob(item.unknownFields),
+    static func values(_ item: RemoteItem) -> [SQLValue] {
+        let content = item.content
+        return [
+            SQLValue(item.id), .int(item.revision.number), .int(Int64(item.kind.rawValue)), item.isDeleted ? 1 : 0,
+            SQLValue(item.parent), SQLValue(item.name), .int(Int64(item.mode)), .int(item.createdAt.nanoseconds),
+            .int(item.modifiedAt.nanoseconds), SQLValue(nonEmpty: BlobCoding.encode(item.xattrs)),
+            SQLValue(nonEmpty: item.linkTarget), SQLValue(content?.version), SQLValue(content?.size),
+            content.map { $0.isAvailable ? 1 : 0 } ?? nil, SQLValue(content?.device),
+            content.map { .text($0.deviceName) } ?? nil,
+            content?.manifest.map { .bytes(BlobCoding.encode($0)) } ?? nil, .int(Int64(item.conflictCount)),
+            SQLValue(nonEmpty: item.unknownFields),
         ]
     }
 
-    static func item(_ row: Row) throws -> RemoteItem {
-        guard let id = ItemID(bytes: RowCoding.bytes(row, 0) ?? []),
-            let kind = ItemKind(rawValue: UInt8(clamping: RowCoding.int(row, 2))),
-            let parent = ItemID(bytes: RowCoding.bytes(row, 4) ?? [])
+    static func item(_ row: SQLRow) throws -> RemoteItem {
+        guard let id: ItemID = row.id(0), let kind = ItemKind(rawValue: UInt8(clamping: row.int(2))),
+            let parent: ItemID = row.id(4)
         else { throw UbiquityError(.io, "a record of the index is damaged") }
         return RemoteItem(
-            id: id, kind: kind, revision: Revision(RowCoding.int(row, 1)), isDeleted: RowCoding.int(row, 3) != 0,
-            parent: parent, name: ItemName(stored: RowCoding.bytes(row, 5) ?? []),
-            mode: UInt32(truncatingIfNeeded: RowCoding.int(row, 6)), createdAt: RowCoding.time(row, 7),
-            modifiedAt: RowCoding.time(row, 8), xattrs: try BlobCoding.xattrs(RowCoding.bytes(row, 9)),
-            linkTarget: RowCoding.bytes(row, 10) ?? [], content: try content(row),
-            conflictCount: Int(RowCoding.int(row, 17)), unknownFields: RowCoding.bytes(row, 18) ?? [])
+            id: id, kind: kind, revision: Revision(row.int(1)), isDeleted: row.int(3) != 0, parent: parent,
+            name: ItemName(stored: row.bytes(5) ?? []), mode: UInt32(truncatingIfNeeded: row.int(6)),
+            createdAt: row.time(7), modifiedAt: row.time(8), xattrs: try BlobCoding.xattrs(row.bytes(9)),
+            linkTarget: row.bytes(10) ?? [], content: try content(row), conflictCount: Int(row.int(17)),
+            unknownFields: row.bytes(18) ?? [])
     }
 
-    private static func content(_ row: Row) throws -> RemoteContent? {
-        guard let version = RowCoding.version(row, 11) else { return nil }
+    private static func content(_ row: SQLRow) throws -> RemoteContent? {
+        guard let version: VersionID = row.id(11) else { return nil }
         return RemoteContent(
-            version: version, size: RowCoding.int(row, 12), isAvailable: RowCoding.int(row, 13) != 0,
-            device: DeviceID(bytes: RowCoding.bytes(row, 14) ?? []) ?? DeviceID(high: 0, low: 0),
-            deviceName: (row[15] as DatabaseValue).storage.value as? String ?? "",
-            manifest: try RowCoding.bytes(row, 16).map(BlobCoding.manifest))
+            version: version, size: row.int(12), isAvailable: row.int(13) != 0,
+            device: row.id(14) ?? DeviceID(high: 0, low: 0), deviceName: row.text(15) ?? "",
+            manifest: try row.bytes(16).map(BlobCoding.manifest))
     }
 }

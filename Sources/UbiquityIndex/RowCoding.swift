@@ -1,98 +1,89 @@
-import struct FoundationEssentials.Data
-import GRDB
 internal import UbiquityCore
 
 /// Between `ItemRow` and the columns of `items` and `entries`.
 enum RowCoding {
-    static let columns = """
-        key, ino, id, kind, mode, uid, gid, size, created, modified, changed, link, xattrs, localXattrs, version, \
-        content, contentState, flags, dirty, dirtyOrder, dirtyBase, dirtyAt, generation, nextVersion, used
-        """
+    /// In the order of the table; the key comes first.
+    static let columns = [
+        "key", "ino", "id", "kind", "mode", "uid", "gid", "size", "created", "modified", "changed", "link", "xattrs",
+        "localXattrs", "version", "content", "contentState", "flags", "dirty", "dirtyOrder", "dirtyBase", "dirtyAt",
+        "generation", "nextVersion", "used",
+    ]
     /// The columns of an item and, after them, parent and name of its entry (null if it has none).
-    static let selected = columns.split(separator: ", ").map { "items.\($0)" }.joined(separator: ", ")
-        + ", entries.parent, entries.name"
+    /// The statements are kept by their text, so it is short.
+    private static let selected = "SELECT items.*, entries.parent, entries.name"
 
     static let byKey = select("items.key = ?")
-    static let byIno = select("items.ino = ?")
+    /// Most items have the number of their key.
+    static let byKeyAndIno = select("items.key = ?1 AND items.ino = ?1")
+    static let byOtherIno = select("items.ino = ? AND items.ino <> items.key")
     static let byID = select("items.id = ?")
     static let byContent = select("items.content = ?")
-    static let byEntry = """
-        SELECT \(selected) FROM entries JOIN items ON items.key = entries.item WHERE entries.parent = ? AND entries.name = ?
-        """
-    static let children = """
-        SELECT \(selected) FROM entries JOIN items ON items.key = entries.item
+    static let byEntry =
+        selected + " FROM entries JOIN items ON items.key = entries.item WHERE entries.parent = ? AND entries.name = ?"
+    static let children = selected + """
+         FROM entries JOIN items ON items.key = entries.item
         WHERE entries.parent = ? AND entries.name > ? ORDER BY entries.name LIMIT ?
         """
-    static let insert = """
-        INSERT INTO items (\(columns.replacing("key, ", with: ""))) VALUES \
-        (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-        """
-    static let update = """
-        UPDATE items SET ino=?, id=?, kind=?, mode=?, uid=?, gid=?, size=?, created=?, modified=?, changed=?, link=?, \
-        xattrs=?, localXattrs=?, version=?, content=?, contentState=?, flags=?, dirty=?, dirtyOrder=?, dirtyBase=?, \
-        dirtyAt=?, generation=?, nextVersion=?, used=? WHERE key=?
-        """
+    static let insert = "INSERT INTO items VALUES (" + columns.map { _ in "?" }.joined(separator: ",") + ")"
 
     static func select(_ condition: String) -> String {
-        "SELECT \(selected) FROM items LEFT JOIN entries ON entries.item = items.key WHERE \(condition)"
+        selected + " FROM items LEFT JOIN entries ON entries.item = items.key WHERE \(condition)"
     }
 
-    /// The values of all columns but the key, in their order.
-    static func values(_ row: ItemRow) -> [(any DatabaseValueConvertible)?] {
+    /// The values of all columns, in their order.
+    static func values(_ row: ItemRow) -> [SQLValue] {
         [
-            Int64(bitPattern: row.ino), Blob(row.id.bytes), Int64(row.kind.rawValue), Int64(row.mode), Int64(row.uid),
-            Int64(row.gid), row.size, row.createdAt.nanoseconds, row.modifiedAt.nanoseconds, row.changedAt.nanoseconds,
-            row.linkTarget.isEmpty ? nil : Blob(row.linkTarget), BlobCoding.encode(row.xattrs).map(Blob.init),
-            BlobCoding.encode(row.localXattrs).map(Blob.init), row.version.map { Blob($0.bytes) }, row.content?.rawValue,
-            Int64(row.contentState.rawValue), row.flags.rawValue, row.dirty.rawValue, row.dirtyOrder,
-            row.dirtyBase.number, row.dirtyAt.nanoseconds, row.generation, row.nextVersion.map { Blob($0.bytes) },
-            row.usedAt.nanoseconds,
+            SQLValue(row.key), .int(Int64(bitPattern: row.ino)), SQLValue(row.id), .int(Int64(row.kind.rawValue)),
+            .int(Int64(row.mode)), .int(Int64(row.uid)), .int(Int64(row.gid)), .int(row.size),
+            .int(row.createdAt.nanoseconds), .int(row.modifiedAt.nanoseconds), .int(row.changedAt.nanoseconds),
+            SQLValue(nonEmpty: row.linkTarget), SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)),
+            SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)), SQLValue(row.version),
+            SQLValue(row.content?.rawValue), .int(Int64(row.contentState.rawValue)), .int(row.flags.rawValue),
+            .int(row.dirty.rawValue), .int(row.dirtyOrder), .int(row.dirtyBase.number), .int(row.dirtyAt.nanoseconds),
+            .int(row.generation), SQLValue(row.nextVersion), .int(row.usedAt.nanoseconds),
         ]
     }
 
-    static func row(_ row: Row) throws -> ItemRow {
-        guard let id = ItemID(bytes: bytes(row, 2) ?? []), let kind = ItemKind(rawValue: UInt8(clamping: int(row, 3))),
-            let state = ContentState(rawValue: UInt8(clamping: int(row, 16)))
+    /// Which columns differ, a bit for each.
+    static func difference(_ a: ItemRow, _ b: ItemRow) -> UInt32 {
+        let differs = [
+            a.key != b.key, a.ino != b.ino, a.id != b.id, a.kind != b.kind, a.mode != b.mode, a.uid != b.uid,
+            a.gid != b.gid, a.size != b.size, a.createdAt != b.createdAt, a.modifiedAt != b.modifiedAt,
+            a.changedAt != b.changedAt, a.linkTarget != b.linkTarget, a.xattrs != b.xattrs,
+            a.localXattrs != b.localXattrs, a.version != b.version, a.content != b.content,
+            a.contentState != b.contentState, a.flags != b.flags, a.dirty != b.dirty, a.dirtyOrder != b.dirtyOrder,
+            a.dirtyBase != b.dirtyBase, a.dirtyAt != b.dirtyAt, a.generation != b.generation,
+            a.nextVersion != b.nextVersion, a.usedAt != b.usedAt,
+        ]
+        var mask: UInt32 = 0
+        for (bit, isSet) in differs.enumerated() where isSet { mask |= 1 << UInt32(bit) }
+        return mask
+    }
+
+    /// The statement that sets the columns of `mask`, whose values come first, for a key, which comes last.
+    static func update(_ mask: UInt32) -> String {
+        let set = columns.enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map { $0.element + "=?" }
+        return "UPDATE items SET \(set.joined(separator: ",")) WHERE key=?"
+    }
+
+    static func row(_ row: SQLRow) throws -> ItemRow {
+        guard let id: ItemID = row.id(2), let kind = ItemKind(rawValue: UInt8(clamping: row.int(3))),
+            let state = ContentState(rawValue: UInt8(clamping: row.int(16)))
         else { throw UbiquityError(.io, "a record of the index is damaged") }
         return ItemRow(
-            key: ItemKey(int(row, 0)), ino: UInt64(bitPattern: int(row, 1)), id: id, kind: kind,
-            mode: UInt32(truncatingIfNeeded: int(row, 4)), uid: UInt32(truncatingIfNeeded: int(row, 5)),
-            gid: UInt32(truncatingIfNeeded: int(row, 6)), size: int(row, 7), createdAt: time(row, 8),
-            modifiedAt: time(row, 9), changedAt: time(row, 10), linkTarget: bytes(row, 11) ?? [],
-            xattrs: try BlobCoding.xattrs(bytes(row, 12)), localXattrs: try BlobCoding.xattrs(bytes(row, 13)),
-            entry: entry(row), version: version(row, 14), content: optionalInt(row, 15).map(ContentID.init),
-            contentState: state, flags: ItemFlags(rawValue: int(row, 17)), dirty: DirtyFields(rawValue: int(row, 18)),
-            dirtyOrder: int(row, 19), dirtyBase: Revision(int(row, 20)), dirtyAt: time(row, 21),
-            generation: int(row, 22), nextVersion: version(row, 23), usedAt: time(row, 24))
+            key: ItemKey(row.int(0)), ino: UInt64(bitPattern: row.int(1)), id: id, kind: kind,
+            mode: UInt32(truncatingIfNeeded: row.int(4)), uid: UInt32(truncatingIfNeeded: row.int(5)),
+            gid: UInt32(truncatingIfNeeded: row.int(6)), size: row.int(7), createdAt: row.time(8),
+            modifiedAt: row.time(9), changedAt: row.time(10), linkTarget: row.bytes(11) ?? [],
+            xattrs: try BlobCoding.xattrs(row.bytes(12)), localXattrs: try BlobCoding.xattrs(row.bytes(13)),
+            entry: entry(row), version: row.id(14), content: row.optionalInt(15).map(ContentID.init),
+            contentState: state, flags: ItemFlags(rawValue: row.int(17)), dirty: DirtyFields(rawValue: row.int(18)),
+            dirtyOrder: row.int(19), dirtyBase: Revision(row.int(20)), dirtyAt: row.time(21),
+            generation: row.int(22), nextVersion: row.id(23), usedAt: row.time(24))
     }
 
-    private static func entry(_ row: Row) -> ItemRow.Entry? {
-        guard let parent = optionalInt(row, 25), let name = bytes(row, 26) else { return nil }
+    private static func entry(_ row: SQLRow) -> ItemRow.Entry? {
+        guard let parent = row.optionalInt(25), let name = row.bytes(26) else { return nil }
         return ItemRow.Entry(parent: ItemKey(parent), name: ItemName(stored: name))
-    }
-
-    static func int(_ row: Row, _ index: Int) -> Int64 { optionalInt(row, index) ?? 0 }
-    static func time(_ row: Row, _ index: Int) -> Timestamp { Timestamp(nanoseconds: int(row, index)) }
-    static func version(_ row: Row, _ index: Int) -> VersionID? { bytes(row, index).flatMap { VersionID(bytes: $0) } }
-
-    static func optionalInt(_ row: Row, _ index: Int) -> Int64? {
-        guard case .int64(let value) = (row[index] as DatabaseValue).storage else { return nil }
-        return value
-    }
-
-    static func bytes(_ row: Row, _ index: Int) -> [UInt8]? {
-        guard case .blob(let data) = (row[index] as DatabaseValue).storage else { return nil }
-        return [UInt8](data)
-    }
-}
-
-/// Bytes as a database value.
-struct Blob: DatabaseValueConvertible {
-    let bytes: [UInt8]
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
-    var databaseValue: DatabaseValue { Data(bytes).databaseValue }
-    static func fromDatabaseValue(_ value: DatabaseValue) -> Blob? {
-        guard case .blob(let data) = value.storage else { return nil }
-        return Blob([UInt8](data))
     }
 }

@@ -55,7 +55,7 @@ enum Schema {
 
         CREATE TABLE items (
             key INTEGER PRIMARY KEY,
-            ino INTEGER NOT NULL UNIQUE,
+            ino INTEGER NOT NULL,
             id BLOB NOT NULL UNIQUE,
             kind INTEGER NOT NULL,
             mode INTEGER NOT NULL, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
@@ -66,6 +66,7 @@ enum Schema {
             dirty INTEGER NOT NULL, dirtyOrder INTEGER NOT NULL, dirtyBase INTEGER NOT NULL, dirtyAt INTEGER NOT NULL,
             generation INTEGER NOT NULL, nextVersion BLOB, used INTEGER NOT NULL
         );
+        CREATE UNIQUE INDEX itemsIno ON items (ino) WHERE ino <> key;
         CREATE INDEX itemsDirty ON items (dirtyOrder) WHERE dirty <> 0;
         CREATE INDEX itemsWriting ON items (key) WHERE flags & 1;
         CREATE INDEX itemsLingering ON items (key) WHERE flags & 32;

@@ -1,0 +1,54 @@
+import GRDB
+internal import UbiquitySystem
+
+/// Connections that only read, one for each thread that reads at the same moment.
+///
+/// In the place of GRDB's pool, which asks the database for its schema before each read.
+final class ReadConnections: Sendable {
+    /// Connections kept while nobody uses them.
+    private static let maximumIdle = 4
+
+    private struct State {
+        var idle: [DatabaseQueue] = []
+        var isClosed = false
+    }
+
+    private let path: String
+    private let configuration: Configuration
+    private let state = Lock(State())
+
+    init(path: String, configuration: Configuration) {
+        self.path = path
+        var configuration = configuration
+        configuration.readonly = true
+        self.configuration = configuration
+    }
+
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
+        let connection = try take()
+        defer { put(connection) }
+        return try connection.unsafeRead(body)
+    }
+
+    private func take() throws -> DatabaseQueue {
+        let (idle, isClosed) = state.withLock { ($0.idle.popLast(), $0.isClosed) }
+        if isClosed { throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "the index is closed") }
+        return try idle ?? DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// One too many, or one that comes back after the end, is closed when it is let go of.
+    private func put(_ connection: DatabaseQueue) {
+        state.withLock {
+            if !$0.isClosed, $0.idle.count < Self.maximumIdle { $0.idle.append(connection) }
+        }
+    }
+
+    func close() throws {
+        let idle = state.withLock { state in
+            state.isClosed = true
+            defer { state.idle = [] }
+            return state.idle
+        }
+        for connection in idle { try connection.close() }
+    }
+}
