@@ -115,6 +115,26 @@ import UbiquityWire
         #expect(kept.dirty.isSuperset(of: [.created, .content]))
     }
 
+    /// A new file becomes one with another whose edit went up in the same commit, and won.
+    @Test func anAnswerIsNotTakenForTheItemThatTookTheIdentity() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "old"))
+        try fixture.materialize("old")
+        try fixture.make("new")
+        try fixture.edit("new")
+        try fixture.edit("old")
+        let rows = try [fixture.found("new"), fixture.found("old")]
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        var winner = try fixture.answer(group[1])
+        winner.name = try ItemName("new")
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: winner.id), item: winner), applied(winner)])
+        let row = try fixture.found("new")
+        #expect(row.id == winner.id)
+        #expect(row.version != winner.content?.version, "what is here is the content that lost")
+        #expect(try fixture.index.read { try $0.records(.awaitingContent, limit: 10) } == [winner.id])
+        #expect(try fixture.paths() == ["new"])
+    }
+
     @Test func theCloudsNumberedNameIsTaken() throws {
         let fixture = try Fixture()
         try fixture.make("f")

@@ -1,0 +1,346 @@
+import Testing
+@testable import UbiquitySync
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// One device or two, and a cloud: what travels, and what does not.
+@Suite struct EngineTests {
+    private static let threads = BlockingPool(name: "engine-tests", threads: 2)
+
+    private func run(
+        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: 11, devices: devices, settings: settings, scenario)
+        }
+    }
+
+    // MARK: Up and down
+
+    @Test func aSmallFileTravelsInOneCommit() async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2, 3])
+            try await world.settle()
+            #expect(world.a.link.counts.calls[.upload] == nil)
+            #expect(world.a.link.counts.contents == 1)
+            #expect(try world.b.live("f").isPlaceholder)
+            #expect(try world.b.live("f").size == 3)
+            #expect(try await world.b.read("f") == [1, 2, 3])
+            try await world.check()
+        }
+    }
+
+    @Test func aLargeFileIsAnnouncedAndTravelsInChunks() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(3_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            #expect(world.a.link.counts.uploadedBytes == bytes.count)
+            #expect(try await world.b.read("f") == bytes)
+            #expect(world.b.link.counts.fetchedBytes == bytes.count)
+            try await world.check()
+        }
+    }
+
+    @Test func theSameBytesAgainSendNothing() async throws {
+        try await run(["a"]) { world in
+            for size in [100, 300_000] {
+                try await world.a.create("f\(size)", world.random.bytes(size))
+                try await world.settle()
+                world.a.link.resetCounts()
+                try await world.a.rewrite("f\(size)")
+                try await world.settle()
+                #expect(world.a.link.counts.contents == 0)
+                #expect(world.a.link.counts.uploadedBytes == 0)
+            }
+        }
+    }
+
+    @Test func aTouchSendsNoContent() async throws {
+        try await run { world in
+            try await world.a.create("f", world.random.bytes(300_000))
+            try await world.settle()
+            world.a.link.resetCounts()
+            let time = Timestamp(seconds: 1_500_000_000, nanoseconds: 7)
+            try world.a.setModified("f", time)
+            try await world.settle()
+            #expect(world.a.link.counts.contents == 0)
+            #expect(world.a.link.counts.uploadedBytes == 0)
+            #expect(try world.b.live("f").modifiedAt == time)
+        }
+    }
+
+    @Test func onlyChangedChunksTravelBothWays() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(8_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            try await world.b.materialize("f")
+            world.a.link.resetCounts()
+            world.b.link.resetCounts()
+            try await world.a.edit("f") { [42] + $0 }
+            try await world.settle()
+            #expect(world.a.link.counts.uploadedBytes < 2 << 20)
+            // What was once downloaded is kept current.
+            #expect(try world.b.live("f").size == Int64(bytes.count + 1))
+            #expect(try !world.b.live("f").isPlaceholder)
+            #expect(world.b.link.counts.fetchedBytes < 2 << 20)
+            #expect(try await world.b.read("f") == [42] + bytes)
+        }
+    }
+
+    @Test func aPartialDownloadGoesOnAfterARestart() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(12_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            let key = try world.b.live("f").key
+            let engine = try world.b.engine
+            let content = try await engine.begin(key)
+            try await engine.fill(content, 0..<1)
+            let before = content.presentBytes
+            world.b.crash()
+            world.b.link.resetCounts()
+            try world.b.start()
+            #expect(try await world.b.read("f") == bytes)
+            #expect(before > 0)
+            #expect(world.b.link.counts.fetchedBytes <= bytes.count - Int(before))
+        }
+    }
+
+    // MARK: Eviction
+
+    @Test func evictionKeepsAllButTheContent() async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2, 3])
+            try await world.settle()
+            let before = try world.a.live("f")
+            try world.a.evict("f")
+            let after = try world.a.live("f")
+            #expect(after.isPlaceholder && after.content == nil)
+            #expect((after.ino, after.size, after.modifiedAt) == (before.ino, before.size, before.modifiedAt))
+            #expect(try await world.a.read("f") == [1, 2, 3])
+        }
+    }
+
+    @Test func evictionIsRefusedWithAReason() async throws {
+        try await run(["a"]) { world in
+            func refusal(_ path: String) -> UbiquityError.Code? {
+                do { try world.a.evict(path) } catch { return (error as? UbiquityError)?.code }
+                return nil
+            }
+            try world.a.makeFolder("folder")
+            try await world.a.create("pinned", [1])
+            try await world.a.create("open", [1])
+            try await world.a.create("dirty", [1])
+            try await world.settle()
+            try world.a.pin("pinned")
+            _ = try world.a.index.beginWriting(ino: world.a.live("open").ino)
+            world.a.link.setAway(true)
+            try await world.a.edit("dirty") { $0 + [2] }
+            try await world.a.create("new", [1])
+            #expect(refusal("folder") == .isDirectory)
+            #expect(refusal("pinned") == .notPermitted)
+            #expect(refusal("open") == .busy)
+            #expect(refusal("dirty") == .busy)
+            #expect(refusal("new") == .noSuchAttribute)
+            #expect(refusal("nothing") == .notFound)
+        }
+    }
+
+    @Test func thePinnedAndTheEagerDownloadByThemselves() async throws {
+        try await run(["a", "b", "c"], ["c": .init(policy: .eager)]) { world in
+            try await world.a.create("pinned", [1])
+            try await world.a.create("other", [2])
+            try await world.settle()
+            try world.b.pin("pinned")
+            try await world.sleep(.seconds(60))
+            #expect(try !world.b.live("pinned").isPlaceholder)
+            #expect(try world.b.live("other").isPlaceholder)
+            #expect(try world.c.paths().allSatisfy { !$0.row.isPlaceholder })
+        }
+    }
+
+    // MARK: Another cloud, or one that has forgotten
+
+    @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {
+        try await run { world in
+            for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
+            try await world.settle()
+            world.b.link.setAway(true)
+            for number in 0..<49 { try world.a.remove("f\(number)") }
+            try await world.a.create("new", [1])
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try world.b.paths().map(\.path) == ["f49", "new"])
+            #expect(world.b.link.counts.calls[.snapshot] != nil)
+            try await world.check()
+        }
+    }
+
+    @Test func aCloudThatStartsAnewIsFilledByItsDevices() async throws {
+        try await run { world in
+            try world.a.makeFolder("folder")
+            try await world.a.create("folder/f", [1, 2])
+            try await world.settle()
+            try await world.b.materialize("folder/f")
+            world.cloud.startAnew()
+            for device in world.devices { device.link.setAway(true) }
+            try await world.sleep(.seconds(60))
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            #expect(try await world.a.read("folder/f") == [1, 2])
+            try await world.check()
+        }
+    }
+
+    // MARK: Mishaps
+
+    @Test func aFileThatIsTooMuchDoesNotStopTheOthers() async throws {
+        try await run { world in
+            world.cloud.setQuota(1000)
+            try await world.a.create("big", world.random.bytes(5000))
+            try await world.a.create("small", [1])
+            try await world.sleep(.seconds(60))
+            #expect(try world.b.row("small") != nil)
+            let big = try world.a.live("big")
+            #expect(try world.a.engine.status(of: big).uploadingError?.code == .quotaExceeded)
+            world.cloud.setQuota(10_000)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
+    @Test func aDamagedChunkConcernsItsFileOnly() async throws {
+        try await run { world in
+            let bad = world.random.bytes(1000)
+            try await world.a.create("bad", bad)
+            try await world.a.create("good", [1, 2])
+            try await world.settle()
+            world.cloud.setDamaged([SimulatedDevice.fingerprint(bad)])
+            let error = await #expect(throws: UbiquityError.self) { _ = try await world.b.read("bad") }
+            #expect(error?.code == .damaged)
+            #expect(try world.b.engine.status(of: world.b.live("bad")).downloadingError?.code == .damaged)
+            #expect(try await world.b.read("good") == [1, 2])
+            world.cloud.setDamaged([])
+            #expect(try await world.b.read("bad") == bad)
+        }
+    }
+
+    @Test func offlineOnRequestNothingTravels() async throws {
+        try await run { world in
+            try world.a.setPaused(true)
+            try await world.sleep(.seconds(5))
+            world.a.link.resetCounts()
+            try await world.a.create("f", [1])
+            try await world.sleep(.seconds(300))
+            #expect(world.a.link.counts.calls.isEmpty)
+            #expect(try world.a.engine.summary().connection.phase == .paused)
+            try world.a.setPaused(false)
+            try await world.settle()
+            #expect(try world.b.row("f") != nil)
+        }
+    }
+
+    @Test func readingOfflineSaysSo() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.b.link.setAway(true)
+            try await world.sleep(.seconds(60))
+            let error = await #expect(throws: UbiquityError.self) { _ = try await world.b.read("f") }
+            #expect(error?.code == .offline)
+        }
+    }
+
+    // MARK: Death
+
+    @Test(arguments: [CloudCall.upload, .commit]) func aKillBeforeTheCommitLosesNothing(call: CloudCall) async throws {
+        try await run { world in
+            try await world.a.create("f", world.random.bytes(200_000))
+            world.a.link.script(call, .vanishAfter { world.a.crash() })
+            try await world.sleep(.seconds(10))
+            #expect(!world.a.isRunning)
+            try world.a.start()
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
+    @Test func aKillAfterTheCommitHasNoSecondEffect() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.a.link.script(.commit, .vanishAfter { world.a.crash() })
+            try await world.a.edit("f") { $0 + [2] }
+            try await world.sleep(.seconds(10))
+            try world.a.start()
+            try await world.settle()
+            try await world.check()
+            #expect(world.cloud.conflictCount() == 0)
+            #expect(try world.b.paths().map(\.path) == ["f"])
+        }
+    }
+
+    @Test func aLostAnswerHasNoSecondEffect() async throws {
+        try await run { world in
+            world.a.link.script(.commit, .loseAnswer)
+            try await world.a.create("Documents.txt", [1])
+            try await world.settle()
+            #expect(try world.b.paths().count == 1)
+            #expect(world.cloud.conflictCount() == 0)
+            try await world.check()
+        }
+    }
+
+    @Test func whatAWriterWroteBeforeTheKillGoesUp() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.a.editAndCrash("f", [1, 2, 3])
+            try world.a.start()
+            try await world.settle()
+            #expect(try await world.b.read("f") == [1, 2, 3])
+        }
+    }
+
+    // MARK: Two who did not know of each other
+
+    @Test func twoEditsLeaveOneConflictAndLoseNothing() async throws {
+        try await run { world in
+            try await world.a.create("f", [0])
+            try await world.settle()
+            try await world.b.materialize("f")
+            for device in world.devices { device.link.setAway(true) }
+            try await world.a.edit("f") { _ in [1] }
+            try await world.sleep(.seconds(5))
+            try await world.b.edit("f") { _ in [2] }
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            #expect(try await world.a.read("f") == [2])
+            #expect(world.cloud.conflictCount() == 1)
+            #expect(try world.a.engine.status(of: world.a.live("f")).conflictCount == 1)
+            try await world.check()
+        }
+    }
+
+    @Test func twoDocumentsOfOneNameAreBothThere() async throws {
+        try await run { world in
+            try world.a.makeFolder("Documents")
+            try await world.settle()
+            for device in world.devices { device.link.setAway(true) }
+            try await world.a.create("Documents/report.txt", [1])
+            try await world.b.create("Documents/report.txt", [2])
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            let paths = try world.a.paths().map(\.path)
+            #expect(paths == ["Documents", "Documents/report 2.txt", "Documents/report.txt"])
+            try await world.check()
+        }
+    }
+}
