@@ -37,6 +37,8 @@ package final class FUSESession: Sendable {
     private struct State {
         var isStopping = false
         var hasEnded = false
+        /// The thread that is in libfuse's loop.
+        var loop: LoopThread?
     }
 
     // libfuse guards the session itself; it is destroyed when nobody can reach it any more.
@@ -81,8 +83,12 @@ package final class FUSESession: Sendable {
         // All requests come through one descriptor: a passthrough handle is registered on it (see `Handshake`).
         fuse_loop_cfg_set_clone_fd(loop, 0)
         fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
+        state.withLock { $0.loop = LoopThread.current() }
         let result = fuse_session_loop_mt(session, loop)
-        state.withLock { $0.hasEnded = true }
+        state.withLock {
+            $0.loop = nil
+            $0.hasEnded = true
+        }
         state.broadcast()
         endNews()
         unmountLeftover()
@@ -115,8 +121,12 @@ package final class FUSESession: Sendable {
             guard error == .EBUSY else { return unmountFailed(error) }
             logger.info("the mount is in use; its users have a moment to close their files")
             do throws(Errno) { try Unmounting.unmount(mountPoint, lazy: true) } catch { return unmountFailed(error) }
-            if !waitForEnd(atMost: Self.graceAfterDetach) { abort() }
         }
+        // The connection lasts as long as a program has a file open, or another mount namespace (a container's) has a
+        // copy of the mount.
+        if waitForEnd(atMost: Self.graceAfterDetach) { return }
+        logger.info("the mount is still in use somewhere; ending the connection")
+        abort()
     }
 
     private func unmountFailed(_ error: Errno) {
@@ -139,13 +149,21 @@ package final class FUSESession: Sendable {
         state.wait(atMost: limit) { $0.hasEnded ? true : nil } ?? false
     }
 
+    /// Ends the connection: by the kernel's own means, and where those are not to be had (the fusectl file system is
+    /// not mounted in every container) by leaving the loop; then it ends with the session's descriptor.
     private func abort() {
         fuse_session_exit(session)
         do throws(Errno) { try connection?.abort() } catch {
-            // ENOENT: the connection is gone already.
-            if error != .ENOENT { logger.error("cannot abort the connection", metadata: ["error": "\(error)"]) }
+            logger.debug("cannot abort by fusectl; leaving the loop", metadata: ["error": "\(error)"])
+        }
+        for _ in 0..<Self.wakeAttempts where !waitForEnd(atMost: Self.wakeInterval) {
+            state.withLock { state in state.loop.map(LoopThread.interrupt) }
         }
     }
+
+    /// A signal that comes just before the loop's thread begins to wait is lost, so several are sent.
+    private static let wakeAttempts = 50
+    private static let wakeInterval: Duration = .milliseconds(100)
 
     private func endNews() {
         notifier.close()

@@ -107,6 +107,7 @@ extension Reply {
         var info = info
         info.fh = made.opened.handle
         info.keep_cache = made.opened.keepsCache ? 1 : 0
+        info.noflush = 1
         if !send({ fuse_reply_create($0, &entry, &info) }) {
             fileSystem.release(made.opened.handle)
             fileSystem.forget(made.attributes.ino, 1)
