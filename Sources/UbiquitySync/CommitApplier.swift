@@ -27,8 +27,16 @@ package struct CommitApplier {
         guard planned.count == response.results.count else {
             throw UbiquityError(.invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
         }
-        for (change, result) in zip(planned, response.results) { try apply(change, result) }
+        // Items that are one with others come last: the other's own change may be in the same commit.
+        for (change, result) in zip(planned, response.results) where !result.isMerge { try apply(change, result) }
+        for (change, result) in zip(planned, response.results) where result.isMerge { try apply(change, result) }
         try settler.settleAll(limit: 1000)
+    }
+
+    /// The row that a change was made from, if it is still that item.
+    private func row(of planned: PlannedChange) throws -> ItemRow? {
+        guard let row = try transaction.row(key: planned.row.key), row.id == planned.row.id else { return nil }
+        return row
     }
 
     private mutating func apply(_ planned: PlannedChange, _ result: ChangeResult) throws {
@@ -36,7 +44,7 @@ package struct CommitApplier {
         case .unknownItem: try sendAgainAsNew(planned)
         case .merged(let other): try merge(planned, into: other, result.item)
         case .applied:
-            if let row = try transaction.row(id: planned.row.id) { try acknowledge(row, planned, result.item) }
+            if let row = try row(of: planned) { try acknowledge(row, planned, result.item) }
             try take(result.item)
         }
     }
@@ -109,7 +117,7 @@ package struct CommitApplier {
 
     /// The item is one with another now: it takes that identity, and its content is that item's next or lost version.
     private mutating func merge(_ planned: PlannedChange, into other: ItemID, _ item: RemoteItem?) throws {
-        if let row = try transaction.row(id: planned.row.id), row.id != other {
+        if let row = try row(of: planned), row.id != other {
             if let double = try transaction.row(id: other) { try settler.dissolve(double, into: row) }
             var next = row
             next.id = other
@@ -126,7 +134,7 @@ package struct CommitApplier {
 
     /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
     private func sendAgainAsNew(_ planned: PlannedChange) throws {
-        guard let row = try transaction.row(id: planned.row.id) else { return }
+        guard let row = try row(of: planned) else { return }
         try transaction.forgetRemote(row.id)
         if row.isDeleted { return try transaction.delete(row) }
         try transaction.sendAsNew(row)
@@ -137,6 +145,10 @@ package struct CommitApplier {
         try transaction.forgetRemote(folder.id)
         try transaction.sendAsNew(folder)
     }
+}
+
+extension ChangeResult {
+    fileprivate var isMerge: Bool { if case .merged = outcome { true } else { false } }
 }
 
 extension IndexTransaction {
