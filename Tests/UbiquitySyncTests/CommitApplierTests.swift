@@ -26,6 +26,7 @@ import UbiquityWire
         let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
         let answers = try group.map { applied(try fixture.answer($0)) }
         try fixture.rename("f", "g")
+        fixture.time.advance(.seconds(1))
         try fixture.edit("g")
         try fixture.apply(group, answers)
         let row = try fixture.found("g")

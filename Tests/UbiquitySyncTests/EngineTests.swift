@@ -1,4 +1,5 @@
 import Testing
+internal import UbiquityContent
 @testable import UbiquitySync
 import UbiquityCore
 import UbiquityIndex

@@ -61,7 +61,12 @@ final class Fixture: Sendable {
 
     func check() throws { try index.read { try $0.checkInvariants() } }
 
-    var waiting: Int { get throws { try index.read { try $0.records(.waiting, limit: 1000).count } } }
+    /// Records that have not found their place.
+    var waiting: Int {
+        get throws {
+            try index.read { try $0.records(.waiting, limit: 1000).count + $0.records(.awaitingParent, limit: 1000).count }
+        }
+    }
 
     // MARK: The local tree
 
