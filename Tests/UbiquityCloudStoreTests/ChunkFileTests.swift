@@ -33,6 +33,13 @@ import UbiquityWire
         #expect(try second.missing(of: ids) == [ids[0], ids[2], ids[3]])
         try second.makeDurable([ids[1]])
         #expect(try second.read(ids[1]) == chunks[1].bytes)
+        // Each process has its own leftovers; collection removes them all.
+        try second.store(chunks)
+        let third = try folder.open()
+        #expect(try FileSystem.entries(of: Path.join(folder.path, "dropped")).count == 2)
+        #expect(try third.missing(of: ids) == [ids[0], ids[2], ids[3]])
+        try third.forEachStored { id, _ in #expect(id == ids[1]) }
+        #expect(try FileSystem.entries(of: Path.join(folder.path, "dropped")).isEmpty)
     }
 
     @Test func memoryLosesWhatIsNotDurableToo() throws {

@@ -5,13 +5,16 @@ internal import UbiquitySystem
 extension FileChunkStore {
     package func touch(_ ids: [ChunkID]) throws {
         let now = timekeeper.now()
-        for id in ids {
-            try describing("note the use of chunk \(id)", at: directory) { () throws(Errno) in
-                try collection[Int(Self.folder(of: id))].withLock { _ throws(Errno) in
-                    _ = try wherever(id) { path throws(Errno) in
-                        try FileSystem.setTimes(path, accessed: nil, modified: now)
-                    }
-                }
+        for id in ids { _ = try touch(id, now) }
+    }
+
+    /// - Returns: whether the chunk has a file.
+    func touch(_ id: ChunkID, _ now: Timestamp) throws -> Bool {
+        try describing("note the use of chunk \(id)", at: directory) { () throws(Errno) in
+            try collection[Int(Self.folder(of: id))].withLock { _ throws(Errno) in
+                try wherever(id) { path throws(Errno) in
+                    try FileSystem.setTimes(path, accessed: nil, modified: now)
+                } != nil
             }
         }
     }
@@ -47,6 +50,7 @@ extension FileChunkStore {
     }
 
     package func forEachStored(_ body: (_ id: ChunkID, _ storedAt: Timestamp) throws -> Void) throws {
+        try removeLeftovers()
         // First what may move to the folders meanwhile, so that nothing is passed over.
         for id in staged.ids { try visit(id, body) }
         for folder in UInt8.min...UInt8.max {

@@ -4,6 +4,7 @@ internal import UbiquitySystem
 // Where the files are.
 extension FileChunkStore {
     var incomingFolder: String { Path.join(directory, "incoming") }
+    var droppedFolder: String { Path.join(directory, "dropped") }
 
     func incomingPath(_ number: UInt64) -> String { "\(directory)/incoming/\(number)" }
     func path(ofFolder folder: UInt8) -> String { "\(directory)/chunks/\(Hex.encode([folder]))" }
@@ -38,8 +39,9 @@ extension FileChunkStore {
             try FileSystem.makeDirectories(directory)
             try FileSystem.syncDirectory(Path.parent(of: directory))
         }
-        for path in [chunks, Path.join(directory, "incoming")] where try !FileSystem.exists(path) {
-            try FileSystem.makeDirectory(path)
+        for name in ["chunks", "incoming", "dropped"] {
+            let path = Path.join(directory, name)
+            if try !FileSystem.exists(path) { try FileSystem.makeDirectory(path) }
         }
         let present = Set(try FileSystem.entries(of: chunks).map(\.text))
         for folder in UInt8.min...UInt8.max where !present.contains(Hex.encode([folder])) {
@@ -50,10 +52,21 @@ extension FileChunkStore {
         try FileSystem.syncDirectory(directory)
     }
 
-    func dropLeftovers() throws(UbiquityError) {
-        try describing("drop what was not stored wholly", at: incomingFolder) { () throws(Errno) in
-            for entry in try FileSystem.entries(of: incomingFolder) {
-                try FileSystem.removeTree(Path.join(incomingFolder, entry.text))
+    /// Gives this process an empty `incoming/`. Removing what an earlier one left there can take minutes (a disk that
+    /// discards freed blocks takes milliseconds for each file), so that waits for the collector.
+    func putLeftoversAside() throws(Errno) {
+        guard try !FileSystem.entries(of: incomingFolder).isEmpty else { return }
+        let taken = Set(try FileSystem.entries(of: droppedFolder).map(\.text))
+        var number = 1
+        while taken.contains("\(number)") { number += 1 }
+        try FileSystem.rename(incomingFolder, to: Path.join(droppedFolder, "\(number)"))
+        try FileSystem.makeDirectory(incomingFolder)
+    }
+
+    func removeLeftovers() throws(UbiquityError) {
+        try describing("remove what was not durable", at: droppedFolder) { () throws(Errno) in
+            for entry in try FileSystem.entries(of: droppedFolder) {
+                try FileSystem.removeTree(Path.join(droppedFolder, entry.text))
             }
         }
     }

@@ -6,6 +6,7 @@ package import UbiquityWire
 ///
 ///     <directory>/incoming/<number>     stored by this process, not synced yet
 ///     <directory>/chunks/3a/3a41…       durable; the name is the id
+///     <directory>/dropped/              what earlier processes left in incoming/, until the next collection
 ///
 /// A chunk enters `chunks/` only by a rename after its file has been synced, so whatever stands there was written
 /// wholly, whenever the power went. What stands in `incoming/` is lost with the process: its uploader asks again,
@@ -34,7 +35,9 @@ package final class FileChunkStore: ChunkStore {
             try Self.makeFolders(in: directory)
             return try FileDescriptor.open(directory, [.readOnly, .directory])
         })
-        try dropLeftovers()
+        try describing("put aside what was not durable", at: directory) { () throws(Errno) in
+            try putLeftoversAside()
+        }
     }
 
     package func store(_ chunks: [Chunk]) throws {
@@ -52,8 +55,7 @@ package final class FileChunkStore: ChunkStore {
     private func store(_ chunk: Chunk) throws -> Bool {
         let seen = staged.number(of: chunk.id)
         // First touched, then looked at: from here on collection spares it.
-        try touch([chunk.id])
-        let existing = try content(of: chunk.id)
+        let existing = try touch(chunk.id, timekeeper.now()) ? content(of: chunk.id) : nil
         if existing == chunk.bytes {
             staged.noteSound(chunk.id)
             return false
