@@ -59,7 +59,7 @@ extension ContainerFileSystem {
     private func open(_ content: ContentID, of row: ItemRow, _ state: inout OpenNode.State) throws {
         guard state.whole?.id != content else { return }
         state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
-        state.notePrivileges(row.mode)
+        state.notePrivileges(row)
     }
 
     /// - Returns: false if the content was exchanged before the index took note: to be tried again.
@@ -95,11 +95,8 @@ extension ContainerFileSystem {
     // MARK: Content that is not here
 
     private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        guard !flags.contains(.nonBlocking) else {
-            parts.materializer.request(row.key)
-            throw Errno.EAGAIN
-        }
-        return .later { [self] in
+        // Also with O_NONBLOCK, which truncate(1) sets: it must not fail on what is not here.
+        .later { [self] in
             try await materialize(row.ino)
             guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
             return opened
