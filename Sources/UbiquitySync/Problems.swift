@@ -48,6 +48,17 @@ final class Problems: Sendable {
         }
     }
 
+    /// Remembers why, for people only: the next attempt waits for the cloud, or for somebody who opens the file again.
+    func show(_ error: UbiquityError, _ direction: TransferDirection, of item: ItemKey) {
+        guard error.code != .cancelled, error.code != .stale else { return }
+        let now = timekeeper.now()
+        table.withLock { table in
+            let key = Key(item: item, direction: direction)
+            guard table[key] != nil || table.count < Self.capacity else { return }
+            table[key] = TransferProblem(error: error, retryAt: now, attempts: table[key]?.attempts ?? 0)
+        }
+    }
+
     func clear(_ direction: TransferDirection, of item: ItemKey) {
         table.withLock { _ = $0.removeValue(forKey: Key(item: item, direction: direction)) }
     }

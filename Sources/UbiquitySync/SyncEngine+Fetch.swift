@@ -39,7 +39,11 @@ extension SyncEngine {
     private func noteFailure(of download: Download, _ error: UbiquityError) {
         if error.code != .cancelled {
             logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
-            if !error.isAboutConnection || error.code == .timedOut { problems.note(error, .download, of: download.key) }
+            if error.isAboutConnection, error.code != .timedOut {
+                problems.show(error, .download, of: download.key)
+            } else {
+                problems.note(error, .download, of: download.key)
+            }
         }
         // Waiters are told; background interest ends here and is taken up again by the download loop.
         download.clearBackground()

@@ -8,7 +8,11 @@ internal import UbiquityWire
 // Placeholders: begin, fill, release.
 extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
-        let download = try await openedDownload(key)
+        let download: Download
+        do { download = try await openedDownload(key) } catch {
+            problems.show(.from(error), .download, of: key)
+            throw error
+        }
         download.addOpener()
         startLanes(download)
         return download.content
@@ -20,7 +24,10 @@ extension SyncEngine: Materializer {
             if content.contains(range) { return }
             throw UbiquityError(.stale, "the download has ended", remedy: "open the file again")
         }
-        try connection.requireAllowed()
+        do { try connection.requireAllowed() } catch {
+            problems.show(.from(error), .download, of: download.key)
+            throw error
+        }
         try await download.wait(for: range) { startLanes(download) }
     }
 

@@ -54,7 +54,7 @@ extension SyncEngine {
             downloading: downloading(row, remote),
             isDownloading: download?.hasLanes ?? false,
             percentDownloaded: percentDownloaded(row, download),
-            downloadingError: problems.problem(.download, of: row.key)?.error,
+            downloadingError: downloadingError(row, remote),
             isDownloadRequested: row.flags.contains(.downloadRequested) || download?.isBackground == true,
             isUploaded: isUploaded,
             isUploading: upload != nil,
@@ -75,6 +75,13 @@ extension SyncEngine {
         return content.version == row.version ? .current : .downloaded
     }
 
+    /// Why the content is not here, as long as that is still the reason.
+    private func downloadingError(_ row: ItemRow, _ remote: RemoteItem?) -> UbiquityError? {
+        guard let error = problems.problem(.download, of: row.key)?.error else { return nil }
+        if error.code == .notUploadedYet, remote?.content?.isAvailable == true { return nil }
+        return error.isAboutConnection && connection.isOnline && error.code != .timedOut ? nil : error
+    }
+
     private func percentDownloaded(_ row: ItemRow, _ download: Download?) -> Double {
         if let download { return download.content.fractionPresent * 100 }
         return row.kind != .file || row.contentState == .complete ? 100 : 0
@@ -92,7 +99,9 @@ extension SyncEngine {
         let (position, count, bytes, isSettled, waiting) = try index.read { reader in
             (
                 try reader.feedPosition(), try reader.dirtyCount(), try reader.dirtyBytes(),
-                try reader.records(.waiting, limit: 1).isEmpty && reader.records(.awaitingContent, limit: 1).isEmpty,
+                try [.waiting, .awaitingContent, .awaitingParent].allSatisfy {
+                    try reader.records($0, limit: 1).isEmpty
+                },
                 try reader.wanted(all: false, after: ItemKey(0), limit: 1)
             )
         }
