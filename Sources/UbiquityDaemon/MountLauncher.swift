@@ -47,7 +47,7 @@ package enum MountLauncher {
                 "cannot mount: container \"\(settings.container)\" of this device is mounted by process \(holder)",
                 at: folder.path, remedy: "unmount it first, or use another --state")
         }
-        try MountPoint.clearDead(settings.mountPoint)
+        try MountPoint.clearDead(settings.mountPoint, source: folder.path)
         return try MountPoint.check(settings.mountPoint)
     }
 

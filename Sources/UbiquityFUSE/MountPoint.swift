@@ -7,17 +7,27 @@ package enum MountPoint {
     private static let clearAttempts = 16
 
     /// Takes away what a process that died left: a mount whose daemon is gone answers ENOTCONN to everything.
+    ///
+    /// A process that is being killed may give its locks free before the kernel ends its connection. So a mount of
+    /// `source` is taken for dead as well: the caller knows that nobody serves that state folder any more.
     /// - Returns: whether there was such a mount.
     @discardableResult
-    package static func clearDead(_ path: String) throws(UbiquityError) -> Bool {
+    package static func clearDead(_ path: String, source: String? = nil) throws(UbiquityError) -> Bool {
         for attempt in 0..<clearAttempts {
-            guard isDead(path) else { return attempt > 0 }
+            guard try isDead(path) || isMount(of: source, at: path) else { return attempt > 0 }
             try describing("clear the dead mount", at: path) { () throws(Errno) in
                 try Unmounting.unmount(Array(path.utf8), lazy: true)
             }
         }
         throw UbiquityError(
             .inUse, "a dead mount comes back again and again", at: path, remedy: "unmount it by hand: umount -l")
+    }
+
+    private static func isMount(of source: String?, at path: String) throws(UbiquityError) -> Bool {
+        // Without a real path there is no mount either.
+        guard let source, let real = try? FileSystem.realPath(path) else { return false }
+        guard let mount = try MountedFileSystem.at(real) else { return false }
+        return mount.type == MountedFileSystem.containerType && mount.source == source
     }
 
     private static func isDead(_ path: String) -> Bool {
@@ -61,6 +71,11 @@ struct MountedFileSystem: Sendable {
     /// Also the number of a FUSE connection in `/sys/fs/fuse/connections`.
     var deviceMinor: UInt32
     var type: String
+    /// For a container: its state folder.
+    var source: String
+
+    /// What libfuse makes of the subtype that sessions name.
+    static let containerType = "fuse.ubiquity"
 
     /// What is mounted at exactly that path (the last, if several are), nil if nothing is.
     static func at(_ path: String) throws(UbiquityError) -> MountedFileSystem? {
@@ -76,12 +91,13 @@ struct MountedFileSystem: Sendable {
     /// `36 35 0:42 / /mount/point options optional… - type source superoptions`: see proc(5).
     private init?(line: ArraySlice<UInt8>) {
         let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 1 else { return nil }
+        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 2 else { return nil }
         let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
         guard device.count == 2, let minor = UInt32(device[1]) else { return nil }
         deviceMinor = minor
         mountPoint = String(decoding: Self.unescaped(fields[4]), as: UTF8.self)
         type = String(decoding: fields[dash + 1], as: UTF8.self)
+        source = String(decoding: Self.unescaped(fields[dash + 2]), as: UTF8.self)
     }
 
     /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
