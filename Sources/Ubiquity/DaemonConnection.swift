@@ -67,7 +67,13 @@ package final class DaemonConnection: Sendable {
     }
 
     package func wait(_ wanted: WaitRequest) async throws -> WaitReport {
-        try await answer(to: request(ControlRoute.wait, .POST, wanted))
+        var report: WaitReport?
+        try await lines(of: request(ControlRoute.wait, .POST, wanted)) { line in
+            report = try ControlCodec.decode(WaitReport.self, from: line)
+        }
+        guard let report else { throw MountUnreachable(stateFolder, "its daemon ended during the wait") }
+        if let failure = report.failure { throw failure.error }
+        return report
     }
 
     package func stop(_ wanted: StopRequest) async throws -> StopReport {
@@ -90,6 +96,8 @@ package final class DaemonConnection: Sendable {
     private func request(_ route: String, _ method: HTTPMethod) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.usable) + route)
         request.method = method
+        // A connection for each request: a wait and a stream watch theirs for the client's end, and cannot go on after it.
+        request.headers.add(name: "connection", value: "close")
         return request
     }
 

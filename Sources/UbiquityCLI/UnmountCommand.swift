@@ -42,7 +42,8 @@ struct UnmountCommand: AsyncParsableCommand {
                 return try await daemon.stop(StopRequest(lazy: lazy))
             }
         }
-        try await waitForEnd(of: folder)
+        // Programs that use a mount which was taken away lazily are served until they let go.
+        if !lazy { try await waitForEnd(of: folder) }
         try show(report)
     }
 
