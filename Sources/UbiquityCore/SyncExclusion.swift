@@ -3,7 +3,9 @@
 /// The rule looks at one name; an item below an excluded folder is excluded as well.
 package struct SyncExclusion: Sendable, Hashable {
     /// Shell patterns with "*" and "?" over the whole name.
-    package var patterns: [String]
+    package var patterns: [String] { didSet { bytes = patterns.map { Array($0.utf8) } } }
+    /// The patterns' bytes: every creation and every rename asks about a name.
+    private var bytes: [[UInt8]]
 
     /// Editors' swap, backup, probe and lock files (`design.md` section 4), and `.nosync` folders.
     package static let standard = SyncExclusion(patterns: [
@@ -11,34 +13,34 @@ package struct SyncExclusion: Sendable, Hashable {
         ".nfs????????????*",
     ])
 
-    package init(patterns: [String]) { self.patterns = patterns }
-
-    package func excludes(_ name: ItemName) -> Bool {
-        patterns.contains { Self.matches(name.bytes[...], Array($0.utf8)[...]) }
+    package init(patterns: [String]) {
+        self.patterns = patterns
+        bytes = patterns.map { Array($0.utf8) }
     }
+
+    package func excludes(_ name: ItemName) -> Bool { bytes.contains { Self.matches(name.bytes, $0) } }
 
     /// Whether the name matches the pattern. Each "*" is tried at its shortest first and lengthened on a mismatch after
     /// it; only the last one ever needs lengthening, so the cost is at most name times pattern.
-    private static func matches(_ name: ArraySlice<UInt8>, _ pattern: ArraySlice<UInt8>) -> Bool {
-        var name = name, pattern = pattern
-        var retry: (name: ArraySlice<UInt8>, pattern: ArraySlice<UInt8>)?
+    private static func matches(_ name: [UInt8], _ pattern: [UInt8]) -> Bool {
+        var inName = 0, inPattern = 0
+        // Where to go on when the last "*" takes one more byte.
+        var retryName = 0, retryPattern: Int?
         while true {
-            switch pattern.first {
-            case UInt8(ascii: "*"):
-                pattern = pattern.dropFirst()
-                retry = (name, pattern)
-                continue
-            case let expected? where !name.isEmpty && (expected == UInt8(ascii: "?") || expected == name.first):
-                name = name.dropFirst()
-                pattern = pattern.dropFirst()
-                continue
-            case nil where name.isEmpty:
+            if inPattern < pattern.count, pattern[inPattern] == UInt8(ascii: "*") {
+                inPattern += 1
+                (retryName, retryPattern) = (inName, inPattern)
+            } else if inPattern < pattern.count, inName < name.count,
+                pattern[inPattern] == UInt8(ascii: "?") || pattern[inPattern] == name[inName]
+            {
+                inName += 1
+                inPattern += 1
+            } else if inPattern == pattern.count, inName == name.count {
                 return true
-            default:
-                guard let last = retry, !last.name.isEmpty else { return false }
-                retry = (last.name.dropFirst(), last.pattern)
-                name = last.name.dropFirst()
-                pattern = last.pattern
+            } else {
+                guard let afterStar = retryPattern, retryName < name.count else { return false }
+                retryName += 1
+                (inName, inPattern) = (retryName, afterStar)
             }
         }
     }
