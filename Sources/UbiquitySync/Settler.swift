@@ -75,11 +75,24 @@ package struct Settler {
         let state: SettlingState =
             switch (row, item.isDeleted) {
             case (nil, true): try forgetTombstone(id)
-            case (nil, false): try add(item) ? .settled : .waiting
+            case (nil, false): try add(item) ? .settled : waiting(item)
             case (let row?, true): try followDeletion(row, id) ? .settled : .waiting
             case (let row?, false): try follow(item, row)
             }
         try transaction.setState(id, state)
+        // A folder that has just come takes in what waited for it: in whatever order a listing comes, each record is
+        // tried when it can succeed and not before.
+        guard item.kind == .directory, !item.isDeleted, row?.entry == nil, try transaction.row(id: id)?.entry != nil
+        else { return }
+        for child in try transaction.recordsWaiting(in: id) { try settle(child) }
+    }
+
+    /// How a record waits: for its folder, or for a name or the like.
+    private func waiting(_ item: RemoteItem) throws -> SettlingState {
+        guard let parent = try transaction.row(id: item.parent), !parent.isDeleted,
+            parent.key == .root || parent.entry != nil
+        else { return .awaitingParent }
+        return .waiting
     }
 
     private func forgetTombstone(_ id: ItemID) throws -> SettlingState {
@@ -103,7 +116,7 @@ package struct Settler {
         var row = row
         let isPlaced = try followPlace(item, &row)
         let hasContent = try followContent(item, row)
-        return isPlaced ? (hasContent ? .settled : .awaitingContent) : .waiting
+        return isPlaced ? (hasContent ? .settled : .awaitingContent) : try waiting(item)
     }
 
     private mutating func followPlace(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
