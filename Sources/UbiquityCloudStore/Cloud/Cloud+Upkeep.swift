@@ -24,8 +24,11 @@ extension Cloud {
             let rows = try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT container, id, revision FROM items WHERE deleted IS NOT NULL AND deleted < ? AND NOT EXISTS
-                    (SELECT 1 FROM items AS child WHERE child.container = items.container AND child.parent = items.id)
+                    SELECT container, id, revision FROM items WHERE deleted IS NOT NULL AND deleted < ?
+                    AND NOT EXISTS (SELECT 1 FROM items AS child WHERE child.container = items.container
+                        AND child.parent = items.id AND child.deleted IS NULL)
+                    AND NOT EXISTS (SELECT 1 FROM items AS child WHERE child.container = items.container
+                        AND child.parent = items.id AND child.deleted IS NOT NULL)
                     LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
             for row in rows {
@@ -36,7 +39,8 @@ extension Cloud {
                     sql: "UPDATE containers SET purged = max(purged, ?) WHERE number = ?",
                     arguments: [row.number(2), row.number(0)])
             }
-            return rows.count == CloudLimits.maintenanceBatch
+            // Also after less than a batch: the folder around what has gone may go now.
+            return !rows.isEmpty
         }
     }
 

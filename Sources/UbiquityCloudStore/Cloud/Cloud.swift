@@ -18,7 +18,8 @@ package final class Cloud: Sendable {
     let logger: Logger
     let news = NewsHub()
     let incarnation: UInt64
-    private let lock: ProcessLock
+    /// Nil once the cloud is closed: whoever still holds a container of it keeps nobody out.
+    private let lock: Lock<ProcessLock?>
     private let stores = Lock<[Int64: FileChunkStore]>([:])
 
     /// Opens a cloud's data, or makes it. Blocks.
@@ -30,7 +31,7 @@ package final class Cloud: Sendable {
             try FileSystem.makeDirectories(folder)
             try FileSystem.setPermissions(folder, 0o700)
         }
-        lock = try ProcessLock(Path.join(folder, "cloud.lock"))
+        lock = Lock(try ProcessLock(Path.join(folder, "cloud.lock")))
         self.folder = folder
         self.timekeeper = timekeeper
         self.random = random
@@ -52,16 +53,41 @@ package final class Cloud: Sendable {
         configuration.label = "cloud"
         configuration.maximumReaderCount = 4
         configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 8192")
             try db.execute(sql: "PRAGMA cache_size = -16384")
         }
-        return try mapErrors { try DatabasePool(path: path, configuration: configuration) }
+        return try mapErrors {
+            let pool = try DatabasePool(path: path, configuration: configuration)
+            // Not above: GRDB sets NORMAL after it, when it turns WAL on, and a power loss would take the last commits.
+            try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            return pool
+        }
+    }
+
+    /// Whether SQLite syncs every transaction: what a commit's answer promises.
+    package func isDurable() async throws -> Bool {
+        try await pool.run { [database] in
+            try database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA synchronous") == 2 }
+        }
     }
 
     package func close() async throws {
         news.close()
-        try await pool.run(evenIfCancelled: true) { [database] in try database.close() }
+        try await pool.run(evenIfCancelled: true) { [self] in
+            moveLogIntoDatabase()
+            try database.close()
+        }
+        lock.withLock { $0 = nil }
+    }
+
+    /// SQLite does that by itself when the last connection closes, but GRDB's last ones are readers, which do not.
+    private func moveLogIntoDatabase() {
+        do {
+            _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        } catch {
+            // Nothing is lost: the next start reads the log.
+            logger.notice("the database's log stays", metadata: ["reason": "\(error)"])
+        }
     }
 
     /// One container of an account, as one device sees it. Throws `.notFound` if there is no such account; the account

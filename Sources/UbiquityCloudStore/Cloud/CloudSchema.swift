@@ -48,6 +48,7 @@ enum CloudSchema {
         CREATE INDEX itemsFeed ON items (container, revision, id);
         CREATE INDEX itemsPlace ON items (container, parent, name) WHERE deleted IS NULL;
         CREATE INDEX itemsDeleted ON items (container, deleted) WHERE deleted IS NOT NULL;
+        CREATE INDEX itemsDeletedIn ON items (container, parent) WHERE deleted IS NOT NULL;
 
         CREATE TABLE versions (
             container INTEGER NOT NULL, id BLOB NOT NULL, item BLOB NOT NULL, role INTEGER NOT NULL,

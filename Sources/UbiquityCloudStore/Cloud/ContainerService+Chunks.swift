@@ -8,9 +8,12 @@ extension ContainerService {
     func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
         try require(ids)
         return try await cloud.pool.run { [self] in
-            let small = try cloud.read { db in Set(try ids.filter { try self.smallLength(of: $0, db) != nil }) }
+            let (small, stale) = try cloud.read { db in
+                let small = Set(try ids.filter { try self.smallLength(of: $0, db) != nil })
+                return (small, try small.filter { try self.isStale($0, db) })
+            }
             // Whoever asks is about to rely on the answer: what is here is spared by collection from now on.
-            try touchSmall(small)
+            if !stale.isEmpty { try cloud.write { try self.touchSmall(stale, $0) } }
             let others = ids.filter { !small.contains($0) }
             let store = try cloud.chunks(of: account)
             try store.touch(others)
@@ -92,16 +95,22 @@ extension ContainerService {
         return bytes
     }
 
-    private func touchSmall(_ ids: Set<ChunkID>) throws {
-        guard !ids.isEmpty else { return }
+    /// Whether the row's time is so old that being asked for now must be written down.
+    private func isStale(_ id: ChunkID, _ db: Database) throws -> Bool {
+        let limit = cloud.timekeeper.now().advanced(bySeconds: -CloudLimits.askedAgainAfter)
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT asked < ? FROM smallChunks WHERE account = ? AND id = ?"),
+            arguments: [limit.nanoseconds, account, Bytes(id.bytes)])
+        return row?.number(0) == 1
+    }
+
+    func touchSmall(_ ids: some Sequence<ChunkID>, _ db: Database) throws {
         let now = cloud.timekeeper.now()
         let stale = now.advanced(bySeconds: -CloudLimits.askedAgainAfter)
-        try cloud.write { db in
-            for id in ids {
-                try db.cachedStatement(
-                    sql: "UPDATE smallChunks SET asked = ? WHERE account = ? AND id = ? AND asked < ?"
-                ).execute(arguments: [now.nanoseconds, account, Bytes(id.bytes), stale.nanoseconds])
-            }
+        for id in ids {
+            try db.cachedStatement(
+                sql: "UPDATE smallChunks SET asked = ? WHERE account = ? AND id = ? AND asked < ?"
+            ).execute(arguments: [now.nanoseconds, account, Bytes(id.bytes), stale.nanoseconds])
         }
     }
 
@@ -110,14 +119,15 @@ extension ContainerService {
         let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
         for chunk in small { try ChunkCheck.verify(chunk) }
         try cloud.chunks(of: account).store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })
-        guard !small.isEmpty else { return }
+        if !small.isEmpty { try cloud.write { try self.storeSmall(small, $0) } }
+    }
+
+    func storeSmall(_ chunks: [Chunk], _ db: Database) throws {
         let now = cloud.timekeeper.now().nanoseconds
-        try cloud.write { db in
-            for chunk in small {
-                try db.cachedStatement(
-                    sql: "INSERT OR REPLACE INTO smallChunks (account, id, bytes, asked) VALUES (?, ?, ?, ?)"
-                ).execute(arguments: [account, Bytes(chunk.id.bytes), Bytes(chunk.bytes), now])
-            }
+        for chunk in chunks {
+            try db.cachedStatement(
+                sql: "INSERT OR REPLACE INTO smallChunks (account, id, bytes, asked) VALUES (?, ?, ?, ?)"
+            ).execute(arguments: [account, Bytes(chunk.id.bytes), Bytes(chunk.bytes), now])
         }
     }
 }

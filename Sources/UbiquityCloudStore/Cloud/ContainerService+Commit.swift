@@ -13,11 +13,16 @@ extension ContainerService {
 
     private func commitNow(_ request: CommitRequest) throws -> (Int64, CommitResponse) {
         if let answered = try cloud.read({ try self.answer($0, to: request) }) { return answered }
-        try storeInlineChunks(request)
-        try secureChunks(of: request)
+        try request.check()
+        let inlineSmall = try storeInlineChunks(request)
+        let named = try namedChunks(of: request)
+        let missingLarge = try secureLarge(named.large)
         return try cloud.write { db in
             // A repeat may have been answered since.
             if let answered = try answer(db, to: request) { return answered }
+            try storeSmall(inlineSmall, db)
+            let missing = missingLarge + (try secureSmall(named.small, db))
+            guard missing.isEmpty else { throw MissingChunks(ids: missing.sorted()) }
             let found = try required(db)
             let tables = ContainerTables(db: db, container: found.number)
             let plan = try CommitEngine.plan(
@@ -68,53 +73,67 @@ extension ContainerService {
 
     // MARK: Chunks of a commit
 
-    private func storeInlineChunks(_ request: CommitRequest) throws {
-        guard request.chunks.reduce(0, { $0 + $1.bytes.count }) <= Limits.maximumInlineChunkBytes else {
-            throw UbiquityError(.tooLarge, "the chunks in a commit are more than \(Limits.maximumInlineChunkBytes) bytes")
-        }
-        if !request.chunks.isEmpty { try store(request.chunks) }
+    /// Verifies the chunks that came along and stores the large ones.
+    /// - Returns: the small ones, which go into the commit's own transaction: one sync for both.
+    private func storeInlineChunks(_ request: CommitRequest) throws -> [Chunk] {
+        for chunk in request.chunks { try ChunkCheck.verify(chunk) }
+        let large = request.chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength }
+        if !large.isEmpty { try cloud.chunks(of: account).store(large) }
+        return request.chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
     }
 
-    /// Sees to it that every chunk the commit names is here, has the length it says, and survives power loss.
-    private func secureChunks(of request: CommitRequest) throws {
-        var lengths = [ChunkID: Int]()
+    private typealias Lengths = [ChunkID: Int]
+
+    /// All chunks that the commit names, by where they are kept.
+    private func namedChunks(of request: CommitRequest) throws -> (small: Lengths, large: Lengths) {
+        var small = Lengths(), large = Lengths()
         for change in request.changes {
             guard case .put(let fields) = change.action else { continue }
             for reference in fields.content?.manifest ?? [] {
-                guard lengths.updateValue(reference.length, forKey: reference.id) ?? reference.length == reference.length
-                else { throw UbiquityError(.invalid, "chunk \(reference.id) is given two lengths") }
+                let isSmall = reference.length < CloudLimits.smallChunkLength
+                let other = isSmall
+                    ? small.updateValue(reference.length, forKey: reference.id)
+                    : large.updateValue(reference.length, forKey: reference.id)
+                if let other, other != reference.length {
+                    throw UbiquityError(.invalid, "chunk \(reference.id) is given two lengths")
+                }
             }
         }
-        let small = lengths.filter { $0.value < CloudLimits.smallChunkLength }
-        let large = lengths.filter { $0.value >= CloudLimits.smallChunkLength }.map(\.key)
-        try securedSmall(small)
+        return (small, large)
+    }
+
+    /// Sees to it that these survive power loss and are spared by collection.
+    /// - Returns: those that are not here.
+    private func secureLarge(_ lengths: Lengths) throws -> [ChunkID] {
+        guard !lengths.isEmpty else { return [] }
+        let ids = Array(lengths.keys)
         let store = try cloud.chunks(of: account)
-        try store.touch(large)
-        var missing = [ChunkID]()
-        for id in large {
+        try store.touch(ids)
+        var present = [ChunkID](), missing = [ChunkID]()
+        for id in ids {
             guard let length = try store.length(of: id) else {
                 missing.append(id)
                 continue
             }
             guard length == lengths[id] else { throw wrongLength(id) }
+            present.append(id)
         }
-        guard missing.isEmpty else { throw MissingChunks(ids: missing) }
-        try store.makeDurable(large)
+        if missing.isEmpty { try store.makeDurable(present) }
+        return missing
     }
 
-    private func securedSmall(_ lengths: [ChunkID: Int]) throws {
-        guard !lengths.isEmpty else { return }
+    /// The same for small ones. In the commit's transaction, because collection removes them in one, too.
+    private func secureSmall(_ lengths: Lengths, _ db: Database) throws -> [ChunkID] {
         var missing = [ChunkID]()
-        try cloud.read { db in
-            for (id, length) in lengths {
-                guard let stored = try smallLength(of: id, db) else {
-                    missing.append(id)
-                    continue
-                }
-                guard stored == length else { throw wrongLength(id) }
+        for (id, length) in lengths {
+            guard let stored = try smallLength(of: id, db) else {
+                missing.append(id)
+                continue
             }
+            guard stored == length else { throw wrongLength(id) }
         }
-        guard missing.isEmpty else { throw MissingChunks(ids: missing.sorted()) }
+        try touchSmall(lengths.keys, db)
+        return missing
     }
 
     private func wrongLength(_ id: ChunkID) -> UbiquityError {

@@ -1,0 +1,148 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+@Suite struct CloudCommitTests {
+    private let bench: CloudBench
+    private let small = ChunkSamples.chunk(1)
+    private let large = ChunkSamples.chunk(2, length: 40_000)
+
+    init() throws { bench = try CloudBench() }
+
+    @Test func aFileIsThereAfterTheCloudWasClosed() async throws {
+        var service = try await bench.container()
+        try await service.upload([large])
+        let answer = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small]))
+        let before = try await service.changes(after: .zero, limit: 10)
+        let opened = try await service.open()
+        try await bench.reopen()
+        service = try await bench.container()
+        #expect(try await service.changes(after: .zero, limit: 10) == before)
+        #expect(try await service.open() == opened)
+        #expect(answer.results.first?.item == before.items.first && before.revision == Revision(1))
+        #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
+        #expect(try await service.manifest(of: .number(1)).map(\.id) == [small.id, large.id])
+        #expect(try await service.usage().usedBytes == 43_000)
+    }
+
+    @Test func aRepeatHasNoSecondEffect() async throws {
+        let service = try await bench.container()
+        let request = bench.request([try bench.file(1, "a", [small])], [small])
+        let first = try await service.commit(request)
+        #expect(try await service.commit(request) == first)
+        try await bench.reopen()
+        let again = try await bench.container()
+        #expect(try await again.commit(request) == first)
+        #expect(try await again.usage().usedBytes == 3000)
+        var other = request
+        other.changes.append(try Make.folder(2, "d"))
+        #expect(await failure { _ = try await again.commit(other) } == .invalid)
+    }
+
+    @Test func missingChunksAreNamedAndLeaveNoTrace() async throws {
+        let service = try await bench.container()
+        let request = bench.request([try bench.file(1, "a", [small, large]), try Make.folder(2, "d")])
+        do {
+            _ = try await service.commit(request)
+            Issue.record("a commit with missing chunks was taken")
+        } catch let missing as MissingChunks {
+            #expect(Set(missing.ids) == [small.id, large.id])
+        }
+        #expect(try await service.changes(after: .zero, limit: 10).items.isEmpty)
+        #expect(try await service.missingChunks(of: [small.id, large.id]) == [small.id, large.id])
+        try await service.upload([small, large])
+        #expect(try await service.missingChunks(of: [small.id, large.id]).isEmpty)
+        #expect(try await service.commit(request).revision == Revision(1))
+    }
+
+    @Test func aCommitThatIsRefusedLeavesNoTrace() async throws {
+        let service = try await bench.container()
+        try await service.upload([small])
+        let bad = [try bench.file(1, "a", [small]), try Make.folder(1, "b")]
+        #expect(await failure { _ = try await service.commit(bench.request(bad)) } == .invalid)
+        let inFile = [try bench.file(1, "a", [small]), try Make.folder(2, "b", in: .number(1))]
+        #expect(await failure { _ = try await service.commit(bench.request(inFile)) } == .invalid)
+        #expect(try await service.changes(after: .zero, limit: 10).items.isEmpty)
+        #expect(try await service.usage().usedBytes == 0)
+    }
+
+    @Test func whatAChunkSaysIsVerified() async throws {
+        let service = try await bench.container()
+        var bad = small
+        bad.bytes[7] ^= 1
+        #expect(await failure { try await service.upload([bad]) } == .invalid)
+        let request = bench.request([try bench.file(1, "a", [small])], [bad])
+        #expect(await failure { _ = try await service.commit(request) } == .invalid)
+        try await service.upload([small])
+        let shorter = ContentChange(
+            version: .number(1), baseVersion: nil, size: 10, manifest: [ChunkReference(id: small.id, length: 10)])
+        var change = try bench.file(1, "a", [small])
+        if case .put(var fields) = change.action {
+            fields.content = shorter
+            change.action = .put(fields)
+        }
+        let wrongLength = bench.request([change])
+        #expect(await failure { _ = try await service.commit(wrongLength) } == .invalid)
+    }
+
+    @Test func theQuotaHolds() async throws {
+        let service = try await bench.container()
+        let announced = ContentChange(
+            version: .number(1), baseVersion: nil, size: CloudLimits.defaultQuotaBytes, manifest: nil)
+        let fields = ChangedFields(
+            place: try Make.place("big"), mode: 0o644, createdAt: .at(1), modifiedAt: .at(1), content: announced)
+        _ = try await service.commit(bench.request([Make.put(1, fields)]))
+        let more = bench.request([try bench.file(2, "more", [small])], [small])
+        #expect(await failure { _ = try await service.commit(more) } == .quotaExceeded)
+        #expect(try await service.changes(after: .zero, limit: 10).items.count == 1)
+        _ = try await service.commit(bench.request([Make.delete(1, base: 1)]))
+        #expect(try await service.usage().usedBytes == 0)
+        #expect(try await service.commit(more).revision == Revision(3))
+    }
+
+    @Test func accountsDoNotSeeEachOther() async throws {
+        let token = try await bench.cloud.createAccount("eve")
+        #expect(try await bench.cloud.authenticate(token) == "eve")
+        let mine = try await bench.container()
+        let hers = try await bench.container(account: "eve")
+        _ = try await mine.commit(bench.request([try bench.file(1, "a", [small])], [small]))
+        try await mine.upload([large])
+        #expect(try await hers.changes(after: .zero, limit: 10).items.isEmpty)
+        #expect(try await hers.missingChunks(of: [small.id, large.id]) == [small.id, large.id])
+        #expect(await failure { _ = try await hers.manifest(of: .number(1)) } == .notFound)
+        #expect(await failure { _ = try await bench.fetch([large.id], from: hers) } == .notFound)
+        try await bench.cloud.deleteAccount("eve")
+        #expect(await failure { _ = try await bench.cloud.authenticate(token) } == .signedOut)
+        #expect(try await bench.cloud.accounts() == [Cloud.localAccount])
+        #expect(try await bench.fetch([large.id], from: mine) == [large])
+    }
+
+    @Test func newsTellsOfCommits() async throws {
+        let service = try await bench.container()
+        var news = try await service.news().makeAsyncIterator()
+        #expect(try await news.next() == .zero)
+        _ = try await service.commit(bench.request([try Make.folder(1, "d")]))
+        #expect(try await news.next() == Revision(1))
+        // Only the newest is kept for a slow reader.
+        for number in UInt64(2)...5 { _ = try await service.commit(bench.request([try Make.folder(number, "\(number)")])) }
+        #expect(try await news.next() == Revision(5))
+        try await bench.cloud.close()
+        #expect(try await news.next() == nil)
+    }
+
+    @Test func manyAtOnceAreAllTaken() async throws {
+        let service = try await bench.container()
+        let requests = try (UInt64(1)...40).map { number in
+            let chunk = ChunkSamples.chunk(number + 100, length: 200)
+            return bench.request([try bench.file(number, "f\(number)", [chunk])], [chunk])
+        }
+        let revisions = try await withThrowingTaskGroup(of: Revision.self) { group in
+            for request in requests { group.addTask { try await service.commit(request).revision } }
+            return try await group.reduce(into: Set<Revision>()) { $0.insert($1) }
+        }
+        #expect(revisions == Set((1...40).map { Revision($0) }))
+        #expect(try await service.changes(after: .zero, limit: 100).items.count == 40)
+    }
+}

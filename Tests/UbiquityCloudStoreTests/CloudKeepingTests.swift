@@ -1,0 +1,137 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquitySystem
+import UbiquityWire
+
+/// Damage, collection, and who may open the data.
+@Suite struct CloudKeepingTests {
+    private let bench: CloudBench
+    private let small = ChunkSamples.chunk(1)
+    private let large = ChunkSamples.chunk(2, length: 40_000)
+    private static let hour = 3600.0
+
+    init() throws { bench = try CloudBench() }
+
+    private func flip(_ path: String) throws {
+        let file = try FileDescriptor.open(path, .readWrite)
+        let byte = try file.read(count: 1, at: 5)
+        try file.write([byte[0] ^ 1], at: 5)
+    }
+
+    @Test func aFlippedBitNeverReachesAReaderAndIsRepaired() async throws {
+        let service = try await bench.container()
+        try await service.upload([large])
+        _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])], [small]))
+        try flip(bench.file(of: large.id))
+        #expect(await failure { _ = try await bench.fetch([small.id, large.id], from: service) } == .damaged)
+        #expect(try await bench.fetch([small.id], from: service) == [small])
+        #expect(try await service.missingChunks(of: [small.id, large.id]) == [large.id])
+        // Whoever has the content repairs it, and it stays repaired.
+        try await service.upload([large])
+        try await bench.reopen()
+        let again = try await bench.container()
+        #expect(try await bench.fetch([large.id], from: again) == [large])
+    }
+
+    @Test func aChunkWithoutItsFileIsMissing() async throws {
+        let service = try await bench.container()
+        try await service.upload([large])
+        _ = try await service.commit(bench.request([bench.file(1, "a", [large])]))
+        try FileSystem.unlink(bench.file(of: large.id))
+        #expect(try await service.missingChunks(of: [large.id]) == [large.id])
+        #expect(await failure { _ = try await service.commit(bench.request([bench.file(2, "b", [large])])) } == .missingChunks)
+        try await service.upload([large])
+        #expect(try await bench.fetch([large.id], from: service) == [large])
+    }
+
+    @Test func unusedChunksAreCollectedAfterADay() async throws {
+        let service = try await bench.container()
+        let (used, other) = (ChunkSamples.chunk(3), ChunkSamples.chunk(4, length: 50_000))
+        try await service.upload([small, large, used, other])
+        _ = try await service.commit(bench.request([bench.file(1, "a", [used, other])]))
+        bench.clock.advance(seconds: 23 * Self.hour)
+        try await bench.cloud.maintain()
+        // Asked for: both are kept for another day.
+        #expect(try await service.missingChunks(of: [small.id, large.id]).isEmpty)
+        bench.clock.advance(seconds: 23 * Self.hour)
+        try await bench.cloud.maintain()
+        #expect(try await service.missingChunks(of: [small.id, large.id, used.id, other.id]).isEmpty)
+        bench.clock.advance(seconds: 26 * Self.hour)
+        try await bench.cloud.maintain()
+        #expect(try await service.missingChunks(of: [small.id, large.id, used.id, other.id]) == [small.id, large.id])
+    }
+
+    @Test func aCommitKeepsOldChunksFromCollection() async throws {
+        let service = try await bench.container()
+        try await service.upload([small, large])
+        _ = try await service.commit(bench.request([bench.file(1, "a", [small, large])]))
+        _ = try await service.commit(bench.request([Make.delete(1, base: 1)]))
+        // After the retention nothing names them; a commit that does, without asking first, finds them all the same,
+        // and collection leaves them alone from then on.
+        bench.clock.advance(seconds: 30 * 24 * Self.hour + 1)
+        _ = try await service.commit(bench.request([bench.file(2, "b", [small, large])]))
+        try await bench.cloud.maintain()
+        #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
+    }
+
+    @Test func historyGoesAfterItsTimeAndItsChunksWithIt() async throws {
+        let service = try await bench.container()
+        try await service.upload([small, large])
+        _ = try await service.commit(bench.request([bench.file(1, "a", [large])]))
+        let content = ContentChange(
+            version: .number(2), baseVersion: .number(1), size: 3000,
+            manifest: [ChunkReference(id: small.id, length: 3000)])
+        _ = try await service.commit(bench.request([Make.put(1, base: 1, ChangedFields(content: content))]))
+        #expect(try await service.usage().usedBytes == 3000)
+        bench.clock.advance(seconds: 29 * 24 * Self.hour)
+        try await bench.cloud.maintain()
+        #expect(try await bench.fetch([large.id], from: service) == [large])
+        bench.clock.advance(seconds: 3 * 24 * Self.hour)
+        try await bench.cloud.maintain()
+        #expect(await failure { _ = try await service.manifest(of: .number(1)) } == .notFound)
+        #expect(await failure { _ = try await bench.fetch([large.id], from: service) } == .notFound)
+        #expect(try await bench.fetch([small.id], from: service) == [small])
+    }
+
+    @Test func uploadsThatNoCommitFollowedMayGoWithTheProcess() async throws {
+        var service = try await bench.container()
+        try await service.upload([large])
+        try await bench.reopen()
+        service = try await bench.container()
+        // Either is right, but what the cloud says must be true.
+        if try await service.missingChunks(of: [large.id]).isEmpty {
+            #expect(try await bench.fetch([large.id], from: service) == [large])
+        } else {
+            #expect(await failure { _ = try await bench.fetch([large.id], from: service) } == .notFound)
+        }
+    }
+
+    @Test func oneProcessAtATime() async throws {
+        #expect(await failure { _ = try CloudBench.open(bench.folder.path, bench.clock, bench.pool) } == .inUse)
+        #expect(try FileSystem.status(bench.folder.path).permissions == 0o700)
+    }
+
+    @Test func dataOfANewerProgramIsLeftAlone() async throws {
+        _ = try await bench.container()
+        let database = bench.folder.path + "/metadata.db"
+        try await bench.reopen {
+            // PRAGMA user_version, in the header: closing has moved the log into the database.
+            let file = try FileDescriptor.open(database, .readWrite)
+            let found = try file.read(count: 4, at: 60)
+            #expect(found == [0, 0, 0, 1])
+            try file.write([0, 0, 0, 99], at: 60)
+            let error = #expect(throws: UbiquityError.self) {
+                try CloudBench.open(bench.folder.path, bench.clock, bench.pool)
+            }
+            #expect(error?.code == .newerFormat)
+            #expect(try file.read(count: 4, at: 60) == [0, 0, 0, 99])
+            try file.write([0, 0, 0, 1], at: 60)
+        }
+        #expect(try await bench.container().open().revision == .zero)
+    }
+
+    @Test func commitsAreSyncedNotOnlyWritten() async throws {
+        #expect(try await bench.cloud.isDurable())
+    }
+}
