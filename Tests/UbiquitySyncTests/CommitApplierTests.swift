@@ -116,6 +116,19 @@ import UbiquityWire
         #expect(kept.dirty.isSuperset(of: [.created, .content]))
     }
 
+    @Test func whatLiesInAFolderThatBecomesOneWithAnotherIsSettled() throws {
+        let fixture = try Fixture()
+        try fixture.make("a", .directory)
+        try fixture.make("a/inner", .directory)
+        let group = try fixture.plan(fixture.dirty()).group
+        let other = fixture.folder(1, "a", at: 50)
+        var inner = try fixture.answer(group[1])
+        inner.parent = other.id
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: other.id), item: other), applied(inner)])
+        #expect(try fixture.paths() == ["a", "a/inner"])
+        #expect(try fixture.waiting == 0)
+    }
+
     /// A new file becomes one with another whose edit went up in the same commit, and won.
     @Test func anAnswerIsNotTakenForTheItemThatTookTheIdentity() throws {
         let fixture = try Fixture()
