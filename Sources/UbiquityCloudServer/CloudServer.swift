@@ -79,10 +79,12 @@ package final class CloudServer: Sendable {
     ) async throws {
         try await withThrowingTaskGroup(of: Event.self) { group in
             for listener in listeners { group.addTask { try await self.run(listener) } }
-            group.addTask { try await self.announce(ready, count: listeners.count, onReady) }
+            group.addTask {
+                try await self.announce(ready, count: listeners.count, onReady)
+                return await self.stopWhenIdle()
+            }
             group.addTask { await self.endWhenStopped(listeners) }
             group.addTask { await self.watchEnding() }
-            if let limit = configuration.endsAfterIdle { group.addTask { await self.stopWhenIdle(limit) } }
             var open = listeners.count
             // A failure leaves the loop, and leaving the closure with it cancels all the others.
             while open > 0, let event = try await group.next() {
@@ -109,7 +111,11 @@ package final class CloudServer: Sendable {
         return .overdue
     }
 
-    private func stopWhenIdle(_ limit: Duration) async -> Event {
+    /// The time counts from when clients can connect.
+    private func stopWhenIdle() async -> Event {
+        guard let limit = configuration.endsAfterIdle else { return .other }
+        activity.begin()
+        activity.end()
         while let remaining = activity.stopIfIdle(for: limit) {
             guard (try? await Task.sleep(for: remaining)) != nil else { return .other }
         }
@@ -135,14 +141,13 @@ package final class CloudServer: Sendable {
 
     private func announce(
         _ ready: AsyncStream<Result<String, any Error>>, count: Int, _ onReady: @Sendable (String) -> Void
-    ) async throws -> Event {
+    ) async throws {
         var addresses = [String]()
         for await result in ready {
             addresses.append(try result.get())
             if addresses.count == count { break }
         }
         if addresses.count == count { for address in addresses { onReady(address) } }
-        return .other
     }
 
     // MARK: Answers

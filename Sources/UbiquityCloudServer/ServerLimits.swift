@@ -15,7 +15,7 @@ enum ServerLimits {
     /// After an answer that came before the whole body was read (a refusal), the rest of the body is read and dropped,
     /// for this time and this many bytes at most: closing at once would reset the connection and take the answer along.
     /// The bytes are what a client may have sent before it reads the refusal of a body that is a little too long.
-    static let lingering: TimeAmount = .seconds(2)
+    static let lingering: TimeAmount = .seconds(10)
     static let lingeringBytes = 2 * Limits.maximumMessageLength
     /// Header fields, all together and each (bytes). Ours need less than 1 KiB.
     static let headerBytes = 16 * 1024
