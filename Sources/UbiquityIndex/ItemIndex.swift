@@ -15,8 +15,11 @@ package final class ItemIndex: Sendable {
     private static let forcedCheckpointPages = 16384
     /// Seconds a connection waits for another, which happens while one is opened or the log is emptied.
     private static let busyTimeout = 10.0
-    /// Pages each connection keeps in memory, KiB.
-    private static let cacheKibibytes = 8192
+    /// Pages a reading connection keeps in memory, KiB.
+    private static let readerCache = 4096
+    /// Pages the writing connection keeps: a page of the feed changes that many in a large index, and what has no room is
+    /// written to the log twice.
+    private static let writerCache = 24576
 
     private let writer: DatabaseQueue
     /// Nil if all is in memory: then the one connection reads as well.
@@ -66,7 +69,7 @@ package final class ItemIndex: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA synchronous = NORMAL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(forcedCheckpointPages)")
-            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
+            try db.execute(sql: "PRAGMA cache_size = -\(db.configuration.readonly ? readerCache : writerCache)")
         }
         return configuration
     }

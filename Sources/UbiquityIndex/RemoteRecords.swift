@@ -79,10 +79,7 @@ extension IndexTransaction {
     package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
         if let known = try remoteRevision(of: item.id), known > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
-        try execute(
-            "INSERT OR REPLACE INTO remote (\(RemoteCoding.columns), unsettled, epoch) VALUES "
-                + "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
+        try execute(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
         return true
     }
 
@@ -124,6 +121,15 @@ enum RemoteCoding {
         id, revision, kind, deleted, parent, name, mode, created, modified, xattrs, link, version, size, available, \
         device, deviceName, manifest, conflicts, unknown
         """
+
+    /// Adds a record, or puts it in the place of the one there is.
+    static let store = {
+        let all = (columns + ", unsettled, epoch").split(separator: ", ")
+        let places = all.map { _ in "?" }.joined(separator: ",")
+        let replaced = all.dropFirst().map { "\($0)=excluded.\($0)" }.joined(separator: ",")
+        return "INSERT INTO remote (\(all.joined(separator: ","))) VALUES (\(places)) "
+            + "ON CONFLICT (id) DO UPDATE SET \(replaced)"
+    }()
 
     static func values(_ item: RemoteItem) -> [SQLValue] {
         let content = item.content

@@ -80,8 +80,9 @@ enum Schema {
         CREATE INDEX entriesItem ON entries (item);
         CREATE INDEX entriesDirectory ON entries (parent) WHERE directory;
 
+        -- In the order of arrival: in the order of the random ids each new record would rewrite a page of its own.
         CREATE TABLE remote (
-            id BLOB PRIMARY KEY,
+            id BLOB NOT NULL UNIQUE,
             revision INTEGER NOT NULL, kind INTEGER NOT NULL, deleted INTEGER NOT NULL,
             parent BLOB NOT NULL, name BLOB NOT NULL,
             mode INTEGER NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
@@ -89,7 +90,7 @@ enum Schema {
             version BLOB, size INTEGER, available INTEGER, device BLOB, deviceName TEXT, manifest BLOB,
             conflicts INTEGER NOT NULL, unknown BLOB,
             unsettled INTEGER NOT NULL, epoch INTEGER NOT NULL
-        ) WITHOUT ROWID;
+        );
         CREATE INDEX remotePlace ON remote (parent, name);
         CREATE INDEX remoteUnsettled ON remote (unsettled) WHERE unsettled <> 0;
 
