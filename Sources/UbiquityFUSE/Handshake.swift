@@ -14,9 +14,10 @@ final class Handshake: Sendable {
 
     /// Bytes of one read or write request: the most that kernels take without being told otherwise (256 pages).
     static let maximumRequest: UInt32 = 1024 * 1024
-    /// Read-ahead and asynchronous direct requests in flight; the kernel's own default is 12, too few for several
-    /// sequential readers with a read-ahead of 1 MiB.
-    static let maximumBackground: UInt32 = 64
+    /// Read-ahead and asynchronous direct requests in flight, of all files together. Those that wait for a download
+    /// count, and when the number is reached the reads of files that are here wait with them: so it is far more than
+    /// the readers that a machine has at one time (the kernel's default is 12).
+    static let maximumBackground: UInt32 = 4096
 
     // linux/fuse.h
     /// Lookups and readdirs of one directory may run at the same time.
