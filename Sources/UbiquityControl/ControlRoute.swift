@@ -17,7 +17,7 @@ package enum ControlRoute {
     package static let online = "/v1/online"
     /// GET: a server-sent stream of `ControlEvent`.
     package static let events = "/v1/events"
-    /// POST `WaitRequest`: a `WaitReport` when it is so or the time is over.
+    /// POST `WaitRequest`: a line with a `WaitReport` when it is so or the time is over; empty lines before.
     package static let wait = "/v1/wait"
     /// POST `StopRequest`: a `StopReport` once the mount is gone; the process ends then.
     package static let stop = "/v1/stop"

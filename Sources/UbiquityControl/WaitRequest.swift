@@ -30,10 +30,15 @@ package struct WaitReport: Codable, Hashable, Sendable {
     package var pending: [PendingItem]
     /// Why it has not come so far, e.g. that the cloud is away.
     package var reason: String?
+    /// What ended the wait before its time.
+    package var failure: ControlFailure?
 
-    package init(done: Bool, pending: [PendingItem] = [], reason: String? = nil) {
+    package init(
+        done: Bool, pending: [PendingItem] = [], reason: String? = nil, failure: ControlFailure? = nil
+    ) {
         self.done = done
         self.pending = pending
         self.reason = reason
+        self.failure = failure
     }
 }

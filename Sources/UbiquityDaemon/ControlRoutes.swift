@@ -2,6 +2,7 @@ import Hummingbird
 import NIOCore
 import UbiquityControl
 import UbiquityCore
+import UbiquitySystem
 
 /// Addresses of the local socket and what answers there.
 struct ControlRoutes: Sendable {
@@ -18,7 +19,7 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.unpin, to: router) { controller.setPinned(false, $0) }
         router.post(RouterPath(ControlRoute.offline)) { _, _ in try await setOffline(true) }
         router.post(RouterPath(ControlRoute.online)) { _, _ in try await setOffline(false) }
-        router.get(RouterPath(ControlRoute.events)) { request, _ in try events(request) }
+        router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }
         router.post(RouterPath(ControlRoute.stop)) { request, _ in try await stop(request) }
         return router
@@ -76,44 +77,39 @@ struct ControlRoutes: Sendable {
 
     // MARK: Lines
 
-    /// A route that takes paths and answers with one line for each thing it has to tell, as soon as it has it. A client
-    /// that goes away ends the work.
+    /// A route that takes paths and answers with one line for each thing it has to tell, as soon as it has it.
     private func add<Line: Encodable & Sendable>(
         _ route: String, to router: Router<BasicRequestContext>,
-        _ work: @escaping @Sendable ([String]) -> AsyncThrowingStream<Line, any Error>
+        _ work: @escaping @Sendable ([String]) -> @Sendable () async throws -> Line?
     ) {
         router.post(RouterPath(route)) { request, _ in
-            let paths: [String]
             do {
-                paths = try await message(PathsRequest.self, of: request).paths
+                return LineStream.response(work(try await message(PathsRequest.self, of: request).paths))
             } catch {
                 return try await answer { () throws -> Acknowledgement in throw error }
             }
-            let body = ResponseBody { writer in
-                var out = writer
-                try await request.body.consumeWithCancellationOnInboundClose { _ in
-                    for try await line in work(paths) {
-                        try await out.write(ByteBuffer(bytes: try ControlCodec.encode(line) + [UInt8(ascii: "\n")]))
-                    }
-                }
-                try await out.finish(nil)
-            }
-            return Response(status: .ok, headers: [.contentType: "application/x-ndjson"], body: body)
         }
     }
 
     // MARK: Wait and events
 
     private func wait(_ request: Request) async throws -> Response {
-        try await answer {
-            let wanted = try await message(WaitRequest.self, of: request)
-            return try await request.body.consumeWithCancellationOnInboundClose { _ in
-                try await controller.wait(wanted)
+        do {
+            let wait = try await controller.wait(for: message(WaitRequest.self, of: request))
+            let isAnswered = Lock(false)
+            return LineStream.response {
+                let isFirst = isAnswered.withLock { answered in
+                    defer { answered = true }
+                    return !answered
+                }
+                return isFirst ? try await wait() : nil
             }
+        } catch {
+            return try await answer { () throws -> Acknowledgement in throw error }
         }
     }
 
-    private func events(_ request: Request) throws -> Response {
+    private func events() throws -> Response {
         guard let (number, signals) = controller.events.listen() else {
             let failure = ControlFailure(UbiquityError(.tooManyRequests, "too many listeners"))
             activity.begin()
@@ -122,20 +118,16 @@ struct ControlRoutes: Sendable {
         let hub = controller.events
         let body = ResponseBody { writer in
             defer { hub.forget(number) }
-            var out = writer
-            try await out.write(Self.bytes(of: controller.event(.listening)))
-            try await request.body.consumeWithInboundCloseHandler { _ in
-                for await signal in signals {
-                    if hub.takeLoss(of: number) { try await out.write(Self.bytes(of: controller.event(.overflow))) }
-                    switch signal {
-                    case .event(let event): try await out.write(Self.bytes(of: event))
-                    case .heartbeat: try await out.write(ByteBuffer(string: ": still here\n\n"))
-                    }
+            try await writer.write(Self.bytes(of: controller.event(.listening)))
+            // A client that has gone is noticed when something is written to it, at the latest by the heartbeat.
+            for await signal in signals {
+                if hub.takeLoss(of: number) { try await writer.write(Self.bytes(of: controller.event(.overflow))) }
+                switch signal {
+                case .event(let event): try await writer.write(Self.bytes(of: event))
+                case .heartbeat: try await writer.write(ByteBuffer(string: ": still here\n\n"))
                 }
-            } onInboundClosed: {
-                hub.forget(number)
             }
-            try await out.finish(nil)
+            try await writer.finish(nil)
         }
         return Response(
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)

@@ -11,7 +11,7 @@ final class ControlServer: Sendable {
     /// Requests that are being answered when the mount ends may take that long (seconds).
     private static let endLimit: Duration = .seconds(2)
     /// Between two signs of life in a silent event stream.
-    private static let heartbeat: Duration = .seconds(15)
+    private static let heartbeat: Duration = .seconds(5)
 
     private let path: String
     private let routes: ControlRoutes

@@ -82,6 +82,8 @@ final class Mount: Sendable {
                 container: settings.container, logger: Self.logger(logger, "files")),
             owner: owner)
         engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        // What the last run was interrupted in is put right before anybody can see it.
+        try engine.recover()
         return MountParts(
             settings: settings, account: signIn?.account ?? DeviceFolder.localAccount, identity: identity,
             folder: folder, index: index, contents: contents, client: client, service: service, engine: engine,

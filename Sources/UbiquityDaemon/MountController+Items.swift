@@ -7,9 +7,9 @@ import UbiquitySystem
 // What is done with items, and told of each. Results come one by one as they are taken, so that a long list neither
 // fills memory nor goes on when nobody reads it any more.
 extension MountController {
-    func itemStatus(_ paths: [String]) -> AsyncThrowingStream<ItemStatusLine, any Error> {
+    func itemStatus(_ paths: [String]) -> @Sendable () async throws -> ItemStatusLine? {
         let rest = Lock(paths[...])
-        return AsyncThrowingStream { [self] in
+        return { [self] in
             guard let path = rest.withLock({ $0.popFirst() }) else { return nil }
             do {
                 return ItemStatusLine(report: try await pool.run { try self.report(path) })
@@ -51,7 +51,7 @@ extension MountController {
         }
     }
 
-    func evict(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+    func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] place in
             guard place.kind == .file else { return place.kind == .symlink }
             try await pool.run { try self.engine.evict(place.key) }
@@ -59,14 +59,14 @@ extension MountController {
         }
     }
 
-    func setPinned(_ pinned: Bool, _ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+    func setPinned(_ pinned: Bool, _ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] place in
             try await pool.run { try self.engine.setPinned(place.key, pinned) }
             return true
         }
     }
 
-    func download(_ paths: [String]) -> AsyncThrowingStream<ItemResult, any Error> {
+    func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] places in
             // All at once, so that the engine can fetch many at a time; then each is waited for.
             for place in places where place.kind == .file { engine.request(place.key) }
@@ -109,9 +109,9 @@ extension MountController {
     private func forEachItem(
         _ paths: [String], prepare: @escaping @Sendable ([ItemTree.Place]) async throws -> Void = { _ in },
         each: @escaping @Sendable (ItemTree.Place) async throws -> Bool
-    ) -> AsyncThrowingStream<ItemResult, any Error> {
+    ) -> @Sendable () async throws -> ItemResult? {
         let rest = Lock((paths: paths[...], places: [ItemTree.Place]()[...]))
-        return AsyncThrowingStream { [self] in
+        return { [self] in
             while true {
                 if let place = rest.withLock({ $0.places.popFirst() }) {
                     do {

@@ -17,8 +17,19 @@ extension MountController {
     /// Between two questions where the cloud's feed ends, while it does not answer.
     private static let askAgain = Duration.seconds(1)
 
-    func wait(_ wanted: WaitRequest) async throws -> WaitReport {
+    /// - Returns: what waits. Throws at once if there is no such item.
+    func wait(for wanted: WaitRequest) async throws -> @Sendable () async throws -> WaitReport {
         let tops = try await pool.run { [self] in try wanted.paths.map { try parts.tree.row(at: $0).key } }
+        return { [self] in
+            do {
+                return try await wait(wanted, tops)
+            } catch let error as UbiquityError {
+                return WaitReport(done: false, failure: ControlFailure(error))
+            }
+        }
+    }
+
+    private func wait(_ wanted: WaitRequest, _ tops: [ItemKey]) async throws -> WaitReport {
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
         if wanted.idle, try await !readFeedToEnd(within: limit) { return try await unfinished() }
