@@ -42,6 +42,9 @@ package struct Settler {
         guard let item = try transaction.remote(id: id) else { return }
         try overlay(item, old: item)
         try settle(id)
+        // An item may have taken this identity only now: what waited for it is in it already.
+        guard item.kind == .directory, try transaction.row(id: id)?.entry != nil else { return }
+        for child in try transaction.recordsWaiting(in: id) { try settle(child) }
     }
 
     private func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
