@@ -109,16 +109,18 @@ package final class Simulation: Sendable {
 
     private func unsettled() -> String {
         devices.map { device in
-            guard let engine = try? device.engine, let summary = try? engine.summary() else { return "\(device.name) down" }
+            guard let engine = try? device.engine, let summary = try? engine.summary() else {
+                return "\(device.name) down"
+            }
             let pending = (try? engine.pendingUploads(limit: 10))?.map {
-                "\($0.row.id.short) \($0.row.entry?.name.description ?? "-") dirty \($0.row.dirty.rawValue) "
-                    + "base \($0.row.dirtyBase) state \($0.row.contentState) flags \($0.row.flags.rawValue) "
-                    + "\($0.problem?.error.description ?? "")"
+                "\($0.row.summary) \($0.problem?.error.description ?? "")"
             }
             let waiting = try? device.index.read { reader in
-                try (reader.records(.waiting, limit: 10) + reader.records(.awaitingContent, limit: 10)).map { id in
-                    "\(try reader.remote(id: id)?.summary ?? "?") here \(try reader.row(id: id).map { row in "\(row)" } ?? "-")"
-                }
+                try [SettlingState.waiting, .awaitingContent, .awaitingParent].flatMap { state in
+                    try reader.records(state, limit: 10).map { id in
+                        "\(state) \(try reader.remote(id: id)?.summary ?? "?") row \(try reader.row(id: id)?.summary ?? "-")"
+                    }
+                } + reader.wanted(all: false, after: ItemKey(0), limit: 10).map { "wanted \($0.summary)" }
             }
             return "\(device.name): \(summary), pending \(pending ?? []), waiting \(waiting ?? [])"
         }.joined(separator: "\n")
@@ -150,6 +152,13 @@ package final class Simulation: Sendable {
                 throw UbiquityError(.damaged, "contents closed on \(device.name) are lost: \(lost.sorted())")
             }
         }
+    }
+}
+
+extension ItemRow {
+    fileprivate var summary: String {
+        "\(id.short) \(entry.map { "\($0.parent)/\($0.name)" } ?? "nowhere") dirty \(dirty.rawValue) base \(dirtyBase) "
+            + "\(contentState) version \(version?.short ?? "-") flags \(flags.rawValue)"
     }
 }
 
