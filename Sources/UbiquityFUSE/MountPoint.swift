@@ -14,7 +14,8 @@ package enum MountPoint {
     @discardableResult
     package static func clearDead(_ path: String, source: String? = nil) throws(UbiquityError) -> Bool {
         for attempt in 0..<clearAttempts {
-            guard try isDead(path) || isMount(of: source, at: path) else { return attempt > 0 }
+            let isLeft = isDead(path) ? true : try isMount(of: source, at: path)
+            guard isLeft else { return attempt > 0 }
             try describing("clear the dead mount", at: path) { () throws(Errno) in
                 try Unmounting.unmount(Array(path.utf8), lazy: true)
             }
