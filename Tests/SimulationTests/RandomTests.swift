@@ -43,6 +43,9 @@ import UbiquityTestSupport
         for _ in 0..<rounds {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await users(world, actions: actions, pause: pause) }
+                if weather > 0 {
+                    group.addTask { try await Self.forgetDeletions(world, weather) }
+                }
                 for device in world.devices where weather > 0 {
                     group.addTask {
                         try await Weather(device).change(weather, pause: .milliseconds(10)...(.seconds(15)))
@@ -51,6 +54,14 @@ import UbiquityTestSupport
                 try await group.waitForAll()
             }
             try await finish(world)
+        }
+    }
+
+    /// The cloud forgets deletions now and then, so that devices that were away read the snapshot.
+    private static func forgetDeletions(_ world: Simulation, _ times: Int) async throws {
+        for _ in 0..<times / 3 {
+            try await world.sleep(world.random.duration(.seconds(1)...(.seconds(60))))
+            world.cloud.purge()
         }
     }
 
