@@ -23,8 +23,8 @@ package final class IndexTransaction: IndexReader {
         return ItemID(using: &generator)
     }
 
-    /// The next place in the order of changes: greater than any before it, so that who reads on from the last one he saw
-    /// misses nothing.
+    /// The next place in the order of changes: greater than any before it, so that who reads on from the last one he
+    /// saw misses nothing.
     package func newDirtyOrder() throws -> Int64 { newNumber() }
 
     package func note(_ kind: IndexEvent.Kind, before: ItemRow?, after: ItemRow?) {

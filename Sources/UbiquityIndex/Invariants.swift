@@ -34,7 +34,8 @@ extension IndexReader {
             "an entry of another kind than its item",
             "SELECT item FROM entries JOIN items ON key = item WHERE directory <> (kind = 2)"
         ),
-        // A folder may be without an entry for a moment (displaced by another): what is below it is no part of a circle.
+        // A folder may be without an entry for a moment (displaced by another): what is below it is no part of a
+        // circle.
         (
             "a circle of folders",
             """

@@ -17,8 +17,8 @@ package final class ItemIndex: Sendable {
     private static let busyTimeout = 10.0
     /// Pages a reading connection keeps in memory, KiB.
     private static let readerCache = 4096
-    /// Pages the writing connection keeps: a page of the feed changes that many in a large index, and what has no room is
-    /// written to the log twice.
+    /// Pages the writing connection keeps: a page of the feed changes that many in a large index, and what has no room
+    /// is written to the log twice.
     private static let writerCache = 24576
 
     private let writer: DatabaseQueue
@@ -173,8 +173,8 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied back
-    /// and the database after. So syncing the log makes all commits durable.
+    /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied
+    /// back and the database after. So syncing the log makes all commits durable.
     private func syncLog(_ path: String) throws {
         try FaultPoints.check("index.sync")
         try describing("bring the index to the disk", at: path) { () throws(Errno) in
@@ -188,8 +188,8 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// After a failed sync the kernel takes the log's pages for written, and another sync would say so too. What they hold
-    /// is written anew, into the database, which is synced.
+    /// After a failed sync the kernel takes the log's pages for written, and another sync would say so too. What they
+    /// hold is written anew, into the database, which is synced.
     private func copyBack() throws {
         try mapErrors {
             try writer.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }

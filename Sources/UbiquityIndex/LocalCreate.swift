@@ -29,8 +29,8 @@ package struct NewItem: Sendable {
 }
 
 extension ItemIndex {
-    /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone, `.notDirectory`,
-    /// `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
+    /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone,
+    /// `.notDirectory`, `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
     package func create(in parent: UInt64, named name: ItemName, _ new: NewItem) throws -> ItemRow {
         try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)

@@ -27,8 +27,8 @@ struct NumberReserve {
 }
 
 extension ItemIndex {
-    /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself, so
-    /// that whatever has such a number survives only if this does.
+    /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself,
+    /// so that whatever has such a number survives only if this does.
     func recordOverdraft(_ db: Database) throws {
         let (next, end) = numbers.withLock { ($0.next, $0.end) }
         if next > end { try Self.setReserved(next, db) }

@@ -3,8 +3,8 @@ internal import UbiquitySystem
 
 /// Rows lately read by inode number, so that open, getattr and read of a known item ask no database.
 ///
-/// A row is only remembered if no commit ended or began since before it was read, and the rows of a commit are forgotten
-/// before others can see it: who has read a row from the database never finds an older one here.
+/// A row is only remembered if no commit ended or began since before it was read, and the rows of a commit are
+/// forgotten before others can see it: who has read a row from the database never finds an older one here.
 final class RowCache: Sendable {
     /// Rows kept; at about 400 bytes each, 8 MB.
     private static let capacity = 20_000

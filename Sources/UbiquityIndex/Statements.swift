@@ -2,8 +2,8 @@ import GRDB
 import GRDBSQLite
 internal import UbiquityCore
 
-// Values go between SQLite and rows without passing through GRDB's: its argument lists and fetched rows box and copy each
-// value, which cost more than SQLite itself (measured). GRDB keeps the prepared statements and the connections.
+// Values go between SQLite and rows without passing through GRDB's: its argument lists and fetched rows box and copy
+// each value, which cost more than SQLite itself (measured). GRDB keeps the prepared statements and the connections.
 
 /// What is bound to a place of a statement.
 enum SQLValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral {
