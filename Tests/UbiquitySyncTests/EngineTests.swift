@@ -330,6 +330,40 @@ import UbiquityTestSupport
         }
     }
 
+    @Test func rewritingTheSameBytesIsNoEditAgainstADeletion() async throws {
+        try await run { world in
+            try await world.a.create("f", [0])
+            try await world.settle()
+            world.a.link.setAway(true)
+            try await world.a.rewrite("f")
+            try world.b.remove("f")
+            try await world.settle([world.b])
+            world.a.link.setAway(false)
+            try await world.settle()
+            #expect(try world.a.row("f") == nil)
+            try await world.check()
+        }
+    }
+
+    /// The answer was lost with the device that had asked; meanwhile the name is free again.
+    @Test func aCreationThatBecameOneWithAnotherStaysThatWhenItIsRepeated() async throws {
+        try await run { world in
+            try await world.b.create("f", [0])
+            try await world.settle([world.b])
+            world.a.link.script(.changes, .vanishAfter {})
+            try await world.a.create("f", [1])
+            world.a.link.script(.commit, .vanishAfter { world.a.crash() })
+            try await world.sleep(.seconds(10))
+            world.a.crash()
+            try await world.settle([world.b])
+            try world.b.rename("f", "g")
+            try await world.settle([world.b])
+            try world.a.start()
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     @Test func twoDocumentsOfOneNameAreBothThere() async throws {
         try await run { world in
             try world.a.makeFolder("Documents")

@@ -121,6 +121,22 @@ import UbiquitySync
         #expect(sent.xattrsRemoved == [Array("user.a".utf8)])
     }
 
+    /// It lost its name to another item, waits for its place, and the cloud deletes it: the edit brings it back.
+    @Test func anEditOfAnItemWithoutAnEntryIsSent() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.materialize("f")
+        let row = try fixture.edit("f")
+        let elsewhere = Fixture.id(99)
+        try fixture.receive(fixture.file(1, "f", in: elsewhere, at: 2), fixture.file(2, "f", at: 2))
+        #expect(try fixture.found("f").id == Fixture.id(2))
+        let rows = try fixture.dirty()
+        #expect(rows.map(\.key) == [row.key])
+        let sent = try fields(fixture.plan(rows, prepared: fixture.prepared(rows)).group.first)
+        #expect(sent.content != nil)
+        #expect(sent.place == nil)
+    }
+
     @Test func whatWasTakenBackIsCleanWithoutAWord() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f"))
