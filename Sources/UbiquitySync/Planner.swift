@@ -50,7 +50,7 @@ package struct Planner {
         guard !row.dirty.isEmpty, included.insert(row.key).inserted else { return }
         guard included.count <= Limits.maximumChangesPerCommit else { return }
         if row.isDeleted { return try addDeletion(row) }
-        guard let entry = row.entry, let fields = try fields(of: row, at: entry) else { return }
+        guard let fields = try fields(of: row) else { return }
         guard fields != ChangedFields() else {
             // Of all fields only attributes can come to nothing; a content that is not ready yet is not nothing.
             if row.dirty == .xattrs { unchanged.append(row) }
@@ -70,13 +70,14 @@ package struct Planner {
             changedAt: row.dirtyAt, action: action)
     }
 
-    private mutating func fields(of row: ItemRow, at entry: ItemRow.Entry) throws -> ChangedFields? {
+    /// An item that waits without an entry for its place can send all else.
+    private mutating func fields(of row: ItemRow) throws -> ChangedFields? {
         let isNew = row.dirty.contains(.created)
         // A file that is being written for the first time is not worth a word until it is closed or synced.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
         var fields = ChangedFields()
         if isNew || row.dirty.contains(.place) {
-            guard let parent = try place(row, entry) else { return nil }
+            guard let entry = row.entry, let parent = try place(row, entry) else { return nil }
             fields.place = Place(parent: parent, name: entry.name)
         }
         if isNew || row.dirty.contains(.mode) { fields.mode = row.mode }

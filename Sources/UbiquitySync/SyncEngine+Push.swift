@@ -190,11 +190,11 @@ extension SyncEngine {
     /// The same bytes as before were written: nothing goes up.
     func markUnchanged(_ row: ItemRow, _ manifest: Manifest) throws -> Bool {
         guard let content = row.content, let version = row.version, !row.dirty.contains(.created) else { return false }
-        return try index.write(.remote) { transaction in
+        let dropped = try index.write(.remote) { transaction -> [ContentID]? in
             guard let known = try transaction.remote(id: row.id)?.content, known.version == version,
                 try knownManifest(transaction, known, content) == manifest,
                 let current = try transaction.row(key: row.key), current.generation == row.generation
-            else { return false }
+            else { return nil }
             var next = current
             next.dirty.remove(.content)
             next.nextVersion = nil
@@ -205,8 +205,13 @@ extension SyncEngine {
                     unsyncedBoot: configuration.boot))
             try transaction.setLocations(manifest, in: content)
             transaction.note(.attributes, before: current, after: next)
-            return true
+            // What waited for the edit, a deletion or a newer content, has its way now.
+            var settler = settler(transaction)
+            try settler.review(row.id)
+            return settler.dropped
         }
+        discard(dropped ?? [])
+        return dropped != nil
     }
 
     private func knownManifest(
@@ -219,7 +224,7 @@ extension SyncEngine {
 
     /// Draws version ids, drops what the cloud never saw, and makes the group.
     private func plan(_ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent]) throws -> [PlannedChange] {
-        try index.write(.remote) { transaction in
+        let (group, dropped) = try index.write(.remote) { transaction in
             for row in rows where row.dirty.contains(.content) && row.nextVersion == nil && !row.isDeleted {
                 guard var current = try transaction.row(key: row.key), current.nextVersion == nil else { continue }
                 let before = current
@@ -232,13 +237,17 @@ extension SyncEngine {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }
             for row in planner.forgettable { try transaction.delete(row) }
+            var settler = settler(transaction)
             for row in planner.unchanged {
                 var clean = row
                 clean.dirty = []
                 try transaction.update(clean, before: row)
+                try settler.review(row.id)
             }
-            return planner.group
+            return (planner.group, settler.dropped)
         }
+        discard(dropped)
+        return group
     }
 
     // MARK: Committing

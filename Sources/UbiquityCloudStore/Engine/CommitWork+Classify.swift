@@ -44,6 +44,7 @@ extension CommitWork {
             let position = reached[next]
             next += 1
             let change = request.changes[position]
+            if try isMergedAlready(change, position) { continue }
             outcomes[position] = .applied(change.id)
             try createItem(change)
             guard let children = waiting[change.id] else { continue }
@@ -51,6 +52,19 @@ extension CommitWork {
             for child in children { creationDepth[request.changes[child].id] = (creationDepth[change.id] ?? 0) + 1 }
             reached += children
         }
+    }
+
+    /// A creation whose content another item has: it became one with that in an earlier commit, whose answer the device
+    /// never got. It stays that, wherever the other item has gone since.
+    private func isMergedAlready(_ change: ItemChange, _ position: Int) throws -> Bool {
+        guard case .put(var fields) = change.action, let content = fields.content,
+            let known = try version(content.version), known.item != change.id, try record(known.item) != nil
+        else { return false }
+        mergedInto[change.id] = known.item
+        outcomes[position] = .merged(into: known.item)
+        fields.place = nil
+        try apply(fields, change, to: known.item)
+        return true
     }
 
     private func createItem(_ change: ItemChange) throws {
