@@ -30,7 +30,8 @@ package final class CloudAdministrator: Sendable {
         _ = try await send(.DELETE, "/\(PercentEncoding.encode(name))")
     }
 
-    private func send(_ method: HTTPMethod, _ path: String, _ content: Transport.Content? = nil) async throws -> [UInt8] {
+    private func send(_ method: HTTPMethod, _ path: String, _ content: Transport.Content? = nil) async throws -> [UInt8]
+    {
         let response = try await transport.send(
             method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType, within: ClientLimits.control)
         return try await transport.body(of: response, limit: ClientLimits.failureLength)

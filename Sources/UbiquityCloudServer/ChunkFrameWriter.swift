@@ -15,7 +15,9 @@ final class ChunkFrameWriter: @unchecked Sendable {
     /// Waits while the client takes the chunks more slowly than they come.
     func write(_ chunk: Chunk) async throws {
         let length = ChunkFrame.headerLength + chunk.bytes.count
-        if pending.readableBytes > 0, pending.readableBytes + length > ServerLimits.frameBatchBytes { try await flush() }
+        if pending.readableBytes > 0, pending.readableBytes + length > ServerLimits.frameBatchBytes {
+            try await flush()
+        }
         pending.reserveCapacity(minimumWritableBytes: max(length, min(ServerLimits.frameBatchBytes, length * 4)))
         pending.writeBytes(ChunkFrame.header(chunk.id, length: chunk.bytes.count))
         pending.writeBytes(chunk.bytes)

@@ -28,7 +28,8 @@ package enum CloudLimits {
     /// Rows that one transaction of the maintenance touches: commits wait no longer than that takes.
     package static let maintenanceBatch = 500
 
-    /// Threads for SQLite and files. Uploads hash and write on them in parallel; SQLite writes are one at a time anyway.
+    /// Threads for SQLite and files. Uploads hash and write on them in parallel; SQLite writes are one at a time
+    /// anyway.
     package static let storeThreads = 6
     /// Bytes that one step of a download reads before they are handed over.
     package static let fetchStepBytes = 1 << 20

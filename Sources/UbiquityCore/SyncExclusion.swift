@@ -9,7 +9,8 @@ package struct SyncExclusion: Sendable, Hashable {
 
     /// Editors' swap, backup, probe and lock files (`design.md` section 4), and `.nosync` folders.
     package static let standard = SyncExclusion(patterns: [
-        "*.nosync", "*.swp", "*.swo", "*.swx", "4913", "*~", ".goutputstream-*", ".~lock.*#", ".#*", "~$*", ".fuse_hidden*",
+        "*.nosync", "*.swp", "*.swo", "*.swx", "4913", "*~", ".goutputstream-*", ".~lock.*#", ".#*", "~$*",
+        ".fuse_hidden*",
         ".nfs????????????*",
     ])
 

@@ -199,7 +199,8 @@ package final class FUSESession: Sendable {
         }
         guard let session else {
             throw UbiquityError(
-                .invalid, "cannot mount: libfuse does not take these options", at: configuration.options.joined(separator: ","))
+                .invalid, "cannot mount: libfuse does not take these options",
+                at: configuration.options.joined(separator: ","))
         }
         guard fuse_session_mount(session, configuration.mountPoint) == 0 else {
             fuse_session_destroy(session)

@@ -98,7 +98,9 @@ package final class KernelNotifier: KernelCache {
             case .listing(let ino): fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
             }
         // ENOENT: the kernel knew nothing of it. ENODEV: the mount is gone.
-        if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue, result != -Errno.ENOTCONN.rawValue {
+        if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue,
+            result != -Errno.ENOTCONN.rawValue
+        {
             logger.warning("the kernel did not take news", metadata: ["errno": "\(-result)", "news": "\(news)"])
         }
     }

@@ -2,8 +2,9 @@ internal import Glibc
 
 /// The thread that waits in libfuse's loop for its workers to end.
 ///
-/// It waits in sem_wait, which a signal interrupts; then it looks whether the session is to end, and cancels the workers
-/// that are still reading. The signal is SIGURG, which nothing here uses and which is ignored unless it has a handler.
+/// It waits in sem_wait, which a signal interrupts; then it looks whether the session is to end, and cancels the
+/// workers that are still reading. The signal is SIGURG, which nothing here uses and which is ignored unless it has a
+/// handler.
 struct LoopThread: Sendable {
     private let thread: pthread_t
 

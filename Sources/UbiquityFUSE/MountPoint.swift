@@ -46,7 +46,8 @@ package enum MountPoint {
     package static func check(_ path: String) throws(UbiquityError) -> String {
         let status = try describing("mount", at: path) { () throws(Errno) in try FileSystem.statusFollowing(path) }
         guard status.isDirectory else {
-            throw UbiquityError(.notDirectory, "cannot mount: not a directory", at: path, remedy: "name an empty folder")
+            throw UbiquityError(
+                .notDirectory, "cannot mount: not a directory", at: path, remedy: "name an empty folder")
         }
         let real = try describing("mount", at: path) { () throws(Errno) in try FileSystem.realPath(path) }
         if let mount = try MountedFileSystem.at(real) {
@@ -92,7 +93,9 @@ struct MountedFileSystem: Sendable {
     /// `36 35 0:42 / /mount/point options optional… - type source superoptions`: see proc(5).
     private init?(line: ArraySlice<UInt8>) {
         let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 2 else { return nil }
+        guard let dash = fields.firstIndex(of: [UInt8(ascii: "-")]), dash >= 6, fields.count > dash + 2 else {
+            return nil
+        }
         let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
         guard device.count == 2, let minor = UInt32(device[1]) else { return nil }
         deviceMinor = minor

@@ -29,7 +29,8 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.unlink = { request, parent, name in
         serve(request) { fileSystem, reply in
-            reply.answer(with: { try fileSystem.unlink(parent: parent, name: bytes(name)) }) { reply, _ in reply.done() }
+            reply.answer(with: { try fileSystem.unlink(parent: parent, name: bytes(name)) }) { reply, _ in reply.done()
+            }
         }
     }
     operations.rmdir = { request, parent, name in
@@ -88,7 +89,8 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             let caller = reply.caller
             let body = {
                 try fileSystem.create(
-                    parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags), caller: caller)
+                    parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags),
+                    caller: caller)
             }
             reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }
         }

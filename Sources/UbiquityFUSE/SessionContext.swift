@@ -25,5 +25,6 @@ func serve(_ request: fuse_req_t?, _ body: (ContainerFileSystem, consuming Reply
 @inline(__always)
 func bytes(_ text: UnsafePointer<CChar>?) -> [UInt8] {
     guard let text else { return [] }
-    return Array(UnsafeBufferPointer(start: UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self), count: strlen(text)))
+    return Array(
+        UnsafeBufferPointer(start: UnsafeRawPointer(text).assumingMemoryBound(to: UInt8.self), count: strlen(text)))
 }

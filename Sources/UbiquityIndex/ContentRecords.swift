@@ -29,14 +29,17 @@ package struct ChunkLocation: Sendable, Hashable {
 
 extension IndexReader {
     package func contentRecord(_ content: ContentID) throws -> ContentRecord? {
-        try records("SELECT content, version, size, manifest, boot FROM contents WHERE content = ?", [.int(content.rawValue)])
+        try records(
+            "SELECT content, version, size, manifest, boot FROM contents WHERE content = ?", [.int(content.rawValue)]
+        )
             .first
     }
 
     /// Contents not known to be on the disk, at most `limit`.
     package func unsyncedContents(limit: Int) throws -> [ContentRecord] {
         try records(
-            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?", [.int(Int64(limit))])
+            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?",
+            [.int(Int64(limit))])
     }
 
     private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
@@ -96,7 +99,9 @@ extension IndexTransaction {
     }
 
     package func markSynced(_ contents: [ContentID]) throws {
-        for content in contents { try execute("UPDATE contents SET boot = NULL WHERE content = ?", [.int(content.rawValue)]) }
+        for content in contents {
+            try execute("UPDATE contents SET boot = NULL WHERE content = ?", [.int(content.rawValue)])
+        }
     }
 
     /// Drops what is known of a content that is going away.

@@ -79,8 +79,10 @@ package final class IndexTransaction: IndexReader {
         let now = index.timekeeper.now()
         try insert(
             ItemRow(
-                key: .root, ino: 1, id: .root, kind: .directory, mode: 0o755, uid: index.owner.uid, gid: index.owner.gid, size: 0,
-                createdAt: now, modifiedAt: now, changedAt: now, linkTarget: [], xattrs: [], localXattrs: [], entry: nil, version: nil,
+                key: .root, ino: 1, id: .root, kind: .directory, mode: 0o755, uid: index.owner.uid,
+                gid: index.owner.gid, size: 0,
+                createdAt: now, modifiedAt: now, changedAt: now, linkTarget: [], xattrs: [], localXattrs: [],
+                entry: nil, version: nil,
                 content: nil, contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now,
                 generation: 0, nextVersion: nil, usedAt: now))
     }

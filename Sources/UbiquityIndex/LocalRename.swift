@@ -72,7 +72,8 @@ extension IndexTransaction {
         if excluded != move.source.isExcluded, move.source.kind == .directory || move.source.contentState == .partial
             || (move.source.kind == .file && move.source.contentState == .none)
         {
-            throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot move in or out of sync")
+            throw UbiquityError(
+                .crossesContainers, "a folder, or a file that is not here, cannot move in or out of sync")
         }
         if let target = move.target {
             guard (target.kind == .directory) == (move.source.kind == .directory) else {

@@ -44,7 +44,9 @@ extension IndexReader {
             snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0)
     }
 
-    func metaNumber(_ name: String) throws -> Int64? { try number("SELECT value FROM meta WHERE name = ?", [.text(name)]) }
+    func metaNumber(_ name: String) throws -> Int64? {
+        try number("SELECT value FROM meta WHERE name = ?", [.text(name)])
+    }
 }
 
 /// Whether the local tree follows a record. The numbers are stored.
@@ -111,7 +113,8 @@ extension IndexTransaction {
     package func remotesMissingFromSnapshot(limit: Int) throws -> [RemoteItem] {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         return try remotes(
-            "SELECT \(RemoteCoding.columns) FROM remote WHERE epoch < ? AND deleted = 0 LIMIT ?", [.int(epoch), .int(Int64(limit))])
+            "SELECT \(RemoteCoding.columns) FROM remote WHERE epoch < ? AND deleted = 0 LIMIT ?",
+            [.int(epoch), .int(Int64(limit))])
     }
 }
 

@@ -12,7 +12,8 @@ enum Schema {
     private static let versionBytes = 60..<64
 
     /// Looks at a file, if there is one, without changing anything. Throws `.newerFormat`.
-    /// - Returns: if there is a log, the connection that has read it. It cannot write: another one would copy the log back.
+    /// - Returns: if there is a log, the connection that has read it. It cannot write: another one would copy the log
+    ///   back.
     static func probe(_ path: String) throws -> DatabaseQueue? {
         guard try FileSystem.exists(path) else { return nil }
         guard try FileSystem.exists(path + "-wal"), try FileSystem.status(path + "-wal").size > 0 else {
@@ -29,7 +30,9 @@ enum Schema {
         return probe
     }
 
-    private static func version(_ db: Database) throws -> Int64 { try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
+    private static func version(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+    }
 
     private static func requireKnown(_ version: Int64) throws {
         guard version > formatVersion else { return }

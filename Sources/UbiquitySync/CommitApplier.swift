@@ -25,7 +25,8 @@ package struct CommitApplier {
 
     package mutating func apply(_ planned: [PlannedChange], _ response: CommitResponse) throws {
         guard planned.count == response.results.count else {
-            throw UbiquityError(.invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
+            throw UbiquityError(
+                .invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
         }
         // Items that are one with others come last: the other's own change may be in the same commit.
         for (change, result) in zip(planned, response.results) where !result.isMerge { try apply(change, result) }

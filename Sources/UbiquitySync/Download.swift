@@ -192,7 +192,9 @@ final class DownloadTable: Sendable {
     var all: [Download] { state.withLock { $0.byContent.sorted { $0.key < $1.key }.map(\.value) } }
 
     /// The beginning of the item's download, which callers at the same time share.
-    func beginning(_ key: ItemKey, _ start: @escaping @Sendable () async throws -> Download) -> Task<Download, any Error> {
+    func beginning(
+        _ key: ItemKey, _ start: @escaping @Sendable () async throws -> Download
+    ) -> Task<Download, any Error> {
         state.withLock { state in
             if let task = state.beginning[key] { return task }
             let task = Task(executorPreference: executor) { try await start() }

@@ -19,8 +19,8 @@ extension SyncEngine {
     /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
     /// `.isDirectory`, `.notFound`.
     package func evict(_ key: ItemKey) throws {
-        // Asked before, not inside, the transaction: a reader that opens in between keeps its descriptor, and a writer's
-        // open is recorded in the row that the transaction looks at.
+        // Asked before, not inside, the transaction: a reader that opens in between keeps its descriptor, and a
+        // writer's open is recorded in the row that the transaction looks at.
         if let openItems = openItemsBox.withLock({ $0 }), openItems.isOpen(key) {
             throw UbiquityError(.busy, "a program has it open")
         }
@@ -55,8 +55,12 @@ extension SyncEngine {
     private func requireEvictable(_ row: ItemRow, _ remote: RemoteItem?) throws {
         guard row.kind != .directory else { throw UbiquityError(.isDirectory, "a folder has no content of its own") }
         guard row.kind == .file else { throw UbiquityError(.invalid, "only files have content to evict") }
-        guard !row.isPinned else { throw UbiquityError(.notPermitted, "it is pinned", remedy: "ubiquity unpin it first") }
-        guard !row.isExcluded else { throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy") }
+        guard !row.isPinned else {
+            throw UbiquityError(.notPermitted, "it is pinned", remedy: "ubiquity unpin it first")
+        }
+        guard !row.isExcluded else {
+            throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy")
+        }
         guard !row.isWriting else { throw UbiquityError(.busy, "a program has it open for writing") }
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
             throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
@@ -87,7 +91,8 @@ extension SyncEngine {
     package func setPaused(_ paused: Bool) {
         connection.setPaused(paused)
         if paused {
-            let offline = UbiquityError(.offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
+            let offline = UbiquityError(
+                .offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
             for download in downloads.all { download.fail(offline) }
         }
         feedSignal.fire()

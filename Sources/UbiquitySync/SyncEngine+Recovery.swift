@@ -86,7 +86,8 @@ extension SyncEngine {
         guard !records.isEmpty else { return }
         var synced = [ContentID]()
         for record in records {
-            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete else {
+            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete
+            else {
                 continue
             }
             let file = try store.open(record.content, writable: false)

@@ -110,13 +110,16 @@ extension SyncEngine {
         let isIdle = count == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
             && state.isCaughtUp && state.announced <= position.revision
         return SyncSummary(
-            connection: connection.status, revision: position.revision, pendingUploads: count, pendingUploadBytes: bytes,
+            connection: connection.status, revision: position.revision, pendingUploads: count,
+            pendingUploadBytes: bytes,
             activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
     }
 
     /// What waits to go up, in order, at most `limit`, each with what holds it back.
-    package func pendingUploads(limit: Int) throws -> [(row: ItemRow, problem: TransferProblem?, restsUntil: Timestamp?)] {
+    package func pendingUploads(
+        limit: Int
+    ) throws -> [(row: ItemRow, problem: TransferProblem?, restsUntil: Timestamp?)] {
         try index.read { try $0.dirtyRows(after: 0, limit: limit) }.map {
             ($0, problems.problem(.upload, of: $0.key), throttle.restsUntil($0.key))
         }

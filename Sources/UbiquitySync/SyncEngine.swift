@@ -37,8 +37,8 @@ package final class SyncEngine: Sendable {
     let feed = Lock(FeedState())
     let openItemsBox = Lock<(any OpenItems)?>(nil)
 
-    /// - Parameter executor: where tasks run that outlive their caller; nil is Swift's own threads. (A simulator has its
-    ///   own, and so does everything that `run` is called from.)
+    /// - Parameter executor: where tasks run that outlive their caller; nil is Swift's own threads. (A simulator has
+    ///   its own, and so does everything that `run` is called from.)
     package init(
         index: ItemIndex, store: ContentStore, service: any CloudService, configuration: SyncConfiguration,
         timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,

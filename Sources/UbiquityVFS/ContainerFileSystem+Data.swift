@@ -6,7 +6,9 @@ internal import UbiquitySystem
 // Reading and writing.
 extension ContainerFileSystem {
     /// Bytes that are here are answered at once; for others the answer waits, unless the reader is not to.
-    package func read(_ handle: UInt64, offset: Int64, length: Int, nonBlocking: Bool = false) throws -> Answer<FileData> {
+    package func read(
+        _ handle: UInt64, offset: Int64, length: Int, nonBlocking: Bool = false
+    ) throws -> Answer<FileData> {
         let file = try files.object(handle)
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
             return .now(FileData(descriptor: whole, offset: offset, length: length))

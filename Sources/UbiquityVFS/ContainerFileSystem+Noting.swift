@@ -53,7 +53,9 @@ extension ContainerFileSystem {
 
     /// Opens the file as a writer would and closes it: that notes its state.
     private func noteAgain(_ ino: UInt64) throws {
-        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .readWrite) else { return }
+        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .readWrite) else {
+            return
+        }
         try files.object(opened.handle).node.state.withLock { $0.isTouched = true }
         release(opened.handle)
     }

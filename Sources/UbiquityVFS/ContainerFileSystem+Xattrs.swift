@@ -30,7 +30,8 @@ extension ContainerFileSystem {
 
     private func facts(of row: ItemRow) throws -> ItemFacts {
         ItemFacts(
-            row: row, remote: try index.read { try $0.remote(id: row.id) }, transfer: parts.transfers.transfer(of: row.key),
+            row: row, remote: try index.read { try $0.remote(id: row.id) },
+            transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)
     }
 

@@ -91,8 +91,8 @@ struct ItemFacts {
 
     private var isHere: Bool { row.kind != .file || row.contentState == .complete }
 
-    /// A file that is open for writing may differ from what the cloud has; of one that another device made, the cloud may
-    /// have the name and not yet the content.
+    /// A file that is open for writing may differ from what the cloud has; of one that another device made, the cloud
+    /// may have the name and not yet the content.
     private var isUploaded: Bool {
         guard !row.isExcluded, row.dirty.isEmpty, !row.isWriting else { return false }
         guard row.kind == .file, let content = remote?.content, content.version == row.version else { return true }

@@ -3,8 +3,8 @@ package import UbiquityCore
 /// One container at a cloud, as a device sees it. Answered by the HTTP client, by the cloud itself when it runs in
 /// process, and by the simulator.
 ///
-/// Every call throws `UbiquityError`: `.offline` or `.timedOut` if there was no answer (the call may or may not have had
-/// its effect), `.signedOut`, `.tooManyRequests`, `.invalid` with the cloud's reason, and what each call names.
+/// Every call throws `UbiquityError`: `.offline` or `.timedOut` if there was no answer (the call may or may not have
+/// had its effect), `.signedOut`, `.tooManyRequests`, `.invalid` with the cloud's reason, and what each call names.
 /// A cancelled task's call throws `.cancelled` or `CancellationError`.
 package protocol CloudService: Sendable {
     /// Makes the container if it is new and says where it stands.

@@ -90,7 +90,9 @@ import UbiquityControl
                 tar --xattrs --xattrs-include='*' -xf '\(out)/t.tar'; cp -a d d2; mv d2 d3; rsync -aX d/ d4/
                 """)
             try await world.settle(a, b)
-            let ids = try await b.shell("getfattr --only-values -n user.ubiquity.item-id d/f; echo; getfattr --only-values -n user.ubiquity.item-id d3/f")
+            let ids = try await b.shell(
+                "getfattr --only-values -n user.ubiquity.item-id d/f; echo; getfattr --only-values -n user.ubiquity.item-id d3/f"
+            )
             #expect(Set(ids.split(separator: "\n")).count == 2)
             #expect(try await b.shell("cat back/f back2/f d3/f d4/f") == "text\ntext\ntext\ntext")
         }

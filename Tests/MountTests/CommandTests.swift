@@ -6,7 +6,8 @@ import UbiquityControl
 @Suite struct CommandTests {
     @Test func exitCodes() async throws {
         try await World.run { world in
-            for command in ["mount", "unmount", "serve", "status", "monitor", "wait", "download", "evict", "pin", "unpin",
+            for command in [
+                "mount", "unmount", "serve", "status", "monitor", "wait", "download", "evict", "pin", "unpin",
                 "offline", "online"]
             {
                 #expect(try await world.ubiquity(command, "--help").status == 0)
@@ -49,7 +50,8 @@ import UbiquityControl
             #expect(text.contains(a.mountPoint))
             #expect(text.contains("passthrough"))
             let report = try await a.report("f")
-            #expect(report.isUploaded && report.downloadingStatus == .current && report.size == 5 && report.kind == "file")
+            #expect(
+                report.isUploaded && report.downloadingStatus == .current && report.size == 5 && report.kind == "file")
             let lines = try await a.ubiquity("status", "f", "d")
             #expect(lines.status == 0)
             #expect(lines.out.split(separator: "\n").count == 2)

@@ -19,9 +19,10 @@ import Testing
             try await a.shell("cp -a '\(source)' doc", within: 120)
             try await world.settle(a, b, within: 120)
             try await expectPlaceholders(of: source, on: b)
-            try await b.shell("diff -r '\(source)' doc", within: 120)
+            try await b.shell("diff -r --no-dereference '\(source)' doc", within: 120)
             let left = try await b.shell(
-                "find doc -type f -exec getfattr --only-values -n user.ubiquity.downloading-status {} + | sed 's/current//g'")
+                "find doc -type f -exec getfattr --only-values -n user.ubiquity.downloading-status {} + | sed 's/current//g'"
+            )
             #expect(left.isEmpty)
             let evicted = try await b.ubiquity("evict", "doc", within: 120)
             #expect(evicted.status == 0, "\(evicted)")
@@ -43,7 +44,8 @@ import Testing
         let wanted = try await device.world.shell("cd '\(source)'; find . ! -type d \(format)")
         #expect(try await device.shell("cd doc; find . ! -type d \(format)") == wanted)
         let statuses = try await device.shell(
-            "find doc -type f -size +0 -exec getfattr --only-values -n user.ubiquity.downloading-status {} + | sed 's/not-downloaded//g'")
+            "find doc -type f -size +0 -exec getfattr --only-values -n user.ubiquity.downloading-status {} + | sed 's/not-downloaded//g'"
+        )
         #expect(statuses.isEmpty, "\(statuses.prefix(200))")
         // Half a KiB for each placeholder, and the folders.
         let kilobytes = try #require(Int(try await device.shell("du -sk doc | cut -f1")))
@@ -52,10 +54,13 @@ import Testing
 
     private func edit(_ a: Device, _ b: Device) async throws {
         let list = "find doc -type f -size -20k | sort"
-        try await a.shell("\(list) | sed -n '3p;9p' | while read f; do vim -N -u NONE -es -c 'normal Oedited' -c wq $f; done")
+        try await a.shell(
+            "\(list) | sed -n '3p;9p' | while read f; do vim -N -u NONE -es -c 'normal Oedited' -c wq $f; done")
         try await b.shell("\(list) | sed -n '20,29p' | while read f; do sed -i '1s/^/edited /' $f; done")
         try await a.shell("\(list) | sed -n '40,44p' | xargs -d '\\n' rm")
         try await b.shell("ls -d doc/* | sed -n '5,8p' | while read d; do mv $d $d.renamed; done")
-        try await a.shell("mkdir doc/new; ls -d doc/* | sed -n '12,13p' | while read d; do mv $d doc/new/; done; rm -r $(ls -d doc/a* | tail -n 1)")
+        try await a.shell(
+            "mkdir doc/new; ls -d doc/* | sed -n '12,13p' | while read d; do mv $d doc/new/; done; rm -r $(ls -d doc/a* | tail -n 1)"
+        )
     }
 }

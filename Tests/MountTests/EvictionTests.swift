@@ -6,7 +6,9 @@ import UbiquityControl
     @Test func everythingButTheContentStays() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
-            try await a.shell("head -c 1000000 /dev/urandom > f; setfattr -n user.k -v v f; chmod 640 f; sha256sum < f > '\(world.folder)/sum'")
+            try await a.shell(
+                "head -c 1000000 /dev/urandom > f; setfattr -n user.k -v v f; chmod 640 f; sha256sum < f > '\(world.folder)/sum'"
+            )
             try await a.waitUntilIdle()
             let look = "stat -c '%i %s %Y.%y %a' f; getfattr -n user.k --only-values f"
             let before = try await a.shell(look)
@@ -57,12 +59,15 @@ import UbiquityControl
     @Test func foldersRecurseWithAReportPerItem() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
-            try await a.shell("mkdir -p d/e; for f in d/1 d/2 d/e/3 d/e/4; do head -c 70000 /dev/urandom > $f; done; ln -s 1 d/l")
+            try await a.shell(
+                "mkdir -p d/e; for f in d/1 d/2 d/e/3 d/e/4; do head -c 70000 /dev/urandom > $f; done; ln -s 1 d/l")
             try await a.waitUntilIdle()
             try await a.ubiquity("pin", "d/e/3")
             let outcome = try await a.ubiquity("evict", "d", options: ["--json"])
             #expect(outcome.status == 1)
-            let results = try outcome.out.split(separator: "\n").map { try ControlCodec.decode(ItemResult.self, from: $0.utf8) }
+            let results = try outcome.out.split(separator: "\n").map {
+                try ControlCodec.decode(ItemResult.self, from: $0.utf8)
+            }
             let done = Set(results.filter(\.done).map(\.path)), failed = results.filter { !$0.done }
             let folder = a.mountPoint + "/d"
             #expect(done.isSuperset(of: ["\(folder)/1", "\(folder)/2", "\(folder)/e/4"]))

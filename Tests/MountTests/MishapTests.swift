@@ -34,7 +34,8 @@ import UbiquityControl
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("echo start > f")
             try await world.settle(a, b)
-            let writer = try a.start("exec 3>> f; echo more >&3; echo fresh > g; exec 4>> g; echo line >&4; echo ready; exec sleep 100")
+            let writer = try a.start(
+                "exec 3>> f; echo more >&3; echo fresh > g; exec 4>> g; echo line >&4; echo ready; exec sleep 100")
             try await world.eventually("it has written") { writer.outputSoFar == "ready\n" }
             try await a.kill()
             writer.signal(SIGKILL)
@@ -141,7 +142,8 @@ import UbiquityControl
     @Test func damagedChunkIsNeverDelivered() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell("head -c 900000 /dev/urandom > bad; head -c 900000 /dev/urandom > good; printf small > tiny")
+            try await a.shell(
+                "head -c 900000 /dev/urandom > bad; head -c 900000 /dev/urandom > good; printf small > tiny")
             try await world.settle(a, b)
             try await damage(firstChunkOf: "bad", on: a)
             let read = try await b.attempt("cat bad > /dev/null")
@@ -204,10 +206,11 @@ import UbiquityControl
             }
             try await world.settle(a, b, within: 120)
             let pictures = [
-                try await Tools.picture(of: a.mountPoint, in: world), try await Tools.picture(of: b.mountPoint, in: world),
+                try await Tools.picture(of: a.mountPoint, in: world),
+                try await Tools.picture(of: b.mountPoint, in: world),
             ]
             expectSame(pictures, "seed \(seed)")
-            try await Tools.python(Self.auditor + "audit('\(journal)', '\(b.mountPoint)')\n", in: world)
+            try await Tools.python(Self.auditor + "\naudit('\(journal)', '\(b.mountPoint)')\n", in: world)
         }
     }
 

@@ -62,7 +62,8 @@ import UbiquityControl
     @Test func refusalsSayWhyAndTouchNothing() async throws {
         try await World.run { world in
             let a = try world.device("a")
-            try await world.shell("touch '\(world.folder)/file'; mkdir '\(world.folder)/full'; touch '\(world.folder)/full/x'")
+            try await world.shell(
+                "touch '\(world.folder)/file'; mkdir '\(world.folder)/full'; touch '\(world.folder)/full/x'")
             func refusal(_ arguments: [String], _ words: String) async throws {
                 let outcome = try await world.attempt([World.program, "mount", "--state", a.state] + arguments)
                 #expect(outcome.status == 1, "\(outcome)")
@@ -180,7 +181,9 @@ import UbiquityControl
             try await a.shell("echo text > f")
             let reader = try a.start("exec 3< f; cd /; echo ready; read line < '\(world.folder)/fifo'; cat <&3")
             try await world.shell("mkfifo '\(world.folder)/fifo' 2>/dev/null || true")
-            try await world.eventually("the reader has it open") { reader.outputSoFar == "ready\n" || !reader.isRunning }
+            try await world.eventually("the reader has it open") {
+                reader.outputSoFar == "ready\n" || !reader.isRunning
+            }
             let outcome = try await world.ubiquity("unmount", a.mountPoint)
             #expect(outcome.status == 1)
             #expect(outcome.err.contains("use"))

@@ -10,7 +10,9 @@ import Testing
             let item = try await a.attribute("item-id", of: "Documents/f.txt")
             try await b.shell("cat Documents/f.txt")
             for number in 1...3 {
-                try await a.shell("vim -N -u NONE -es -c 'set backup writebackup' -c 'normal Goadded \(number)' -c wq Documents/f.txt")
+                try await a.shell(
+                    "vim -N -u NONE -es -c 'set backup writebackup' -c 'normal Goadded \(number)' -c wq Documents/f.txt"
+                )
             }
             try await world.settle(a, b)
             #expect(try await a.attribute("item-id", of: "Documents/f.txt") == item)
@@ -66,7 +68,8 @@ import Testing
                 git \(identity) commit -qm second; git gc -q; git status --porcelain; git fsck --no-progress
                 """)
             try await world.settle(a, b)
-            let log = try await b.shell("cd work; git fsck --no-progress; git status --porcelain; git log --format=%s; cat d1/f")
+            let log = try await b.shell(
+                "cd work; git fsck --no-progress; git status --porcelain; git log --format=%s; cat d1/f")
             #expect(log == "second\nfirst\n1\nchange")
         }
     }

@@ -21,7 +21,8 @@ import UbiquityControl
                 """)
             try await world.settle(a, b)
             let pictures = [
-                try await Tools.picture(of: a.mountPoint, in: world), try await Tools.picture(of: b.mountPoint, in: world),
+                try await Tools.picture(of: a.mountPoint, in: world),
+                try await Tools.picture(of: b.mountPoint, in: world),
             ]
             expectSame(pictures, "two devices")
             #expect(pictures[1].contains("'Documents/deep/er/hello.txt'"))
@@ -35,7 +36,8 @@ import UbiquityControl
     @Test func changesOfWhatIsThereTravel() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell("mkdir d e; echo 1 > d/f; echo 2 > g; setfattr -n user.x -v 1 g; echo gone > h; mkdir -p r/s")
+            try await a.shell(
+                "mkdir d e; echo 1 > d/f; echo 2 > g; setfattr -n user.x -v 1 g; echo gone > h; mkdir -p r/s")
             try await world.settle(a, b)
             // Warms the kernel's caches of the other device: names, attributes, absent names, content.
             try await b.shell("ls -lR; cat d/f g; ! stat e/moved; ! stat new; getfattr -d g")
@@ -47,7 +49,8 @@ import UbiquityControl
                 """)
             try await b.waitUntil("test -e n/moved -a -d n/sub -a ! -e d/f -a -e renamed -a ! -e g -a ! -e h -a ! -e r")
             try await b.waitUntil("test \"$(cat new)\" = new")
-            try await b.waitUntil("test \"$(stat -c %a renamed)\" = 600 -a \"$(getfattr --only-values -n user.y renamed)\" = 3")
+            try await b.waitUntil(
+                "test \"$(stat -c %a renamed)\" = 600 -a \"$(getfattr --only-values -n user.y renamed)\" = 3")
             #expect(try await b.shell("getfattr --only-values -n user.x renamed") == "2")
             try await a.shell("setfattr -x user.x renamed; echo more >> n/moved")
             try await b.waitUntil("! getfattr -n user.x renamed")
@@ -132,7 +135,8 @@ import UbiquityControl
             try await b.shell("cmp f '\(world.folder)/base'")
             let before = try await b.status().bytesReceived
             let sent = try await a.sent {
-                try await a.shell("{ printf x; cat '\(world.folder)/base'; } > '\(world.folder)/next'; cp '\(world.folder)/next' f")
+                try await a.shell(
+                    "{ printf x; cat '\(world.folder)/base'; } > '\(world.folder)/next'; cp '\(world.folder)/next' f")
                 try await a.waitUntilIdle()
             }
             #expect(sent < 3_000_000)
@@ -201,7 +205,8 @@ import UbiquityControl
                 os.rmdir('d')
                 """)
             try await world.settle(a, b)
-            #expect(try await b.shell("cat f copy | sha256sum; ls") == (try await a.shell("cat f copy | sha256sum; ls")))
+            #expect(
+                try await b.shell("cat f copy | sha256sum; ls") == (try await a.shell("cat f copy | sha256sum; ls")))
         }
     }
 

@@ -18,7 +18,8 @@ import UbiquityTestSupport
                     let seen = try await other.modelTree()
                     guard seen == model.nodes else {
                         throw UbiquityError(
-                            .damaged, "\(other.name) sees \(seen.keys.sorted()), the model \(model.nodes.keys.sorted())")
+                            .damaged, "\(other.name) sees \(seen.keys.sorted()), the model \(model.nodes.keys.sorted())"
+                        )
                     }
                 }
             }

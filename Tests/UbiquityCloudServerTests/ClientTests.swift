@@ -18,7 +18,8 @@ import UbiquityWire
         let long = folder.path + "/" + String(repeating: "x", count: 200) + "/cloud.sock"
         for text in ["\(running.address)", folder.path + "/cloud.sock", long, "http://no-such-host.invalid:1"] {
             let client = try CloudClient(
-                CloudAddress(text), container: RunningServer.containerName, device: RunningServer.device, deviceName: "")
+                CloudAddress(text), container: RunningServer.containerName, device: RunningServer.device, deviceName: ""
+            )
             let failure = await #expect(throws: UbiquityError.self, "\(text)") { _ = try await client.open() }
             #expect(failure?.code == .offline, "\(text)")
             await client.shutdown()
@@ -168,7 +169,8 @@ import UbiquityWire
         }
         let broken = await #expect(throws: UbiquityError.self) {
             _ = try await Harness.start(
-                .tls(host: "127.0.0.1", port: 0, certificate: key, key: certificate), cloud: FakeCloud(), folder: folder)
+                .tls(host: "127.0.0.1", port: 0, certificate: key, key: certificate), cloud: FakeCloud(), folder: folder
+            )
         }
         #expect(broken?.code == .invalid)
     }

@@ -22,7 +22,8 @@ import UbiquityCore
 
     @Test(arguments: [
         "event: revision\ndata: {}\n\n", "event: revision\n\n", "event: revision\ndata: {\"revision\":-1}\n\n",
-        "event: revision\ndata: {\"revision\":99999999999999999999}\n\n", "data: " + String(repeating: "x", count: 5000),
+        "event: revision\ndata: {\"revision\":99999999999999999999}\n\n",
+        "data: " + String(repeating: "x", count: 5000),
     ]) func nonsense(_ text: String) {
         #expect(throws: UbiquityError.self) { try parse(text, pieces: 100) }
     }

@@ -143,6 +143,7 @@ final class FakeContainer: CloudService {
     }
 
     func usage() async throws -> CloudUsage {
-        CloudUsage(usedBytes: state.withLock { Int64($0.chunks.values.reduce(0) { $0 + $1.count }) }, quotaBytes: 1 << 30)
+        CloudUsage(
+            usedBytes: state.withLock { Int64($0.chunks.values.reduce(0) { $0 + $1.count }) }, quotaBytes: 1 << 30)
     }
 }

@@ -24,7 +24,8 @@ enum Plain {
         if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
         let bytes = try await response.body.collect(upTo: 1 << 26)
-        return Answer(status: Int(response.status.code), headers: response.headers, bytes: Array(bytes.readableBytesView))
+        return Answer(
+            status: Int(response.status.code), headers: response.headers, bytes: Array(bytes.readableBytesView))
     }
 
     static func base(_ address: CloudAddress) -> String {

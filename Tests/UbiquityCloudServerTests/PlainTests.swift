@@ -70,7 +70,9 @@ import UbiquityWire
                 let last = (expected.last ?? 0)
                 #expect(part.headers.first(name: "content-range") == "bytes \(expected[0])-\(last)/100")
             }
-            for range in ["bytes=100-", "bytes=5-2", "bytes=0-1,3-4", "bytes=x-1", "bytes=-", "bytes=", "bytes=-0", "bytes"] {
+            for range in [
+                "bytes=100-", "bytes=5-2", "bytes=0-1,3-4", "bytes=x-1", "bytes=-", "bytes=", "bytes=-0", "bytes",
+            ] {
                 let refused = try await get(range)
                 #expect(refused.status == 416, "\(range)")
                 #expect(try WireFailure(wire: refused.bytes, as: .json).error.code == .invalid)

@@ -64,7 +64,8 @@ import UbiquityWire
             #expect(try await news.next() == .zero)
 
             let chunks = [
-                TestChunks.chunk([UInt8](repeating: 1, count: 300_000)), TestChunks.chunk([UInt8](repeating: 2, count: 5)),
+                TestChunks.chunk([UInt8](repeating: 1, count: 300_000)),
+                TestChunks.chunk([UInt8](repeating: 2, count: 5)),
             ]
             #expect(try await one.missingChunks(of: chunks.map(\.id)) == chunks.map(\.id))
             try await one.upload([chunks[0]])

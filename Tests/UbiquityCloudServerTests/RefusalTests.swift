@@ -143,7 +143,8 @@ import UbiquityWire
             #expect(answer.contains("not a request of HTTP/1.1"))
             let long = "GET /healthz HTTP/1.1\r\nhost: a\r\nx: \(String(repeating: "y", count: 20_000))\r\n\r\n"
             #expect(try await Plain.exchange(long, with: running).hasPrefix("HTTP/1.1 4"))
-            let bad = "POST /v1/containers/default/commit HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+            let bad =
+                "POST /v1/containers/default/commit HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
             #expect(try await Plain.exchange(bad, with: running).hasPrefix("HTTP/1.1 400"))
             _ = try await client.usage()
         }

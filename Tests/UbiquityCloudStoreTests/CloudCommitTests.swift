@@ -126,7 +126,9 @@ import UbiquityWire
         _ = try await service.commit(bench.request([try Make.folder(1, "d")]))
         #expect(try await news.next() == Revision(1))
         // Only the newest is kept for a slow reader.
-        for number in UInt64(2)...5 { _ = try await service.commit(bench.request([try Make.folder(number, "\(number)")])) }
+        for number in UInt64(2)...5 {
+            _ = try await service.commit(bench.request([try Make.folder(number, "\(number)")]))
+        }
         #expect(try await news.next() == Revision(5))
         try await bench.cloud.close()
         #expect(try await news.next() == nil)

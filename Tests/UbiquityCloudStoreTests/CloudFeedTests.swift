@@ -96,7 +96,9 @@ import UbiquityWire
 
     @Test func everyFieldComesBackFromTheDatabase() async throws {
         let service = try await bench.container()
-        let attributes = [Xattr(name: Array("user.b".utf8), value: [0, 255]), Xattr(name: Array("user.a".utf8), value: [])]
+        let attributes = [
+            Xattr(name: Array("user.b".utf8), value: [0, 255]), Xattr(name: Array("user.a".utf8), value: []),
+        ]
         let fields = ChangedFields(
             place: Place(parent: .root, name: try ItemName("u\u{308}.txt")), mode: 0o7755,
             createdAt: Timestamp(nanoseconds: -7), modifiedAt: Timestamp(nanoseconds: .max), xattrsSet: attributes,

@@ -40,7 +40,9 @@ import UbiquityWire
         _ = try await service.commit(bench.request([bench.file(1, "a", [large])]))
         try FileSystem.unlink(bench.file(of: large.id))
         #expect(try await service.missingChunks(of: [large.id]) == [large.id])
-        #expect(await failure { _ = try await service.commit(bench.request([bench.file(2, "b", [large])])) } == .missingChunks)
+        #expect(
+            await failure { _ = try await service.commit(bench.request([bench.file(2, "b", [large])])) }
+                == .missingChunks)
         try await service.upload([large])
         #expect(try await bench.fetch([large.id], from: service) == [large])
     }

@@ -105,7 +105,8 @@ import UbiquityCore
 
     @Test func aWholeTreeGoesInOneCommit() throws {
         try bench.commit(
-            here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)), Make.file(3, "c", in: .number(2), version: 1))
+            here, Make.folder(1, "a"), Make.folder(2, "b", in: .number(1)),
+            Make.file(3, "c", in: .number(2), version: 1))
         try bench.commit(
             here, Make.delete(1, .directory, base: 1), Make.delete(2, .directory, base: 1), Make.delete(3, base: 1))
         #expect(bench.livePaths.isEmpty)

@@ -73,7 +73,9 @@ import UbiquityIndex
         let file = try fixture.file("a")
         let attribute = name("user.a")
         let largest = [UInt8](repeating: 7, count: Limits.maximumXattrBytes - attribute.count)
-        expect(.noSpace) { try fixture.index.setXattr(ino: file.ino, Xattr(name: attribute, value: largest + [1]), .any) }
+        expect(.noSpace) {
+            try fixture.index.setXattr(ino: file.ino, Xattr(name: attribute, value: largest + [1]), .any)
+        }
         try fixture.index.setXattr(ino: file.ino, Xattr(name: attribute, value: largest), .any)
         expect(.noSpace) { try fixture.index.setXattr(ino: file.ino, Xattr(name: name("user.b"), value: []), .any) }
         #expect(try fixture.found("a").xattrs == [Xattr(name: attribute, value: largest)])
@@ -90,7 +92,8 @@ import UbiquityIndex
         #expect(row.isWriting && row.usedAt == fixture.time.now() && row.dirty == [])
         #expect(try fixture.index.interruptedWriters() == [row])
         let modified = Timestamp(seconds: 77, nanoseconds: 1)
-        row = try fixture.index.noteWriting(ino: row.ino, changed: true, size: 10, modifiedAt: modified, stillOpen: true)
+        row = try fixture.index.noteWriting(
+            ino: row.ino, changed: true, size: 10, modifiedAt: modified, stillOpen: true)
         #expect(row.isWriting && row.size == 10 && row.modifiedAt == modified && row.generation == 1)
         #expect(row.dirty == [.content, .times] && row.flags.contains(.keptCurrent))
         row = try fixture.index.noteWriting(ino: row.ino, changed: false, size: 99, modifiedAt: .zero, stillOpen: false)

@@ -81,7 +81,9 @@ import UbiquitySystem
         fixture.check()
         var replayed = [ItemKey: ItemRow]()
         for event in fixture.events() {
-            if let before = event.before { #expect(replayed.removeValue(forKey: before.key) == before || before.key == .root) }
+            if let before = event.before {
+                #expect(replayed.removeValue(forKey: before.key) == before || before.key == .root)
+            }
             if let after = event.after { replayed[after.key] = after }
         }
         let stored = try index.read { try $0.dirtyRows(after: 0, limit: .max) }.filter { !$0.isDeleted }

@@ -57,7 +57,9 @@ import UbiquitySystem
 
     @Test(
         .enabled(if: victimFolder == nil),
-        arguments: ["index.committing:kill:1", "index.committing:kill:2", "index.committing:kill:40", "index.committed:kill:17"])
+        arguments: [
+            "index.committing:kill:1", "index.committing:kill:2", "index.committing:kill:40", "index.committed:kill:17",
+        ])
     func killedAroundACommit(_ fault: String) throws {
         let folder = try TemporaryFolder()
         try bury(try startVictim(folder, fault: fault))
@@ -116,7 +118,9 @@ import UbiquitySystem
             // over "doc" (then its content is there, or was replaced in turn).
             #expect(numbers.insert(line[2]).inserted)
             let row = try index.read { try $0.row(key: ItemKey(line[1])) }
-            #expect(row?.entry?.name.description == "f\(line[0])" || row?.isDeleted == true || row?.entry?.name.description == "doc")
+            #expect(
+                row?.entry?.name.description == "f\(line[0])" || row?.isDeleted == true
+                    || row?.entry?.name.description == "doc")
         }
         #expect(!numbers.contains(try index.newContentNumber()))
         try index.close()

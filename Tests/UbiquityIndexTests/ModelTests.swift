@@ -59,7 +59,9 @@ private final class Model {
         }
         if target === source { return nil }
         if let target {
-            guard target.isDirectory == source.isDirectory else { return target.isDirectory ? .isDirectory : .notDirectory }
+            guard target.isDirectory == source.isDirectory else {
+                return target.isDirectory ? .isDirectory : .notDirectory
+            }
             guard target.children.isEmpty else { return .directoryNotEmpty }
         }
         from.children[old] = nil

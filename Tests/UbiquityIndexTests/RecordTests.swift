@@ -215,7 +215,9 @@ import UbiquityIndex
     }
 
     @Test func onlyWhatTheCloudHasMayBeEvicted() throws {
-        for (name, size) in [("old", 5), ("new", 5), ("dirty", 5), ("pinned", 5), ("writing", 5), ("empty", 0), ("lost", 5)] {
+        for (name, size) in [
+            ("old", 5), ("new", 5), ("dirty", 5), ("pinned", 5), ("writing", 5), ("empty", 0), ("lost", 5),
+        ] {
             let file = try fixture.file(name)
             _ = try fixture.index.noteWriting(
                 ino: file.ino, changed: true, size: Int64(size), modifiedAt: .zero, stillOpen: false)

@@ -88,7 +88,9 @@ final class Fixture: Sendable {
 
     // MARK: Paths
 
-    static func names(_ path: String) throws -> [ItemName] { try path.split(separator: "/").map { try ItemName(String($0)) } }
+    static func names(_ path: String) throws -> [ItemName] {
+        try path.split(separator: "/").map { try ItemName(String($0)) }
+    }
 
     func row(_ path: String) throws -> ItemRow? { try index.read { try $0.row(path: Self.names(path)) } }
 

@@ -57,7 +57,9 @@ import UbiquityIndex
         func isWithin(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool {
             try fixture.index.read { try $0.isWithin(key, ancestor) }
         }
-        for (key, ancestor) in [(file.key, a), (b, a), (a, a), (file.key, .root)] { #expect(try isWithin(key, ancestor)) }
+        for (key, ancestor) in [(file.key, a), (b, a), (a, a), (file.key, .root)] {
+            #expect(try isWithin(key, ancestor))
+        }
         for (key, ancestor) in [(a, b), (.root, a), (b, file.key)] { #expect(try !isWithin(key, ancestor)) }
         try fixture.remove("a/b/c")
         #expect(try fixture.index.read { try $0.path(of: file.key) } == nil)

@@ -64,7 +64,9 @@ final class Fixture: Sendable {
     /// Records that have not found their place.
     var waiting: Int {
         get throws {
-            try index.read { try $0.records(.waiting, limit: 1000).count + $0.records(.awaitingParent, limit: 1000).count }
+            try index.read {
+                try $0.records(.waiting, limit: 1000).count + $0.records(.awaitingParent, limit: 1000).count
+            }
         }
     }
 

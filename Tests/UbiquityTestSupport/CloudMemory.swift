@@ -11,6 +11,8 @@ struct CloudMemory: ContainerState {
     var revision = Revision.zero
     /// Deletions up to here are forgotten.
     var purgedThrough = Revision.zero
+    /// What was kept until the cloud forgot it: it was not lost.
+    var forgotten: Set<Manifest> = []
     var usedBytes: Int64 = 0
     var quotaBytes = Int64.max
     var incarnation: UInt64 = 1
@@ -96,7 +98,10 @@ struct CloudMemory: ContainerState {
     /// Forgets every deletion so far.
     mutating func purge() {
         purgedThrough = revision
-        let gone = items.values.filter { !$0.isLive }.map(\.id)
+        let gone = Set(items.values.filter { !$0.isLive }.map(\.id))
         for id in gone { items[id] = nil }
+        let old = versions.values.filter { gone.contains($0.item) }
+        for version in old { versions[version.id] = nil }
+        forgotten.formUnion(old.compactMap(\.manifest))
     }
 }

@@ -8,7 +8,8 @@ package struct RandomUser: Sendable {
     private static let names = ["a", "b", "c.txt", "d.txt", "Documents", "e"]
     /// What a user is told in the ordinary course of things.
     private static let usual: Set<UbiquityError.Code> = [
-        .notFound, .alreadyExists, .directoryNotEmpty, .invalid, .isDirectory, .notDirectory, .stale, .offline, .timedOut,
+        .notFound, .alreadyExists, .directoryNotEmpty, .invalid, .isDirectory, .notDirectory, .stale, .offline,
+        .timedOut,
         .notUploadedYet, .busy, .notPermitted, .noSuchAttribute, .damaged, .crossesContainers, .cancelled,
     ]
 

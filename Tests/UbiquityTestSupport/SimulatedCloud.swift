@@ -184,7 +184,7 @@ package final class SimulatedCloud: CloudService {
 
     /// Every content that is kept: current, older, in conflict or in the trash.
     package func contents() async throws -> Set<ChunkID> {
-        let manifests = state.withLock { Set($0.memory.versions.values.compactMap(\.manifest)) }
+        let manifests = state.withLock { $0.memory.forgotten.union($0.memory.versions.values.compactMap(\.manifest)) }
         var result = Set<ChunkID>()
         for manifest in manifests { result.insert(try await fingerprint(manifest)) }
         return result

@@ -83,7 +83,9 @@ extension SimulatedDevice {
             if row.contentState == .complete, let content = row.content {
                 return try read(store.open(content, writable: false))
             }
-            do { return try await download(row) } catch let error as UbiquityError where error.code == .stale { continue }
+            do { return try await download(row) } catch let error as UbiquityError where error.code == .stale {
+                continue
+            }
         }
         throw UbiquityError(.stale, "the file changes too often to be read", at: path)
     }

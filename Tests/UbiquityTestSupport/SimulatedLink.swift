@@ -216,7 +216,8 @@ extension ItemChange {
             if let place = fields.place { parts.append("at \(place.parent.short)/\(place.name)") }
             if let content = fields.content {
                 let from = content.baseVersion.map(\.short) ?? "nothing"
-                parts.append("version \(content.version.short) from \(from)\(content.manifest == nil ? " announced" : "")")
+                parts.append(
+                    "version \(content.version.short) from \(from)\(content.manifest == nil ? " announced" : "")")
             }
             if fields.mode != nil { parts.append("mode") }
             if fields.modifiedAt != nil { parts.append("times") }

@@ -7,7 +7,8 @@ import UbiquityVFS
 @Suite struct DirectoryTests {
     /// Reads a directory in portions, doing something between them.
     private func read(
-        _ container: TestContainer, _ handle: UInt64, portion: Int, plus: Bool = false, between: (Int) throws -> Void = { _ in }
+        _ container: TestContainer, _ handle: UInt64, portion: Int, plus: Bool = false,
+        between: (Int) throws -> Void = { _ in }
     ) throws -> [String] {
         var names = [String]()
         var offset: Int64 = 0

@@ -87,7 +87,8 @@ final class FakeCloud: Materializer, TransferStatus {
         let row = try index.write(.remote) { transaction in
             let number = transaction.newNumber()
             var row = ItemRow(
-                key: ItemKey(number), ino: UInt64(number), id: transaction.newItemID(), kind: kind, mode: 0o644, uid: 1000,
+                key: ItemKey(number), ino: UInt64(number), id: transaction.newItemID(), kind: kind, mode: 0o644,
+                uid: 1000,
                 gid: 1000, size: kind == .file ? Int64(text.count) : 0, createdAt: .zero,
                 modifiedAt: Timestamp(seconds: 1_000_000, nanoseconds: 5), changedAt: .zero, linkTarget: [], xattrs: [],
                 localXattrs: [], entry: nil, version: VersionID(high: 1, low: UInt64(number)), content: nil,
@@ -147,10 +148,13 @@ final class FakeCloud: Materializer, TransferStatus {
         }
         guard let text = state.withLock({ $0.texts[key] }) else { throw UbiquityError(.notFound, "no such content") }
         let id = ContentID(try index.newContentNumber())
-        let chunks = stride(from: 0, to: text.count, by: Self.chunk).map { Array(text[$0..<min($0 + Self.chunk, text.count)]) }
+        let chunks = stride(from: 0, to: text.count, by: Self.chunk).map {
+            Array(text[$0..<min($0 + Self.chunk, text.count)])
+        }
         let content = try PartialContent(
             id: id, file: try contents.create(id),
-            manifest: chunks.map { ChunkReference(id: ChunkNaming.name(of: $0), length: $0.count) }, size: Int64(text.count))
+            manifest: chunks.map { ChunkReference(id: ChunkNaming.name(of: $0), length: $0.count) },
+            size: Int64(text.count))
         try change(key, .attributes) { row in
             guard row.contentState == .none else { throw UbiquityError(.stale, "changed") }
             row.content = id

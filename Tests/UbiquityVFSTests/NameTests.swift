@@ -82,7 +82,8 @@ import UbiquityVFS
         try container.create("document", "old")
         let target = try #require(try container.lookup("document"))
         let made = try container.fs.create(
-            parent: 1, name: Array("temporary".utf8), mode: 0o600, flags: [.writeOnly, .create], caller: container.caller)
+            parent: 1, name: Array("temporary".utf8), mode: 0o600, flags: [.writeOnly, .create],
+            caller: container.caller)
         try container.write("half", to: made.opened.handle)
         try container.rename("temporary", to: "document")
         try container.write(" and half", to: made.opened.handle, at: 4)

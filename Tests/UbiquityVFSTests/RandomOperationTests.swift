@@ -124,7 +124,8 @@ import UbiquityVFS
             if model.files[path] != nil { return !model.folders.contains(newPath + "/") }
             guard model.folders.contains(path + "/"), !newFolder.hasPrefix(path + "/") else { return false }
             if path == newPath { return true }
-            return model.files[newPath] == nil && (!model.folders.contains(newPath + "/") || model.isEmpty(newPath + "/"))
+            return model.files[newPath] == nil
+                && (!model.folders.contains(newPath + "/") || model.isEmpty(newPath + "/"))
         }
 
         private func move(_ path: String, _ newPath: String) {

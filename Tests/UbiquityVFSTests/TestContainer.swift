@@ -78,7 +78,8 @@ final class TestContainer: Sendable {
     }
 
     func rename(
-        _ name: String, in parent: UInt64 = root, to newName: String, inFolder newParent: UInt64 = root, flags: UInt32 = 0
+        _ name: String, in parent: UInt64 = root, to newName: String, inFolder newParent: UInt64 = root,
+        flags: UInt32 = 0
     ) throws {
         try fs.rename(
             parent: parent, name: Array(name.utf8), newParent: newParent, newName: Array(newName.utf8), flags: flags)

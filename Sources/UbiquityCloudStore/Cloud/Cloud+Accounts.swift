@@ -17,7 +17,8 @@ extension Cloud {
         let token = newToken()
         try await pool.run { [self] in
             try write { db in
-                guard try Row.fetchOne(db, sql: "SELECT 1 FROM accounts WHERE name = ?", arguments: [name]) == nil else {
+                guard try Row.fetchOne(db, sql: "SELECT 1 FROM accounts WHERE name = ?", arguments: [name]) == nil
+                else {
                     throw UbiquityError(.alreadyExists, "there is an account of this name", at: name)
                 }
                 let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM accounts") ?? 0
@@ -41,11 +42,14 @@ extension Cloud {
     package func deleteAccount(_ name: String) async throws {
         try await pool.run { [self] in
             let number = try write { db -> Int64 in
-                guard let number = try Int64.fetchOne(db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
+                guard
+                    let number = try Int64.fetchOne(
+                        db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
                 else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
                 for table in ["items", "versions", "commits"] {
                     try db.execute(
-                        sql: "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
+                        sql:
+                            "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
                         arguments: [number])
                 }
                 for table in ["containers", "tokens", "smallChunks"] {
@@ -82,7 +86,9 @@ extension Cloud {
     /// The account's number. The local account is made when it is first asked for.
     func account(named name: String) throws -> Int64 {
         if let number = try read({ try Self.number(of: name, $0) }) { return number }
-        guard name == Self.localAccount else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
+        guard name == Self.localAccount else {
+            throw UbiquityError(.notFound, "there is no account of this name", at: name)
+        }
         return try write { db in try Self.number(of: name, db) ?? insertAccount(name, db) }
     }
 

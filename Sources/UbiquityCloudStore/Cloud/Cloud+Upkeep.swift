@@ -15,7 +15,9 @@ extension Cloud {
         }
     }
 
-    private func accountNumbers() throws -> [Int64] { try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") } }
+    private func accountNumbers() throws -> [Int64] {
+        try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") }
+    }
 
     /// Forgets items deleted before `time`, the deepest first, a batch at a time.
     /// - Returns: whether there may be more.

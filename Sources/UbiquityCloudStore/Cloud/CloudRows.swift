@@ -52,7 +52,8 @@ enum ItemRows {
     }
 
     static func record(_ row: Row) throws -> ItemRecord {
-        guard let id = ItemID(bytes: row.bytes(0) ?? []), let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)),
+        guard let id = ItemID(bytes: row.bytes(0) ?? []),
+            let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)),
             let parent = ItemID(bytes: row.bytes(4) ?? [])
         else { throw BlobReader.damaged }
         var record = ItemRecord(

@@ -64,11 +64,13 @@ extension ContainerService {
         guard delta != 0 else { return }
         try db.execute(sql: "UPDATE accounts SET used = used + ? WHERE number = ?", arguments: [delta, account])
         guard delta > 0,
-            let row = try Row.fetchOne(db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [account]),
+            let row = try Row.fetchOne(
+                db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [account]),
             let used = row.number(0), let quota = row.number(1), used > quota
         else { return }
         throw UbiquityError(
-            .quotaExceeded, "the account is full: it may use \(quota) bytes", remedy: "delete something, or ask for more")
+            .quotaExceeded, "the account is full: it may use \(quota) bytes",
+            remedy: "delete something, or ask for more")
     }
 
     // MARK: Chunks of a commit

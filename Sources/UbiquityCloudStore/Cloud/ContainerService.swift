@@ -36,7 +36,9 @@ struct ContainerService: CloudService {
     }
 
     private func usage(_ db: Database) throws -> CloudUsage {
-        guard let row = try Row.fetchOne(db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [account])
+        guard
+            let row = try Row.fetchOne(
+                db, sql: "SELECT used, quota FROM accounts WHERE number = ?", arguments: [account])
         else { throw UbiquityError(.signedOut, "the account was deleted") }
         return CloudUsage(usedBytes: max(0, row.number(0) ?? 0), quotaBytes: row.number(1) ?? 0)
     }
@@ -71,7 +73,8 @@ struct ContainerService: CloudService {
 
     private func make(_ db: Database) throws -> Found {
         if let found = try find(db) { return found }
-        let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM containers WHERE account = ?", arguments: [account]) ?? 0
+        let count =
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM containers WHERE account = ?", arguments: [account]) ?? 0
         guard count < CloudLimits.maximumContainersPerAccount else {
             throw UbiquityError(
                 .tooLarge, "an account has at most \(CloudLimits.maximumContainersPerAccount) containers")

@@ -86,7 +86,9 @@ struct ContainerTables: ContainerState {
     // MARK: Answered commits
 
     func answer(to request: RequestID) throws -> (revision: Revision, outcomes: [CommitPlan.Outcome])? {
-        try fetchOne("SELECT revision, outcomes FROM commits WHERE container = ? AND request = ?", [Bytes(request.bytes)])
+        try fetchOne(
+            "SELECT revision, outcomes FROM commits WHERE container = ? AND request = ?", [Bytes(request.bytes)]
+        )
             .map { (Revision($0.number(0) ?? 0), try BlobCoding.outcomes($0.bytes(1) ?? [])) }
     }
 

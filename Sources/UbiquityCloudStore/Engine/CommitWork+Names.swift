@@ -82,7 +82,9 @@ extension CommitWork {
     /// Where a folder lies: how deep, and whether it is `Documents`, or in it, directly below the top folder.
     private func ancestry(of folder: ItemID) throws -> Ancestry {
         if let known = ancestries[folder] { return known }
-        guard folder != .root, let record = try record(folder) else { return Ancestry(depth: 0, isUnderDocuments: false) }
+        guard folder != .root, let record = try record(folder) else {
+            return Ancestry(depth: 0, isUnderDocuments: false)
+        }
         var path: [ItemRecord] = [record]
         while let last = path.last, last.parent != .root, path.count <= Limits.maximumDepth,
             let next = try self.record(mergedInto[last.parent] ?? last.parent)

@@ -167,7 +167,8 @@ struct BlobReader {
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     static var damaged: UbiquityError {
-        UbiquityError(.io, "a record of the cloud's database is damaged", remedy: "restore the data folder from a backup")
+        UbiquityError(
+            .io, "a record of the cloud's database is damaged", remedy: "restore the data folder from a backup")
     }
 
     var isAtEnd: Bool { position == bytes.count }

@@ -74,7 +74,8 @@ package struct ItemRecord: Hashable, Sendable {
     /// they go away by themselves.
     package var usedBytes: Int64 { isLive ? size + conflictBytes : 0 }
 
-    /// The top folder, which is there without ever being made. It is stored once somebody changed its mode or attributes.
+    /// The top folder, which is there without ever being made. It is stored once somebody changed its mode or
+    /// attributes.
     package static var root: ItemRecord {
         ItemRecord(
             id: .root, kind: .directory, revision: .zero, parent: .root, name: ItemName(stored: []), mode: 0o755,

@@ -65,7 +65,8 @@ final class Command: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // Signals that this program's threads hold back or ignore would be lost to the child, SIGCHLD for a shell's `wait`.
+        // Signals that this program's threads hold back or ignore would be lost to the child, SIGCHLD for a shell's
+        // `wait`.
         var signals = sigset_t()
         sigemptyset(&signals)
         posix_spawnattr_setsigmask(&attributes, &signals)

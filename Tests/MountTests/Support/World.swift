@@ -78,7 +78,8 @@ final class World: Sendable {
             return count
         }
         let command = try Command(
-            arguments, environment: environment.merging(more) { $1 }, output: "\(folder)/output/\(number)", input: input)
+            arguments, environment: environment.merging(more) { $1 }, output: "\(folder)/output/\(number)", input: input
+        )
         commands.withLock { $0.append(command) }
         return command
     }
@@ -129,6 +130,7 @@ final class World: Sendable {
 
     /// Kills the embedded cloud as a power cut of its process would.
     func killCloud() async throws {
+        try await eventually("the cloud runs") { self.cloudProcess != nil }
         let process = try #require(cloudProcess)
         Glibc.kill(process, SIGKILL)
         try await eventually("the cloud is dead") { self.cloudProcess != process }
