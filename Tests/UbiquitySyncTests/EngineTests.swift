@@ -184,6 +184,24 @@ import UbiquityTestSupport
         }
     }
 
+    @Test func aSnapshotThatWasCutOffIsReadAnew() async throws {
+        try await run { world in
+            for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
+            try await world.settle()
+            world.b.crash()
+            for number in 0..<49 { try world.a.remove("f\(number)") }
+            try await world.settle()
+            world.cloud.purge()
+            world.b.link.script(.snapshot, .vanishBefore { world.b.crash() })
+            try world.b.start()
+            try await world.sleep(.seconds(60))
+            #expect(!world.b.isRunning)
+            try world.b.start()
+            try await world.settle()
+            #expect(try world.b.paths().map(\.path) == ["f49"])
+        }
+    }
+
     @Test func aCloudThatStartsAnewIsFilledByItsDevices() async throws {
         try await run { world in
             try world.a.makeFolder("folder")
@@ -348,13 +366,14 @@ import UbiquityTestSupport
     /// The answer was lost with the device that had asked; meanwhile the name is free again.
     @Test func aCreationThatBecameOneWithAnotherStaysThatWhenItIsRepeated() async throws {
         try await run { world in
+            world.a.link.setAway(true)
             try await world.b.create("f", [0])
-            try await world.settle([world.b])
-            world.a.link.script(.changes, .vanishAfter {})
             try await world.a.create("f", [1])
+            try await world.settle([world.b])
             world.a.link.script(.commit, .vanishAfter { world.a.crash() })
-            try await world.sleep(.seconds(10))
-            world.a.crash()
+            world.a.link.setAway(false)
+            try await world.sleep(.seconds(60))
+            #expect(!world.a.isRunning)
             try await world.settle([world.b])
             try world.b.rename("f", "g")
             try await world.settle([world.b])
