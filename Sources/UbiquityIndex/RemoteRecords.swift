@@ -41,7 +41,7 @@ extension IndexReader {
         FeedPosition(
             revision: Revision(try metaNumber("revision") ?? 0),
             incarnation: try metaNumber("incarnation").map { UInt64(bitPattern: $0) },
-            snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0)
+            snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1)
     }
 
     func metaNumber(_ name: String) throws -> Int64? {
@@ -66,11 +66,14 @@ package struct FeedPosition: Sendable, Hashable {
     package var incarnation: UInt64?
     /// Counts the snapshots read: records of an older epoch were not in the newest.
     package var snapshotEpoch: Int64
+    /// A snapshot was begun and not read to its end: what it does not have is not dropped yet.
+    package var isInSnapshot: Bool
 
-    package init(revision: Revision, incarnation: UInt64?, snapshotEpoch: Int64) {
+    package init(revision: Revision, incarnation: UInt64?, snapshotEpoch: Int64, isInSnapshot: Bool = false) {
         self.revision = revision
         self.incarnation = incarnation
         self.snapshotEpoch = snapshotEpoch
+        self.isInSnapshot = isInSnapshot
     }
 }
 
@@ -103,6 +106,7 @@ extension IndexTransaction {
         try setMeta("revision", position.revision.number)
         try setMeta("incarnation", position.incarnation.map { Int64(bitPattern: $0) })
         try setMeta("snapshotEpoch", position.snapshotEpoch)
+        try setMeta("inSnapshot", position.isInSnapshot ? 1 : 0)
     }
 
     private func setMeta(_ name: String, _ value: Int64?) throws {

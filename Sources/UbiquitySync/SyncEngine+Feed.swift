@@ -94,6 +94,11 @@ extension SyncEngine {
         var hasMore = true
         while hasMore {
             let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+            // One that was cut off begins anew: deletions since may have been forgotten.
+            guard !position.isInSnapshot else {
+                try await readSnapshot(position)
+                continue
+            }
             do {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
                 let page = try await service.changes(after: position.revision, limit: limit)
@@ -125,7 +130,8 @@ extension SyncEngine {
     private func readSnapshot(_ position: FeedPosition) async throws {
         logger.info("the change feed no longer reaches back: reading the snapshot")
         var next = FeedPosition(
-            revision: .zero, incarnation: position.incarnation, snapshotEpoch: position.snapshotEpoch + 1)
+            revision: .zero, incarnation: position.incarnation, snapshotEpoch: position.snapshotEpoch + 1,
+            isInSnapshot: true)
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
         var hasMore = true
         while hasMore {
@@ -134,7 +140,11 @@ extension SyncEngine {
             next.revision = page.revision
             hasMore = page.hasMore
         }
-        try await pool.run { try self.dropMissing() }
+        next.isInSnapshot = false
+        try await pool.run { [index, next] in
+            try self.dropMissing()
+            try index.write(.remote) { try $0.setFeedPosition(next) }
+        }
     }
 
     private func dropMissing() throws {
