@@ -95,13 +95,14 @@ struct CloudMemory: ContainerState {
             items: page.map(remote), revision: hasMore ? page.last?.revision ?? revision : revision, hasMore: hasMore)
     }
 
-    /// Forgets every deletion so far.
-    mutating func purge() {
-        purgedThrough = revision
-        let gone = Set(items.values.filter { !$0.isLive }.map(\.id))
+    /// Forgets deletions made before a time.
+    mutating func purge(before time: Timestamp) {
+        let old = items.values.filter { $0.deletedAt.map { $0 < time } ?? false }
+        let gone = Set(old.map(\.id))
+        purgedThrough = max(purgedThrough, old.map(\.revision).max() ?? .zero)
         for id in gone { items[id] = nil }
-        let old = versions.values.filter { gone.contains($0.item) }
-        for version in old { versions[version.id] = nil }
-        forgotten.formUnion(old.compactMap(\.manifest))
+        let contents = versions.values.filter { gone.contains($0.item) }
+        for version in contents { versions[version.id] = nil }
+        forgotten.formUnion(contents.compactMap(\.manifest))
     }
 }

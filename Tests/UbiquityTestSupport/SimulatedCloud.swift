@@ -103,8 +103,11 @@ package final class SimulatedCloud: CloudService {
 
     package func setQuota(_ bytes: Int64) { state.withLock { $0.memory.quotaBytes = bytes } }
 
-    /// Forgets deletions: devices that have not heard of them read the snapshot.
-    package func purge() { state.withLock { $0.memory.purge() } }
+    /// Forgets deletions older than that: devices that have not heard of them read the snapshot.
+    package func purge(olderThan age: Duration = .zero) {
+        let time = timekeeper.now().advanced(bySeconds: -(age / .seconds(1)))
+        state.withLock { $0.memory.purge(before: time) }
+    }
 
     /// Another cloud under the same address, with nothing in it.
     package func startAnew() {
