@@ -4,7 +4,7 @@ internal import UbiquitySystem
 /// Programs that carry extended attributes from file to file.
 ///
 /// The status attributes are computed: carried to a file elsewhere they would be lies there, and carried into the
-/// mount they cannot be set. What these tools do (read in their sources): `cp -a`, `mv` across file systems and
+/// mount they cannot be set. What was seen of these tools (cp, mv, rsync, tar): `cp -a`, `mv` across file systems and
 /// `install` list, read and set all (libattr), and report a set that fails; `rsync -X` lists, reads, sets, and removes
 /// at the target what the source does not have, an error for each failure; GNU and BSD tar list and store, and set what
 /// is in the archive; backup programs do as tar. So these programs do not see the status attributes in a listing, and
