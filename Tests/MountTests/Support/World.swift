@@ -124,7 +124,7 @@ final class World: Sendable {
     }
 
     /// The process that holds the embedded cloud's data.
-    var cloudProcess: pid_t? { Self.holder(of: cloudData + "/lock") }
+    var cloudProcess: pid_t? { Self.holder(of: cloudData + "/cloud.lock") }
 
     static func holder(of lock: String) -> pid_t? { (try? ProcessLock.holder(of: lock)).flatMap { $0 } }
 
@@ -182,7 +182,7 @@ final class World: Sendable {
     private func end() async {
         for command in commands.withLock({ $0 }) { command.signal(SIGKILL) }
         for device in devices.withLock({ $0 }) { await device.end() }
-        for lock in [cloudData + "/lock", cloudData + ".away/lock"] {
+        for lock in [cloudData + "/cloud.lock", cloudData + ".away/cloud.lock"] {
             if let process = Self.holder(of: lock) { Glibc.kill(process, SIGKILL) }
         }
         for path in folders.withLock({ $0 }) { _ = umount2(path, CInt(MNT_DETACH)) }
