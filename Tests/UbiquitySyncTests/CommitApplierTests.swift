@@ -60,6 +60,24 @@ import UbiquityWire
         #expect(try fixture.dirty().isEmpty)
     }
 
+    /// The feed has brought the item's deletion, which came after the commit, before the commit's answer came.
+    @Test func anAnswerDoesNotBringBackWhatWasDeletedSince() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        _ = try fixture.index.setAttributes(ino: fixture.found("f").ino, AttributeChange(mode: 0o700))
+        let group = try fixture.plan(fixture.dirty()).group
+        let answer = try fixture.answer(group[0])
+        var gone = answer
+        gone.isDeleted = true
+        gone.revision = Revision(60)
+        try fixture.receive(gone)
+        try fixture.index.write(.remote) {
+            try $0.setFeedPosition(FeedPosition(revision: Revision(60), incarnation: 1, snapshotEpoch: 0))
+        }
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.paths() == [])
+    }
+
     @Test func anItemTheCloudDoesNotKnowGoesUpAsNew() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
