@@ -51,7 +51,12 @@ package struct CommitApplier {
     }
 
     private mutating func take(_ item: RemoteItem?) throws {
-        guard let item else { return }
+        guard var item else { return }
+        // The feed has told all up to its position, and its deletions are forgotten when they are carried out: an older
+        // answer about an item that is not known any more is about one that was deleted since.
+        if try transaction.remote(id: item.id) == nil, try item.revision <= transaction.feedPosition().revision {
+            item.isDeleted = true
+        }
         try settler.receive(item)
         try settler.review(item.id)
     }
