@@ -74,6 +74,9 @@ extension CommitWork {
         outcomes[position] = .merged(into: holder)
         fields.place = nil
         fields.content?.baseVersion = nil
+        // What is only announced does not take the place of a content that is here: it is judged when it comes, which
+        // may be never.
+        if fields.content?.manifest == nil { fields.content = nil }
         var change = request.changes[position]
         change.baseRevision = .zero
         try apply(fields, change, to: holder)
