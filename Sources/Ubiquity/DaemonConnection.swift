@@ -96,8 +96,8 @@ package final class DaemonConnection: Sendable {
     private func request(_ route: String, _ method: HTTPMethod) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.usable) + route)
         request.method = method
-        // A connection for each request: a wait and a stream watch theirs for the client's end, and cannot go on after
-        // it.
+        // A connection for each request: a wait or a stream ends when its connection does, and a command asks once or
+        // twice.
         request.headers.add(name: "connection", value: "close")
         return request
     }

@@ -10,6 +10,8 @@ import UbiquitySystem
 /// second, and only while somebody listens.
 final class EventPump: Sendable {
     private static let interval = Duration.milliseconds(250)
+    /// Between two looks for a listener: an idle machine should sleep.
+    private static let idleInterval = Duration.seconds(1)
 
     private struct Seen {
         var uploads: [ItemKey: TransferProgress] = [:]
@@ -91,7 +93,8 @@ final class EventPump: Sendable {
     func run() async throws {
         var seen = Seen()
         while true {
-            try await controller.parts.timekeeper.sleep(for: Self.interval)
+            let isIdle = !controller.events.hasListeners
+            try await controller.parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
             guard controller.events.hasListeners else {
                 seen = Seen()
                 continue
