@@ -27,7 +27,7 @@ struct MonitorCommand: AsyncParsableCommand {
     static func text(_ event: ControlEvent) -> String {
         var parts = [event.kind.rawValue]
         if let old = event.oldPath { parts.append("\(old) ->") }
-        if let path = event.path { parts.append(path) }
+        if let path = event.path { parts.append(path.isEmpty ? "." : path) }
         if let state = event.state { parts.append(state.rawValue) }
         switch (event.bytes, event.totalBytes) {
         case (let bytes?, let total?): parts.append("\(ByteSize.text(bytes)) of \(ByteSize.text(total))")

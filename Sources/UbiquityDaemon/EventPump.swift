@@ -82,6 +82,7 @@ final class EventPump: Sendable {
     }
 
     private func path(of row: ItemRow) -> String? {
+        if row.key == .root { return "" }
         guard let entry = row.entry else { return nil }
         guard let folder = try? controller.parts.tree.path(of: entry.parent) else { return entry.name.description }
         return folder.isEmpty ? entry.name.description : "\(folder)/\(entry.name)"
