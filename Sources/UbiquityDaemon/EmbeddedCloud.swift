@@ -58,8 +58,11 @@ final class EmbeddedCloud: Sendable {
             try await start()
             state.withLock { $0.failures = 0 }
             return true
-        } catch let error as UbiquityError {
-            logger.error("cannot start the embedded cloud", metadata: ["error": "\(error)"])
+        } catch let cause as UbiquityError {
+            logger.error("cannot start the embedded cloud", metadata: ["error": "\(cause)"])
+            // Whatever hinders it, to everyone else the cloud is away: programs are told so, waits go on.
+            let error = UbiquityError(
+                .offline, "the embedded cloud cannot be started: \(cause.message)", at: cause.place, remedy: cause.remedy)
             state.withLock { state in
                 let pause = min(Self.longestPause, Self.firstPause * (1 << min(state.failures, 10)))
                 state.failures += 1
