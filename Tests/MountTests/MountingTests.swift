@@ -179,8 +179,8 @@ import UbiquityControl
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo text > f")
+            try await world.shell("mkfifo '\(world.folder)/fifo'")
             let reader = try a.start("exec 3< f; cd /; echo ready; read line < '\(world.folder)/fifo'; cat <&3")
-            try await world.shell("mkfifo '\(world.folder)/fifo' 2>/dev/null || true")
             try await world.eventually("the reader has it open") {
                 reader.outputSoFar == "ready\n" || !reader.isRunning
             }
