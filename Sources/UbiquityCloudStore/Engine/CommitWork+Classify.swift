@@ -58,7 +58,8 @@ extension CommitWork {
     /// never got. It stays that, wherever the other item has gone since.
     private func isMergedAlready(_ change: ItemChange, _ position: Int) throws -> Bool {
         guard case .put(var fields) = change.action, let content = fields.content,
-            let known = try version(content.version), known.item != change.id, try record(known.item) != nil
+            let known = try version(content.version), known.item != change.id, known.device == request.device,
+            try record(known.item) != nil
         else { return false }
         mergedInto[change.id] = known.item
         outcomes[position] = .merged(into: known.item)
