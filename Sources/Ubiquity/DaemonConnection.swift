@@ -83,11 +83,18 @@ package final class DaemonConnection: Sendable {
     /// Hands over events as they happen, the first one at once (`.listening`), until the daemon ends (then it returns)
     /// or `each` throws.
     package func events(each: (ControlEvent) async throws -> Void) async throws {
-        try await lines(of: request(ControlRoute.events, .GET)) { line in
-            // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it alive.
-            let mark = Array("data: ".utf8)
-            guard line.starts(with: mark) else { return }
-            try await each(ControlCodec.decode(ControlEvent.self, from: line.dropFirst(mark.count)))
+        var hasBegun = false
+        do {
+            try await lines(of: request(ControlRoute.events, .GET)) { line in
+                // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it alive.
+                let mark = Array("data: ".utf8)
+                guard line.starts(with: mark) else { return }
+                hasBegun = true
+                try await each(ControlCodec.decode(ControlEvent.self, from: line.dropFirst(mark.count)))
+            }
+        } catch is MountUnreachable where hasBegun {
+            // A daemon that ends closes its socket; whether the stream's last mark came before that says nothing.
+            return
         }
     }
 
