@@ -118,7 +118,7 @@ package final class Simulation: Sendable {
             let waiting = try? device.index.read { reader in
                 try [SettlingState.waiting, .awaitingContent, .awaitingParent].flatMap { state in
                     try reader.records(state, limit: 10).map { id in
-                        "\(state) \(try reader.remote(id: id)?.summary ?? "?") row \(try reader.row(id: id)?.summary ?? "-")"
+                        "\(state) \(try reader.remote(id: id)?.summary ?? "?"), \(try reader.row(id: id)?.summary ?? "-")"
                     }
                 } + reader.wanted(all: false, after: ItemKey(0), limit: 10).map { "wanted \($0.summary)" }
             }
