@@ -26,8 +26,8 @@ extension SyncEngine {
                 defer { download.release(batch) }
                 try await get(batch, download)
             }
+            // A lane at its end says nothing of what another one met: only the complete content clears a problem.
             download.leaveLane()
-            problems.clear(.download, of: download.key)
             if !download.isWanted, !download.hasLanes { downloads.remove(download) }
         } catch {
             download.leaveLane()
