@@ -86,7 +86,8 @@ package final class DaemonConnection: Sendable {
         var hasBegun = false
         do {
             try await lines(of: request(ControlRoute.events, .GET)) { line in
-                // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it alive.
+                // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it
+                // alive.
                 let mark = Array("data: ".utf8)
                 guard line.starts(with: mark) else { return }
                 hasBegun = true

@@ -62,7 +62,8 @@ final class EmbeddedCloud: Sendable {
             logger.error("cannot start the embedded cloud", metadata: ["error": "\(cause)"])
             // Whatever hinders it, to everyone else the cloud is away: programs are told so, waits go on.
             let error = UbiquityError(
-                .offline, "the embedded cloud cannot be started: \(cause.message)", at: cause.place, remedy: cause.remedy)
+                .offline, "the embedded cloud cannot be started: \(cause.message)", at: cause.place,
+                remedy: cause.remedy)
             state.withLock { state in
                 let pause = min(Self.longestPause, Self.firstPause * (1 << min(state.failures, 10)))
                 state.failures += 1

@@ -53,10 +53,11 @@ package final class Simulation: Sendable {
         defer { try? FileSystem.removeTree(folder) }
         let simulation = try Simulation(seed: seed, names: devices, settings: settings, folder: folder)
         do {
-            try simulation.world.run({
-                for device in simulation.devices { try device.start() }
-                try await scenario(simulation)
-            }, end: { for device in simulation.devices { device.crash() } })
+            try simulation.world.run(
+                {
+                    for device in simulation.devices { try device.start() }
+                    try await scenario(simulation)
+                }, end: { for device in simulation.devices { device.crash() } })
         } catch {
             throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
         }
