@@ -7,16 +7,14 @@ package import UbiquityWire
 package struct CommitApplier {
     private let transaction: IndexTransaction
     private var settler: Settler
-    private let prepared: [ItemKey: PreparedContent]
     private let boot: [UInt8]
 
     /// - Parameter boot: this boot of the machine; contents written in it may not survive power loss yet.
     package init(
-        _ transaction: IndexTransaction, settler: Settler, prepared: [ItemKey: PreparedContent], boot: [UInt8]
+        _ transaction: IndexTransaction, settler: Settler, boot: [UInt8]
     ) {
         self.transaction = transaction
         self.settler = settler
-        self.prepared = prepared
         self.boot = boot
     }
 

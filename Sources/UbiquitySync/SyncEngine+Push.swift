@@ -19,7 +19,6 @@ struct PushState {
 private struct Outgoing {
     var group: [PlannedChange]
     var chunks: [Chunk]
-    var prepared: [ItemKey: PreparedContent]
 }
 
 // The push loop: sends what was changed here, in order, metadata before large contents.
@@ -110,7 +109,7 @@ extension SyncEngine {
         }
         let group = try plan(ready, prepared)
         let isIdle = group.isEmpty && cleaned == 0
-        return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values), prepared: prepared)
+        return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
     }
 
     /// Dirty rows that may go now, in order: as many as make a group.
@@ -260,7 +259,7 @@ extension SyncEngine {
             changes: group.map(\.change), chunks: Self.chunks(of: group, in: outgoing.chunks))
         do {
             let response = try await sendPersistently(request)
-            try await pool.run(evenIfCancelled: true) { try self.accept(group, response, outgoing.prepared) }
+            try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
         } catch let error as MissingChunks {
             forgetPrepared(group, lacking: Set(error.ids))
         } catch let error as UbiquityError where Self.isAboutContent(error) {
@@ -301,12 +300,10 @@ extension SyncEngine {
         }
     }
 
-    private func accept(
-        _ group: [PlannedChange], _ response: CommitResponse, _ prepared: [ItemKey: PreparedContent]
-    ) throws {
+    private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
         let dropped = try index.write(.remote) { transaction in
             var applier = CommitApplier(
-                transaction, settler: settler(transaction), prepared: prepared, boot: configuration.boot)
+                transaction, settler: settler(transaction), boot: configuration.boot)
             try applier.apply(group, response)
             return applier.dropped
         }

@@ -177,7 +177,7 @@ final class Fixture: Sendable {
     func apply(_ group: [PlannedChange], _ results: [ChangeResult], revision: Int64 = 50) throws {
         try index.write(.remote) { transaction in
             var applier = CommitApplier(
-                transaction, settler: Settler(transaction, owner: (0, 0), now: time.now()), prepared: [:], boot: [1])
+                transaction, settler: Settler(transaction, owner: (0, 0), now: time.now()), boot: [1])
             try applier.apply(group, CommitResponse(revision: Revision(revision), results: results))
         }
         try check()
