@@ -91,7 +91,9 @@ extension ContainerFileSystem {
         guard change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil else {
             return try attributes(of: row, isOrphan: isOrphan)
         }
-        if let mode = change.mode { openNodes.node(ino)?.state.withLock { $0.notePrivileges(mode) } }
+        if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {
+            openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true }
+        }
         guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change)) }
         let changed = row.applying(change, now: parts.timekeeper.now())
         inodes.withNode(ino) { $0.orphan = changed }
@@ -161,10 +163,16 @@ extension FileMode {
 }
 
 extension OpenNode.State {
-    mutating func notePrivileges(_ mode: UInt32) { hasPrivileges = FileMode.withoutPrivileges(mode) != nil }
+    mutating func notePrivileges(_ row: ItemRow) {
+        hasPrivileges = FileMode.withoutPrivileges(row.mode) != nil || row.hasCapability
+    }
 }
 
 extension ItemRow {
+    static let capability = Array("security.capability".utf8)
+    /// Whether who executes it gets rights that are its own.
+    var hasCapability: Bool { localXattrs.contains { $0.name == Self.capability } }
+
     /// What the index would do, for an item that is gone from it.
     func applying(_ change: AttributeChange, now: Timestamp) -> ItemRow {
         var row = self

@@ -111,7 +111,7 @@ extension ContainerFileSystem {
         let node = openNodes.hold(row.ino)
         try node.state.withLock { state throws(Errno) in
             state.whole = OpenNode.Whole(file: file, id: content)
-            state.notePrivileges(row.mode)
+            state.notePrivileges(row)
             guard flags.writes else { return }
             state.writers += 1
             state.isRecorded = true

@@ -69,7 +69,10 @@ extension ContainerFileSystem {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error
         }
-        try contents.syncName(of: whole.id)
+        if file.node.state.withLock({ $0.whole?.id == whole.id && !$0.isNameSynced }) {
+            try contents.syncName(of: whole.id)
+            file.node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
+        }
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
         try index.makeDurable()
     }

@@ -59,7 +59,7 @@ extension ContainerFileSystem {
     private func open(_ content: ContentID, of row: ItemRow, _ state: inout OpenNode.State) throws {
         guard state.whole?.id != content else { return }
         state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
-        state.notePrivileges(row.mode)
+        state.notePrivileges(row)
     }
 
     /// - Returns: false if the content was exchanged before the index took note: to be tried again.

@@ -32,7 +32,7 @@ extension ContainerFileSystem {
         else { return try putFreshContent(node, &state, isWriter: isWriter) }
         if state.whole?.id != content {
             state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
-            state.notePrivileges(row.mode)
+            state.notePrivileges(row)
         }
         if !state.isRecorded {
             guard try index.beginWriting(ino: node.ino).content == content else { throw Errno.ESTALE }
@@ -61,7 +61,7 @@ extension ContainerFileSystem {
         state.isTouched = false
         try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
         state.stamp = OpenNode.Stamp(try file.status())
-        state.notePrivileges(replaced.after.mode)
+        state.notePrivileges(replaced.after)
     }
 
     /// Removes a backing file that no item has any more; those who have it open go on. What cannot be removed now is
@@ -117,10 +117,11 @@ extension ContainerFileSystem {
         node.state.withLock { $0.isTouched = true }
     }
 
-    /// A write by an ordinary user takes away the right to act as the owner.
+    /// A write takes away the file's own rights, and by an ordinary user also the right to act as the owner.
     func clearPrivileges(_ row: ItemRow, _ caller: Caller) throws {
-        guard caller.uid != 0, let mode = FileMode.withoutPrivileges(row.mode) else { return }
-        _ = try index.setAttributes(ino: row.ino, AttributeChange(mode: mode))
-        openNodes.node(row.ino)?.state.withLock { $0.notePrivileges(mode) }
+        if row.hasCapability { try index.removeXattr(ino: row.ino, named: ItemRow.capability) }
+        if caller.uid != 0, let mode = FileMode.withoutPrivileges(row.mode) {
+            _ = try index.setAttributes(ino: row.ino, AttributeChange(mode: mode))
+        }
     }
 }

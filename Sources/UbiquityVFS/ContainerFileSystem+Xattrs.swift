@@ -63,6 +63,7 @@ extension ContainerFileSystem {
         do { try index.setXattr(ino: ino, Xattr(name: name, value: value), mode) } catch let error as UbiquityError {
             throw error.code == .tooLarge ? Errno.ENOSPC : error
         }
+        if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
         return .now(())
     }
 

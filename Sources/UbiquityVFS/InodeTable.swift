@@ -9,8 +9,13 @@ final class InodeTable: Sendable {
     /// What is kept of an inode while the kernel knows it.
     struct Node: Sendable {
         var lookups: UInt64 = 0
-        /// The item as it was, if it is gone while the kernel still has it.
-        var orphan: ItemRow?
+        /// The item as it was, if it is gone while the kernel still has it. Apart, because few have it and there may be
+        /// hundreds of thousands of nodes.
+        private var departed: Departed?
+        var orphan: ItemRow? {
+            get { departed?.row }
+            set { departed = newValue.map(Departed.init) }
+        }
         /// Names in this directory that the kernel was told not to exist.
         var absences: Set<ItemName> = []
         /// Counts changes of this directory's entries.
@@ -23,6 +28,11 @@ final class InodeTable: Sendable {
         var accessedAt: Timestamp?
         /// Whether the pages that the kernel may have of this file are its content.
         var hasGoodPages = false
+    }
+
+    private final class Departed: Sendable {
+        let row: ItemRow
+        init(_ row: ItemRow) { self.row = row }
     }
 
     /// Names remembered as absent per directory. Beyond, the kernel is made to forget one for each new one.

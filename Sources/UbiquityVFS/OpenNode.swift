@@ -12,7 +12,9 @@ final class OpenNode: Sendable {
 
     struct State {
         /// The whole content; nil while the handles read a partial one.
-        var whole: Whole?
+        var whole: Whole? {
+            didSet { if whole?.id != oldValue?.id { isNameSynced = false } }
+        }
         /// Handles that may write.
         var writers = 0
         /// Whether the index knows that a writer has it open.
@@ -21,6 +23,8 @@ final class OpenNode: Sendable {
         var isTouched = false
         /// The backing file when the index was last told.
         var stamp: Stamp?
+        /// Whether the backing file's name is known to be on the disk.
+        var isNameSynced = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
     }

@@ -133,6 +133,11 @@ import UbiquityVFS
         let handle = try await container.open(ino, .readWrite)
         try container.write("y", to: handle)
         #expect(try container.fs.attributes(of: ino).permissions == 0o755)
+        _ = try await container.fs.setXattr(
+            of: ino, name: Array("security.capability".utf8), value: [1], flags: 0, caller: container.caller
+        ).value
+        try container.write("z", to: handle)
+        #expect(errno { _ = try container.fs.xattr(of: ino, name: Array("security.capability".utf8)) } == .ENODATA)
         container.fs.release(handle)
         _ = try await container.set(ino, AttributeChanges(mode: 0o6745))
         #expect(try await container.set(ino, AttributeChanges(uid: 5)).permissions == 0o2745)
