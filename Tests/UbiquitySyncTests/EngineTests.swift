@@ -317,6 +317,45 @@ import UbiquityTestSupport
         }
     }
 
+    /// The cloud has it, the device has not heard of that: the removal must be told all the same.
+    @Test(arguments: [100, 300_000]) func whatIsRemovedBeforeItsCreationIsConfirmedGoesEverywhere(
+        size: Int
+    ) async throws {
+        try await run { world in
+            world.a.link.script(.commit, .vanishAfter { world.a.crash() })
+            try await world.a.create("f", world.random.bytes(size))
+            try await world.sleep(.seconds(10))
+            #expect(try await world.cloud.items().count == 1)
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try world.a.start()
+            try await world.sleep(.seconds(1))
+            try world.a.remove("f")
+            try await world.settle()
+            #expect(try await world.cloud.items().isEmpty)
+            #expect(try world.b.paths().isEmpty)
+        }
+    }
+
+    /// The same, where its content becomes another file's, or the file becomes one that stays here.
+    @Test(arguments: ["f", "f.nosync"]) func whatIsMovedBeforeItsCreationIsConfirmedGoesEverywhere(
+        new: String
+    ) async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.a.link.script(.commit, .vanishAfter { world.a.crash() })
+            try await world.a.create("g", [2])
+            try await world.sleep(.seconds(10))
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try world.a.start()
+            try await world.sleep(.seconds(1))
+            try world.a.rename("g", new)
+            try await world.settle()
+            #expect(try world.b.paths().map(\.path) == ["f"])
+            #expect(try await world.a.read(new) == [2])
+        }
+    }
+
     @Test func whatAWriterWroteBeforeTheKillGoesUp() async throws {
         try await run { world in
             try await world.a.create("f", [1])

@@ -125,6 +125,27 @@ import UbiquitySync
         #expect(try fixture.waiting == 0)
     }
 
+    /// The folder cannot go while the child is in it, and the child cannot leave while the folder has the name.
+    @Test(arguments: [false, true]) func aChildTakesTheNameOfItsDeletedFolder(reversed: Bool) throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b", in: Fixture.id(1)))
+        let news = [gone(fixture.folder(1, "a", at: 2)), fixture.folder(2, "a", at: 2)]
+        try fixture.receive(news[reversed ? 1 : 0], news[reversed ? 0 : 1])
+        #expect(try fixture.paths() == ["a"])
+        #expect(try fixture.found("a").id == Fixture.id(2))
+        #expect(try fixture.waiting == 0)
+    }
+
+    /// What was made in a deleted folder keeps it, and its name, until the cloud has decided.
+    @Test func aDeletedFolderWithSomethingNewInItKeepsItsName() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
+        try fixture.make("a/new")
+        try fixture.receive(gone(fixture.folder(1, "a", at: 2)), fixture.folder(2, "a", at: 2))
+        #expect(try fixture.paths() == ["a", "a/new", "b"])
+        #expect(try fixture.found("a").id == Fixture.id(1))
+    }
+
     @Test func aFolderWithSomethingNewInItStays() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))

@@ -36,6 +36,8 @@ package enum CloudCall: String, Sendable, CaseIterable {
 package enum ScriptedFault: Sendable {
     /// It fails before it has any effect.
     case fail(UbiquityError)
+    /// It is that much later on its way.
+    case hold(Duration)
     /// It has its effect; its answer is lost.
     case loseAnswer
     /// Before it has any effect, this is done, and the call never comes back.

@@ -56,6 +56,7 @@ package final class SimulatedLink: CloudService {
         try await travel()
         switch scripted {
         case .fail(let error): throw error
+        case .hold(let time): try await world.sleep(for: time)
         case .vanishBefore(let action):
             action()
             try await world.sleep(for: .seconds(1_000_000))
