@@ -127,6 +127,8 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     /// The uploaded state of the item was confirmed, then the cloud said it no longer has the item, while it is still
     /// needed here (it has children that are not uploaded): it goes when they go.
     package static let lingering = ItemFlags(rawValue: 32)
+    /// Its creation was sent at least once: the cloud may have it, whatever became of the answer.
+    package static let creationSent = ItemFlags(rawValue: 64)
 }
 
 /// Fields of an item changed on this device since the last commit.

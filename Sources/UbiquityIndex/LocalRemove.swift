@@ -46,7 +46,8 @@ extension IndexTransaction {
             row.nextVersion = nil
             // The number may be in use by a program that holds the file open: the tombstone takes another.
             row.ino = UInt64(newNumber())
-            row.flags = []
+            // The cloud may have it, though it never said so.
+            row.flags.formIntersection(.creationSent)
             try update(row, before: before)
         }
         note(.removed, before: before, after: nil)

@@ -146,7 +146,7 @@ extension IndexTransaction {
         row.content = nil
         row.contentState = .none
         row.nextVersion = nil
-        row.flags = []
+        row.flags.formIntersection(.creationSent)
         row.ino = UInt64(newNumber())
         try update(row, before: source)
     }
@@ -183,7 +183,7 @@ extension IndexTransaction {
         tombstone.content = nil
         tombstone.contentState = .none
         tombstone.nextVersion = nil
-        tombstone.flags = []
+        tombstone.flags.formIntersection(.creationSent)
         try markDirty(&tombstone, .deleted, now: now)
         // The row's id must be free before the tombstone takes it.
         let before = row

@@ -84,6 +84,7 @@ package struct CommitApplier {
     private func clear(_ row: inout ItemRow, _ sent: ItemRow, _ fields: ChangedFields, _ item: RemoteItem?) {
         let wasCreation = row.dirty.contains(.created)
         row.dirty.remove(.created)
+        row.flags.remove(.creationSent)
         if wasCreation {
             // What changed since the creation was sent has no mark of its own yet.
             if row.entry != sent.entry { row.dirty.insert(.place) }

@@ -60,7 +60,9 @@ package struct Planner {
     }
 
     private mutating func addDeletion(_ row: ItemRow) throws {
-        guard let remote = try reader.remote(id: row.id), !remote.isDeleted else { return forgettable.append(row) }
+        let remote = try reader.remote(id: row.id)
+        let mayExist = remote.map { !$0.isDeleted } ?? row.flags.contains(.creationSent)
+        guard mayExist else { return forgettable.append(row) }
         group.append(PlannedChange(row: row, change: change(of: row, .delete)))
     }
 

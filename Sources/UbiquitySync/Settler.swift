@@ -153,20 +153,36 @@ package struct Settler {
         return try displace(other) ? entry : nil
     }
 
-    /// Takes the name from an item that the cloud has elsewhere; it waits without an entry for its own place.
-    /// An item that has the name by a change made here keeps it: the cloud decides between the two at the commit.
+    /// Takes the name from an item that the cloud has elsewhere, or no longer; it waits without an entry for its own
+    /// place, or its end. An item that has the name by a change made here keeps it: the cloud decides between the two
+    /// at the commit.
     private func displace(_ other: ItemRow) throws -> Bool {
-        guard other.dirty.intersection([.created, .place]).isEmpty, !other.isExcluded,
-            let remote = try transaction.remote(id: other.id), !remote.isDeleted, let entry = other.entry
+        guard other.dirty.intersection([.created, .place]).isEmpty, !other.isExcluded, let entry = other.entry,
+            let remote = try transaction.remote(id: other.id)
         else { return false }
-        guard try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent else {
-            return false
-        }
+        let isElsewhere = try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent
+        guard try remote.isDeleted ? isAbandoned(other) : isElsewhere else { return false }
         var row = other
         row.entry = nil
         try transaction.update(row, before: other)
         try transaction.setState(other.id, .waiting)
         transaction.note(.removed, before: other, after: nil)
+        return true
+    }
+
+    /// Whether nothing that was changed here, or is being, lies in a folder: all of it will leave with the feed. A
+    /// folder with much in it counts as not abandoned yet, so that no look costs much.
+    private func isAbandoned(_ folder: ItemRow) throws -> Bool {
+        guard folder.kind == .directory else { return false }
+        var waiting = [folder], seen = 0
+        while let next = waiting.popLast() {
+            guard next.dirty.isEmpty, !next.isWriting, !next.isExcluded else { return false }
+            guard next.kind == .directory else { continue }
+            let children = try transaction.children(of: next.key, after: nil, limit: SyncLimits.abandonedItems)
+            waiting += children
+            seen += children.count
+            guard seen < SyncLimits.abandonedItems else { return false }
+        }
         return true
     }
 

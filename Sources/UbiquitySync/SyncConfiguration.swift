@@ -72,6 +72,8 @@ enum SyncLimits {
     static let followingFetchBytes = 4 << 20
     /// Unsettled records tried in one transaction.
     static let settleBatch = 1000
+    /// Items looked at below a deleted folder whose name another item wants.
+    static let abandonedItems = 1000
     /// Sync of contents to the disk, checkpoints and eviction run this often.
     static let maintenanceInterval = Duration.seconds(5)
     /// Contents synced in one round of maintenance.

@@ -224,11 +224,14 @@ extension SyncEngine {
     /// Draws version ids, drops what the cloud never saw, and makes the group.
     private func plan(_ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent]) throws -> [PlannedChange] {
         let (group, dropped) = try index.write(.remote) { transaction in
-            for row in rows where row.dirty.contains(.content) && row.nextVersion == nil && !row.isDeleted {
-                guard var current = try transaction.row(key: row.key), current.nextVersion == nil else { continue }
+            for row in rows where row.isToBeMarked {
+                guard var current = try transaction.row(key: row.key), current.isToBeMarked else { continue }
                 let before = current
-                var generator = SourcedGenerator(random)
-                current.nextVersion = VersionID(using: &generator)
+                if current.dirty.contains(.created) { current.flags.insert(.creationSent) }
+                if current.dirty.contains(.content), current.nextVersion == nil {
+                    var generator = SourcedGenerator(random)
+                    current.nextVersion = VersionID(using: &generator)
+                }
                 try transaction.update(current, before: before)
             }
             var planner = Planner(transaction, prepared: prepared, limit: SyncLimits.changesPerCommit)
@@ -341,6 +344,12 @@ extension PreparedContent {
 }
 
 extension ItemRow {
+    /// Whether something must be written down before its changes are sent: that they are, or the version's id.
+    fileprivate var isToBeMarked: Bool {
+        !isDeleted
+            && (dirty.contains(.content) && nextVersion == nil || dirty.contains(.created) && !flags.contains(.creationSent))
+    }
+
     /// A dirty content small enough to travel inside the commit.
     var wantsInlineContent: Bool {
         kind == .file && dirty.contains(.content) && contentState == .complete && size <= SyncLimits.inlineContentSize

@@ -73,6 +73,21 @@ import UbiquitySync
         #expect(planner.forgettable.count == 1)
     }
 
+    /// Its creation was sent and the answer is not known: the cloud may have it.
+    @Test func whatTheCloudMayHaveIsDeletedThere() throws {
+        let fixture = try Fixture()
+        let row = try fixture.make("f")
+        try fixture.index.write(.remote) { transaction in
+            var sent = row
+            sent.flags.insert(.creationSent)
+            try transaction.update(sent, before: row)
+        }
+        try fixture.remove("f")
+        let planner = try fixture.plan(fixture.dirty())
+        #expect(planner.group.map(\.change.action) == [.delete])
+        #expect(planner.forgettable.isEmpty)
+    }
+
     @Test func aNewFileIsAnnouncedBeforeItsContent() throws {
         let fixture = try Fixture()
         let row = try fixture.make("f")
