@@ -1,0 +1,79 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+
+/// Contents that were announced when their file was made, and may come, come changed, or never come.
+@Suite struct EngineAnnouncementTests {
+    private let bench = EngineBench()
+    private let here = EngineBench.here
+    private let there = EngineBench.there
+
+    init() throws { try bench.commit(here, Make.file(1, "a", version: 1, nil, at: 300)) }
+
+    private func versions(_ role: VersionRecord.Role) -> [VersionID] {
+        bench.versions.values.filter { $0.role == role }.map(\.id).sorted()
+    }
+
+    private func expect(
+        current: UInt64, conflicts: [UInt64] = [], history: [UInt64] = [],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(bench.item(.number(1))?.version == .number(current), sourceLocation: sourceLocation)
+        #expect(versions(.conflict) == conflicts.map(VersionID.number), sourceLocation: sourceLocation)
+        #expect(versions(.history) == history.map(VersionID.number), sourceLocation: sourceLocation)
+    }
+
+    /// The answer to the announcement was lost, and the file was written again before its content went up.
+    @Test(arguments: [200, 300, 400] as [Int64]) func whatTheDeviceWroteSinceIsNoConflict(time: Int64) throws {
+        try bench.commit(here, Make.file(1, "a", version: 2, "y", at: time))
+        expect(current: 2, history: [1])
+        #expect(bench.item(.number(1))?.modifiedAt == .at(time))
+    }
+
+    @Test func anAnnouncementRepeatedWithWhatWasWrittenSinceChangesNothing() throws {
+        try bench.commit(here, Make.file(1, "a", version: 2, nil, at: 400))
+        expect(current: 1)
+        try bench.commit(here, Make.save(1, base: 2, at: 400, version: 2, on: 2, "y"))
+        expect(current: 2, history: [1])
+    }
+
+    @Test func whatTheDeviceWroteSinceCanLoseAgainstAnother() throws {
+        try bench.commit(there, Make.save(1, base: 1, at: 400, version: 2, on: nil, "y"))
+        expect(current: 2, conflicts: [1])
+        try bench.commit(here, Make.file(1, "a", version: 3, "z", at: 350))
+        expect(current: 2, conflicts: [3], history: [1])
+    }
+
+    @Test func otherDevicesConflictsStay() throws {
+        try bench.commit(there, Make.save(1, base: 1, at: 200, version: 2, on: nil, "y"))
+        expect(current: 1, conflicts: [2])
+        try bench.commit(here, Make.file(1, "a", version: 3, "z", at: 350))
+        expect(current: 3, conflicts: [2], history: [1])
+    }
+
+    // MARK: Given up
+
+    /// Nobody has the announced content any more: the edit that keeps the file is what is in it.
+    @Test(arguments: [200, 400] as [Int64]) func theEditThatWinsOverTheDeletionIsTheContent(time: Int64) throws {
+        try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
+        try bench.commit(here, Make.delete(1, base: 0))
+        expect(current: 2, history: [1])
+        #expect(bench.livePaths == ["a"])
+        #expect(bench.item(.number(1))?.modifiedAt == .at(time))
+    }
+
+    @Test func theNewestOfTheEditsIsTheContent() throws {
+        let third = DeviceID(high: 0, low: 3)
+        try bench.commit(there, Make.save(1, base: 1, at: 200, version: 3, on: nil, "y"))
+        try bench.commit(third, Make.save(1, base: 1, at: 250, version: 2, on: nil, "z"))
+        try bench.commit(here, Make.delete(1, base: 0))
+        expect(current: 2, conflicts: [3], history: [1])
+    }
+
+    @Test func anothersDeletionGivesNothingUp() throws {
+        try bench.commit(there, Make.save(1, base: 1, at: 200, version: 2, on: nil, "y"))
+        try bench.commit(DeviceID(high: 0, low: 3), Make.delete(1, base: 1))
+        expect(current: 1, conflicts: [2])
+        #expect(bench.livePaths == ["a"])
+    }
+}
