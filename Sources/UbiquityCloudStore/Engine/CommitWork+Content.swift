@@ -65,10 +65,12 @@ extension CommitWork {
             throw UbiquityError(.io, "file \(id) has lost its current version")
         }
         if let known = try version(content.version) { return try complete(known, content, change, item) }
+        guard !isRepeatedAnnouncement(content) else { return .isAside }
         try revive(id, change)
+        try dropOwnAnnouncedConflicts(of: id)
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
         let new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
-        if content.baseVersion == current.id {
+        if content.baseVersion == current.id || isOwnAnnouncement(current) {
             try makeCurrent(new, insteadOf: current, as: .history, change)
             return .isCurrent
         }
@@ -90,9 +92,12 @@ extension CommitWork {
         }
     }
 
-    private func makeCurrent(
+    func makeCurrent(
         _ new: VersionRecord, insteadOf old: VersionRecord, as role: VersionRecord.Role, _ change: ItemChange
     ) throws {
+        var new = new
+        new.role = .current
+        new.supersededAt = nil
         put(new)
         try update(new.item) { draft in
             draft.record.version = new.id
@@ -124,7 +129,7 @@ extension CommitWork {
         try update(loser.item) { $0.record.stamps.content = stamp(of: change) }
     }
 
-    private func retire(_ version: VersionRecord) {
+    func retire(_ version: VersionRecord) {
         var version = version
         version.role = .history
         version.supersededAt = now
@@ -132,7 +137,7 @@ extension CommitWork {
     }
 
     /// Unresolved conflict versions as this commit has them so far, in the order of their ids.
-    private func conflicts(of item: ItemID) throws -> [VersionRecord] {
+    func conflicts(of item: ItemID) throws -> [VersionRecord] {
         var found: [VersionID: VersionRecord] = [:]
         for stored in try state.conflicts(of: item) { found[stored.id] = try version(stored.id) }
         for id in changedVersionsOfItem[item] ?? [] { found[id] = versions[id] }

@@ -12,6 +12,8 @@ extension CommitWork {
                 folders.insert(change.id)
             } else if !wasEdited(record, since: change) {
                 others.append(change.id)
+            } else {
+                try giveUpAnnouncements(of: change.id, change)
             }
         }
         var remaining = try liveChildren(of: folders)
