@@ -62,6 +62,17 @@ package final class CloudClient: CloudService {
         try await call(.GET, "/versions/\(version)", as: VersionManifest.self).chunks
     }
 
+    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        try await call(.GET, "/items/\(item)/versions", as: ItemVersions.self).versions
+    }
+
+    package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        var path = "/trash?limit=\(limit)"
+        if let folder { path += "&in=\(folder)" }
+        if let position { path += "&deleted=\(position.deletedAt.nanoseconds)&after=\(position.id)" }
+        return try await call(.GET, path)
+    }
+
     package func usage() async throws -> CloudUsage { try await call(.GET, "/usage") }
 
     // MARK: Chunks

@@ -14,6 +14,8 @@ struct ContainerRoutes: Sendable {
         container.get("snapshot", use: snapshot)
         container.post("commit", use: commit)
         container.get("versions/:version", use: manifest)
+        container.get("items/:item/versions", use: versions)
+        container.get("trash", use: trash)
         container.get("usage", use: usage)
     }
 
@@ -53,6 +55,31 @@ struct ContainerRoutes: Sendable {
         }
         return try Response(VersionManifest(await service.manifest(of: version)), for: request)
     }
+
+    @Sendable private func versions(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        guard let item = context.parameters.get("item").flatMap({ ItemID(hex: $0) }) else { throw Self.noItem }
+        return try Response(ItemVersions(await service.versions(of: item)), for: request)
+    }
+
+    /// `in` is a folder's id; `deleted` (nanoseconds) and `after` (an id) say together after which item to begin.
+    @Sendable private func trash(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let most = Int64(Limits.maximumTrashPage)
+        let limit = Int(try request.number("limit", in: 1...most, else: most))
+        let deletedAt = Timestamp(nanoseconds: try request.number("deleted", in: 0...Int64.max, else: 0))
+        let position = try Self.item("after", of: request).map { TrashPosition(deletedAt: deletedAt, id: $0) }
+        return try Response(
+            await service.trash(in: Self.item("in", of: request), after: position, limit: limit), for: request)
+    }
+
+    private static func item(_ name: String, of request: Request) throws -> ItemID? {
+        guard let text = request.uri.queryParameters[name[...]] else { return nil }
+        guard let item = ItemID(hex: String(text)) else { throw noItem }
+        return item
+    }
+
+    private static var noItem: UbiquityError { UbiquityError(.invalid, "an item's id is 32 hexadecimal digits") }
 
     @Sendable private func usage(_ request: Request, _ context: CloudContext) async throws -> Response {
         try await Response(access.service(request, context).usage(), for: request)

@@ -18,8 +18,9 @@ package enum CloudLimits {
     /// Stamps of removed attributes kept with an item.
     package static let removedXattrStamps = 64
 
-    /// How long the trash and replaced versions are kept, in seconds.
-    package static let retention = 30.0 * 86_400
+    /// How far a device's clock may seem to be off before its times are corrected, in seconds: a request may take that
+    /// long.
+    package static let clockTolerance = 120.0
     /// How long a chunk that no version names is kept after it was stored or asked for, in seconds.
     package static let unusedChunkAge = 24.0 * 3600
     /// "Asked for" is written down at most this often per chunk, in seconds; the cloud keeps an unused chunk that much

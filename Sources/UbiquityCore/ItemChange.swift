@@ -11,6 +11,10 @@ package struct ItemChange: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         case put(ChangedFields)
         case delete
+        /// Decisions about versions of a file, at most `Limits.maximumVersionActions`. They are no edit of it.
+        case versions([VersionAction])
+        /// A deleted item comes back, a folder with what was deleted along with it; to another place if one is given.
+        case undelete(Place?)
     }
 
     package init(id: ItemID, kind: ItemKind, baseRevision: Revision, changedAt: Timestamp, action: Action) {

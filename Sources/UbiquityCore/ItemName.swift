@@ -26,6 +26,9 @@ package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible
     /// For bytes that were a valid name when they were stored (the index, the top folder's empty name).
     package init(stored bytes: [UInt8]) { self.bytes = bytes }
 
+    /// Where an item's other versions stand, in every directory; no item may have this name, on any device.
+    package static let versionsFolder = ItemName(stored: Array(".versions".utf8))
+
     package var description: String { String(decoding: bytes, as: UTF8.self) }
 
     package static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }

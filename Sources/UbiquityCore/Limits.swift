@@ -28,6 +28,14 @@ package enum Limits {
     /// A content of no more chunks carries its manifest in the item's record, so that its download needs one round
     /// trip; 4 chunks are on average 1 MiB.
     package static let inlineManifestChunks = 4
+    /// Conflict versions that stand in an item's record; the others are asked for.
+    package static let maximumConflictsInRecord = 64
+    /// Versions in one answer to the question about an item's versions: the conflicts, then the newest others.
+    package static let maximumVersionsPerAnswer = 1000
+    /// Decisions about versions in one change.
+    package static let maximumVersionActions = 1000
+    /// Deleted items in one page of the trash.
+    package static let maximumTrashPage = 1000
     /// Length of an encoded request that is not chunks (bytes). 2000 changes with names of 255 bytes and small
     /// attributes need about 1 MiB; the rest is for inline chunks and large attributes.
     package static let maximumMessageLength = 32 * 1024 * 1024

@@ -22,13 +22,18 @@ package struct RemoteItem: Hashable, Sendable {
     package var content: RemoteContent?
     /// How many conflict versions of it are unresolved.
     package var conflictCount: Int
+    /// The unresolved conflict versions, at most `Limits.maximumConflictsInRecord`, in the order of their ids.
+    package var conflicts: [RemoteVersion]
+    /// Whether the cloud keeps earlier versions of it.
+    package var hasHistory: Bool
     /// Fields of a newer cloud that this program does not know, kept as they came.
     package var unknownFields: [UInt8]
 
     package init(
         id: ItemID, kind: ItemKind, revision: Revision, isDeleted: Bool = false, parent: ItemID, name: ItemName,
         mode: UInt32, createdAt: Timestamp, modifiedAt: Timestamp, xattrs: [Xattr] = [], linkTarget: [UInt8] = [],
-        content: RemoteContent? = nil, conflictCount: Int = 0, unknownFields: [UInt8] = []
+        content: RemoteContent? = nil, conflictCount: Int = 0, conflicts: [RemoteVersion] = [],
+        hasHistory: Bool = false, unknownFields: [UInt8] = []
     ) {
         self.id = id
         self.kind = kind
@@ -43,6 +48,8 @@ package struct RemoteItem: Hashable, Sendable {
         self.linkTarget = linkTarget
         self.content = content
         self.conflictCount = conflictCount
+        self.conflicts = conflicts
+        self.hasHistory = hasHistory
         self.unknownFields = unknownFields
     }
 }

@@ -40,6 +40,14 @@ struct EmbeddedCloudService: CloudService {
         try await reaching { try await base.manifest(of: version) }
     }
 
+    func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        try await reaching { try await base.versions(of: item) }
+    }
+
+    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        try await reaching { try await base.trash(in: folder, after: position, limit: limit) }
+    }
+
     func news() async throws -> AsyncThrowingStream<Revision, any Error> {
         try await reaching { try await base.news() }
     }

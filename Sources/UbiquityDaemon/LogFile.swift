@@ -77,7 +77,7 @@ struct LineLogHandler: LogHandler {
     }
 
     /// "2026-11-20T10:11:12.345Z".
-    private static func time() -> String { LogTime.text(SystemTimekeeper().now()) }
+    private static func time() -> String { CivilTime.text(SystemTimekeeper().now()) }
 
     /// The level that `UBIQUITY_LOG` names (trace, debug, info, notice, warning, error, critical); else "info".
     static var wantedLevel: Logger.Level {

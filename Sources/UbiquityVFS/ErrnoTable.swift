@@ -60,7 +60,4 @@ extension ItemName {
             }
         }
     }
-
-    /// Where an item's other versions stand, in every directory; no item may have this name.
-    static let versionsFolder = ItemName(stored: Array(".versions".utf8))
 }

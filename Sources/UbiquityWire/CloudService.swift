@@ -42,6 +42,18 @@ package protocol CloudService: Sendable {
     /// The chunks of a version. `.notUploadedYet` while only its metadata is known, `.notFound` if there is none.
     func manifest(of version: VersionID) async throws -> Manifest
 
+    /// The versions of an item, deleted or not: the current one, the unresolved conflicts, then the others from the
+    /// newest back, at most `Limits.maximumVersionsPerAnswer`. `.notFound` if there is no such item.
+    func versions(of item: ItemID) async throws -> [RemoteVersion]
+
+    /// Deleted items, from the one deleted last back.
+    /// - Parameters:
+    ///   - folder: lists what was deleted in this folder; nil lists what was deleted by itself, not along with the
+    ///     folder it was in.
+    ///   - position: begins after this one.
+    ///   - limit: 1 … `Limits.maximumTrashPage`.
+    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage
+
     /// The container's revision now and whenever it changes, until the connection breaks (then it throws or ends).
     /// A hint only: the feed is the truth.
     func news() async throws -> AsyncThrowingStream<Revision, any Error>
@@ -53,6 +65,15 @@ extension CloudService {
     /// For a cloud that never forgets a deletion.
     package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
         try await changes(after: revision, limit: limit)
+    }
+
+    /// For a cloud that keeps nothing but the current versions.
+    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        throw UbiquityError(.notSupported, "this cloud tells nothing of versions")
+    }
+
+    package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        throw UbiquityError(.notSupported, "this cloud tells nothing of deleted items")
     }
 }
 
@@ -121,13 +142,30 @@ package struct CommitRequest: Hashable, Sendable {
     package var changes: [ItemChange]
     /// Chunks that the changes name and that travel along, at most `Limits.maximumInlineChunkBytes`.
     package var chunks: [Chunk]
+    /// When it was sent, by the device's clock: what is more than a delay is how far that clock is off.
+    package var sentAt: Timestamp?
 
-    package init(id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = []) {
+    package init(
+        id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = [],
+        sentAt: Timestamp? = nil
+    ) {
         self.id = id
         self.device = device
         self.deviceName = deviceName
         self.changes = changes
         self.chunks = chunks
+        self.sentAt = sentAt
+    }
+}
+
+/// A part of the trash.
+package struct TrashPage: Hashable, Sendable {
+    package var items: [TrashedItem]
+    package var hasMore: Bool
+
+    package init(items: [TrashedItem], hasMore: Bool) {
+        self.items = items
+        self.hasMore = hasMore
     }
 }
 

@@ -66,6 +66,17 @@ extension ContentChange {
     func check() throws(UbiquityError) { try checkContent(size: size, manifest: manifest) }
 }
 
+extension Place {
+    func check() throws(UbiquityError) {
+        do {
+            _ = try ItemName(name.bytes)
+        } catch {
+            throw .malformed("a name of \(name.bytes.count) bytes cannot be used: \(error)")
+        }
+        guard name != .versionsFolder else { throw .malformed("the name \(name) is taken: versions stand there") }
+    }
+}
+
 extension ChangedFields {
     /// Each field by itself, and only those that `kind` has.
     func check(kind: ItemKind, isRoot: Bool) throws(UbiquityError) {
@@ -84,11 +95,7 @@ extension ChangedFields {
 
     private func checkPlace(_ place: Place, isRoot: Bool) throws(UbiquityError) {
         guard !isRoot else { throw .malformed("the top folder cannot be moved") }
-        do {
-            _ = try ItemName(place.name.bytes)
-        } catch {
-            throw .malformed("a name of \(place.name.bytes.count) bytes cannot be used: \(error)")
-        }
+        try place.check()
     }
 
     private func checkXattrs() throws(UbiquityError) {
@@ -118,6 +125,17 @@ extension ItemChange {
         switch action {
         case .put(let fields): try fields.check(kind: kind, isRoot: id == .root)
         case .delete: guard id != .root else { throw .malformed("the top folder cannot be deleted") }
+        case .versions(let actions): try check(actions)
+        case .undelete(let place):
+            guard id != .root else { throw .malformed("the top folder is never deleted") }
+            if let place { try place.check() }
+        }
+    }
+
+    private func check(_ actions: [VersionAction]) throws(UbiquityError) {
+        guard kind == .file else { throw .malformed("only a file has versions") }
+        guard (1...Limits.maximumVersionActions).contains(actions.count) else {
+            throw .malformed("\(actions.count) decisions about versions, not 1 to \(Limits.maximumVersionActions)")
         }
     }
 }

@@ -7,7 +7,10 @@ extension ItemChange {
         switch message.action {
         case .put(let fields): action = .put(try ChangedFields(message: fields))
         case .delete: action = .delete
-        case nil: throw .malformed("a change says neither put nor delete")
+        case .versions(let list): action = .versions(try list.versionActions())
+        case .undelete(let wanted):
+            action = .undelete(wanted.hasPlace ? try Place(message: wanted.place) : nil)
+        case nil: throw .malformed("a change says nothing that is known here")
         }
         self.init(
             id: try ItemID(wire: message.item, "an item's id"), kind: try ItemKind(wire: message.kind),
@@ -24,6 +27,10 @@ extension ItemChange {
         switch action {
         case .put(let fields): result.put = fields.message
         case .delete: result.delete = PBDeletion()
+        case .versions(let actions): result.versions = PBVersionActions(actions)
+        case .undelete(let place):
+            result.undelete = PBUndeletion()
+            if let place { result.undelete.place = place.message }
         }
         return result
     }

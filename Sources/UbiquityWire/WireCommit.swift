@@ -17,7 +17,8 @@ extension CommitRequest: MessageConvertible {
         self.init(
             id: try RequestID(wire: message.id, "the request's id"),
             device: try DeviceID(wire: message.device, "the device's id"), deviceName: message.deviceName,
-            changes: changes, chunks: chunks)
+            changes: changes, chunks: chunks,
+            sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil)
         try check()
     }
 
@@ -27,6 +28,7 @@ extension CommitRequest: MessageConvertible {
         result.device = device.data
         result.deviceName = deviceName
         result.changes = changes.map(\.message)
+        if let sentAt { result.sentAt = sentAt.nanoseconds }
         result.chunks = chunks.map { chunk in
             var message = PBChunk()
             message.id = chunk.id.data

@@ -14,7 +14,8 @@ extension RemoteItem: MessageConvertible {
             modifiedAt: Timestamp(nanoseconds: message.modifiedAt),
             xattrs: message.xattrs.map(Xattr.init(message:)).sorted(), linkTarget: Array(message.linkTarget),
             content: message.hasContent ? try RemoteContent(message: message.content) : nil,
-            conflictCount: conflicts, unknownFields: Array(message.unknownFields.data))
+            conflictCount: conflicts, conflicts: try RemoteVersion.list(message.conflicts),
+            hasHistory: message.hasHistory_p, unknownFields: Array(message.unknownFields.data))
         try check()
     }
 
@@ -24,6 +25,9 @@ extension RemoteItem: MessageConvertible {
         if kind == .symlink { try checkLinkTarget(linkTarget) }
         guard kind == .symlink || linkTarget.isEmpty else { throw .malformed("only a symlink has a link target") }
         guard (kind == .file) == (content != nil) else { throw .malformed("a file, and only a file, has content") }
+        guard conflicts.count <= min(conflictCount, Limits.maximumConflictsInRecord) else {
+            throw .malformed("an item has more conflict versions than it says")
+        }
         guard id != .root || (kind == .directory && !isDeleted) else {
             throw .malformed("the top folder is a directory that is not deleted")
         }
@@ -44,6 +48,8 @@ extension RemoteItem: MessageConvertible {
         result.linkTarget = Data(linkTarget)
         if let content { result.content = content.message }
         result.conflictCount = UInt32(clamping: conflictCount)
+        result.conflicts = conflicts.map(\.message)
+        result.hasHistory_p = hasHistory
         return result
     }
 

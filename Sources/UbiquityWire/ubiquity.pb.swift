@@ -77,6 +77,52 @@ nonisolated enum PBKind: SwiftProtobuf.Enum, Swift.CaseIterable {
 
 }
 
+nonisolated enum PBVersionKind: SwiftProtobuf.Enum, Swift.CaseIterable {
+  typealias RawValue = Int
+  case unspecified // = 0
+  case current // = 1
+  case history // = 2
+  case conflict // = 3
+  case resolved // = 4
+  case UNRECOGNIZED(Int)
+
+  init() {
+    self = .unspecified
+  }
+
+  init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .unspecified
+    case 1: self = .current
+    case 2: self = .history
+    case 3: self = .conflict
+    case 4: self = .resolved
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  var rawValue: Int {
+    switch self {
+    case .unspecified: return 0
+    case .current: return 1
+    case .history: return 2
+    case .conflict: return 3
+    case .resolved: return 4
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  static let allCases: [PBVersionKind] = [
+    .unspecified,
+    .current,
+    .history,
+    .conflict,
+    .resolved,
+  ]
+
+}
+
 /// A chunk's place in a content.
 nonisolated struct PBChunkReference: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -233,11 +279,121 @@ nonisolated struct PBItem: @unchecked Sendable {
     set {_uniqueStorage()._conflictCount = newValue}
   }
 
+  /// the unresolved ones; of very many not all
+  var conflicts: [PBVersion] {
+    get {_storage._conflicts}
+    set {_uniqueStorage()._conflicts = newValue}
+  }
+
+  var hasHistory_p: Bool {
+    get {_storage._hasHistory_p}
+    set {_uniqueStorage()._hasHistory_p = newValue}
+  }
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _storage = _StorageClass.defaultInstance
+}
+
+/// One version of a file.
+nonisolated struct PBVersion: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var content: PBContent {
+    get {_content ?? PBContent()}
+    set {_content = newValue}
+  }
+  /// Returns true if `content` has been explicitly set.
+  var hasContent: Bool {self._content != nil}
+  /// Clears the value of `content`. Subsequent reads from it will return its default value.
+  mutating func clearContent() {self._content = nil}
+
+  var kind: PBVersionKind = .unspecified
+
+  /// by a clock that the cloud has put right
+  var modifiedAt: Int64 = 0
+
+  /// when it reached the cloud
+  var savedAt: Int64 = 0
+
+  var savedName: String = String()
+
+  var baseVersion: Data {
+    get {_baseVersion ?? Data()}
+    set {_baseVersion = newValue}
+  }
+  /// Returns true if `baseVersion` has been explicitly set.
+  var hasBaseVersion: Bool {self._baseVersion != nil}
+  /// Clears the value of `baseVersion`. Subsequent reads from it will return its default value.
+  mutating func clearBaseVersion() {self._baseVersion = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _content: PBContent? = nil
+  fileprivate var _baseVersion: Data? = nil
+}
+
+/// Versions of an item: the conflicts, then the others, the newest first.
+nonisolated struct PBVersions: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var versions: [PBVersion] = []
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+/// A deleted item.
+nonisolated struct PBTrashedItem: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var item: PBItem {
+    get {_item ?? PBItem()}
+    set {_item = newValue}
+  }
+  /// Returns true if `item` has been explicitly set.
+  var hasItem: Bool {self._item != nil}
+  /// Clears the value of `item`. Subsequent reads from it will return its default value.
+  mutating func clearItem() {self._item = nil}
+
+  var deletedAt: Int64 = 0
+
+  /// who deleted it
+  var device: Data = Data()
+
+  var path: String = String()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _item: PBItem? = nil
+}
+
+/// Deleted items, from the last one back.
+nonisolated struct PBTrashPage: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var items: [PBTrashedItem] = []
+
+  var hasMore_p: Bool = false
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
 }
 
 nonisolated struct PBUsage: Sendable {
@@ -447,6 +603,119 @@ nonisolated struct PBDeletion: Sendable {
   init() {}
 }
 
+nonisolated struct PBVersionAction: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var kind: PBVersionAction.Kind = .unspecified
+
+  var version: Data = Data()
+
+  /// of a restoration
+  var newVersion: Data {
+    get {_newVersion ?? Data()}
+    set {_newVersion = newValue}
+  }
+  /// Returns true if `newVersion` has been explicitly set.
+  var hasNewVersion: Bool {self._newVersion != nil}
+  /// Clears the value of `newVersion`. Subsequent reads from it will return its default value.
+  mutating func clearNewVersion() {self._newVersion = nil}
+
+  /// of a restoration
+  var baseVersion: Data {
+    get {_baseVersion ?? Data()}
+    set {_baseVersion = newValue}
+  }
+  /// Returns true if `baseVersion` has been explicitly set.
+  var hasBaseVersion: Bool {self._baseVersion != nil}
+  /// Clears the value of `baseVersion`. Subsequent reads from it will return its default value.
+  mutating func clearBaseVersion() {self._baseVersion = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  nonisolated enum Kind: SwiftProtobuf.Enum, Swift.CaseIterable {
+    typealias RawValue = Int
+    case unspecified // = 0
+    case resolve // = 1
+    case remove // = 2
+    case restore // = 3
+    case UNRECOGNIZED(Int)
+
+    init() {
+      self = .unspecified
+    }
+
+    init?(rawValue: Int) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .resolve
+      case 2: self = .remove
+      case 3: self = .restore
+      default: self = .UNRECOGNIZED(rawValue)
+      }
+    }
+
+    var rawValue: Int {
+      switch self {
+      case .unspecified: return 0
+      case .resolve: return 1
+      case .remove: return 2
+      case .restore: return 3
+      case .UNRECOGNIZED(let i): return i
+      }
+    }
+
+    // The compiler won't synthesize support with the UNRECOGNIZED case.
+    static let allCases: [PBVersionAction.Kind] = [
+      .unspecified,
+      .resolve,
+      .remove,
+      .restore,
+    ]
+
+  }
+
+  init() {}
+
+  fileprivate var _newVersion: Data? = nil
+  fileprivate var _baseVersion: Data? = nil
+}
+
+nonisolated struct PBVersionActions: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var actions: [PBVersionAction] = []
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+nonisolated struct PBUndeletion: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// absent: where it was
+  var place: PBPlace {
+    get {_place ?? PBPlace()}
+    set {_place = newValue}
+  }
+  /// Returns true if `place` has been explicitly set.
+  var hasPlace: Bool {self._place != nil}
+  /// Clears the value of `place`. Subsequent reads from it will return its default value.
+  mutating func clearPlace() {self._place = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _place: PBPlace? = nil
+}
+
 nonisolated struct PBChange: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -478,11 +747,29 @@ nonisolated struct PBChange: Sendable {
     set {action = .delete(newValue)}
   }
 
+  var versions: PBVersionActions {
+    get {
+      if case .versions(let v)? = action {return v}
+      return PBVersionActions()
+    }
+    set {action = .versions(newValue)}
+  }
+
+  var undelete: PBUndeletion {
+    get {
+      if case .undelete(let v)? = action {return v}
+      return PBUndeletion()
+    }
+    set {action = .undelete(newValue)}
+  }
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   nonisolated enum OneOf_Action: Equatable, Sendable {
     case put(PBChangedFields)
     case delete(PBDeletion)
+    case versions(PBVersionActions)
+    case undelete(PBUndeletion)
 
   }
 
@@ -519,9 +806,21 @@ nonisolated struct PBCommitRequest: Sendable {
 
   var chunks: [PBChunk] = []
 
+  /// by the device's clock: tells how far off that is
+  var sentAt: Int64 {
+    get {_sentAt ?? 0}
+    set {_sentAt = newValue}
+  }
+  /// Returns true if `sentAt` has been explicitly set.
+  var hasSentAt: Bool {self._sentAt != nil}
+  /// Clears the value of `sentAt`. Subsequent reads from it will return its default value.
+  mutating func clearSentAt() {self._sentAt = nil}
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
+
+  fileprivate var _sentAt: Int64? = nil
 }
 
 nonisolated struct PBChangeResult: Sendable {
@@ -654,6 +953,10 @@ fileprivate nonisolated let _protobuf_package = "ubiquity.v1"
 
 nonisolated extension PBKind: SwiftProtobuf._ProtoNameProviding {
   static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0KIND_UNSPECIFIED\0\u{1}KIND_FILE\0\u{1}KIND_DIRECTORY\0\u{1}KIND_SYMLINK\0")
+}
+
+nonisolated extension PBVersionKind: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0VERSION_KIND_UNSPECIFIED\0\u{1}VERSION_KIND_CURRENT\0\u{1}VERSION_KIND_HISTORY\0\u{1}VERSION_KIND_CONFLICT\0\u{1}VERSION_KIND_RESOLVED\0")
 }
 
 nonisolated extension PBChunkReference: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
@@ -817,7 +1120,7 @@ nonisolated extension PBContent: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
 
 nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Item"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}kind\0\u{1}revision\0\u{3}is_deleted\0\u{1}parent\0\u{1}name\0\u{1}mode\0\u{3}created_at\0\u{3}modified_at\0\u{1}xattrs\0\u{3}link_target\0\u{1}content\0\u{3}conflict_count\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}kind\0\u{1}revision\0\u{3}is_deleted\0\u{1}parent\0\u{1}name\0\u{1}mode\0\u{3}created_at\0\u{3}modified_at\0\u{1}xattrs\0\u{3}link_target\0\u{1}content\0\u{3}conflict_count\0\u{1}conflicts\0\u{3}has_history\0")
 
   fileprivate class _StorageClass {
     var _id: Data = Data()
@@ -833,6 +1136,8 @@ nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImple
     var _linkTarget: Data = Data()
     var _content: PBContent? = nil
     var _conflictCount: UInt32 = 0
+    var _conflicts: [PBVersion] = []
+    var _hasHistory_p: Bool = false
 
       // This property is used as the initial default value for new instances of the type.
       // The type itself is protecting the reference to its storage via CoW semantics.
@@ -856,6 +1161,8 @@ nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImple
       _linkTarget = source._linkTarget
       _content = source._content
       _conflictCount = source._conflictCount
+      _conflicts = source._conflicts
+      _hasHistory_p = source._hasHistory_p
     }
   }
 
@@ -887,6 +1194,8 @@ nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImple
         case 11: try { try decoder.decodeSingularBytesField(value: &_storage._linkTarget) }()
         case 12: try { try decoder.decodeSingularMessageField(value: &_storage._content) }()
         case 13: try { try decoder.decodeSingularUInt32Field(value: &_storage._conflictCount) }()
+        case 14: try { try decoder.decodeRepeatedMessageField(value: &_storage._conflicts) }()
+        case 15: try { try decoder.decodeSingularBoolField(value: &_storage._hasHistory_p) }()
         default: break
         }
       }
@@ -938,6 +1247,12 @@ nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImple
       if _storage._conflictCount != 0 {
         try visitor.visitSingularUInt32Field(value: _storage._conflictCount, fieldNumber: 13)
       }
+      if !_storage._conflicts.isEmpty {
+        try visitor.visitRepeatedMessageField(value: _storage._conflicts, fieldNumber: 14)
+      }
+      if _storage._hasHistory_p != false {
+        try visitor.visitSingularBoolField(value: _storage._hasHistory_p, fieldNumber: 15)
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -960,10 +1275,185 @@ nonisolated extension PBItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImple
         if _storage._linkTarget != rhs_storage._linkTarget {return false}
         if _storage._content != rhs_storage._content {return false}
         if _storage._conflictCount != rhs_storage._conflictCount {return false}
+        if _storage._conflicts != rhs_storage._conflicts {return false}
+        if _storage._hasHistory_p != rhs_storage._hasHistory_p {return false}
         return true
       }
       if !storagesAreEqual {return false}
     }
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBVersion: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Version"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}content\0\u{1}kind\0\u{3}modified_at\0\u{3}saved_at\0\u{3}saved_name\0\u{3}base_version\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._content) }()
+      case 2: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
+      case 3: try { try decoder.decodeSingularSFixed64Field(value: &self.modifiedAt) }()
+      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.savedAt) }()
+      case 5: try { try decoder.decodeSingularStringField(value: &self.savedName) }()
+      case 6: try { try decoder.decodeSingularBytesField(value: &self._baseVersion) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._content {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
+    if self.kind != .unspecified {
+      try visitor.visitSingularEnumField(value: self.kind, fieldNumber: 2)
+    }
+    if self.modifiedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.modifiedAt, fieldNumber: 3)
+    }
+    if self.savedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.savedAt, fieldNumber: 4)
+    }
+    if !self.savedName.isEmpty {
+      try visitor.visitSingularStringField(value: self.savedName, fieldNumber: 5)
+    }
+    try { if let v = self._baseVersion {
+      try visitor.visitSingularBytesField(value: v, fieldNumber: 6)
+    } }()
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBVersion, rhs: PBVersion) -> Bool {
+    if lhs._content != rhs._content {return false}
+    if lhs.kind != rhs.kind {return false}
+    if lhs.modifiedAt != rhs.modifiedAt {return false}
+    if lhs.savedAt != rhs.savedAt {return false}
+    if lhs.savedName != rhs.savedName {return false}
+    if lhs._baseVersion != rhs._baseVersion {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBVersions: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Versions"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}versions\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.versions) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.versions.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.versions, fieldNumber: 1)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBVersions, rhs: PBVersions) -> Bool {
+    if lhs.versions != rhs.versions {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBTrashedItem: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".TrashedItem"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}item\0\u{3}deleted_at\0\u{1}device\0\u{1}path\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._item) }()
+      case 2: try { try decoder.decodeSingularSFixed64Field(value: &self.deletedAt) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 4: try { try decoder.decodeSingularStringField(value: &self.path) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._item {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
+    if self.deletedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.deletedAt, fieldNumber: 2)
+    }
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 3)
+    }
+    if !self.path.isEmpty {
+      try visitor.visitSingularStringField(value: self.path, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBTrashedItem, rhs: PBTrashedItem) -> Bool {
+    if lhs._item != rhs._item {return false}
+    if lhs.deletedAt != rhs.deletedAt {return false}
+    if lhs.device != rhs.device {return false}
+    if lhs.path != rhs.path {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBTrashPage: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".TrashPage"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{3}has_more\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.items) }()
+      case 2: try { try decoder.decodeSingularBoolField(value: &self.hasMore_p) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.items.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.items, fieldNumber: 1)
+    }
+    if self.hasMore_p != false {
+      try visitor.visitSingularBoolField(value: self.hasMore_p, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBTrashPage, rhs: PBTrashPage) -> Bool {
+    if lhs.items != rhs.items {return false}
+    if lhs.hasMore_p != rhs.hasMore_p {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -1300,9 +1790,126 @@ nonisolated extension PBDeletion: SwiftProtobuf.Message, SwiftProtobuf._MessageI
   }
 }
 
+nonisolated extension PBVersionAction: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".VersionAction"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}kind\0\u{1}version\0\u{3}new_version\0\u{3}base_version\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
+      case 2: try { try decoder.decodeSingularBytesField(value: &self.version) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self._newVersion) }()
+      case 4: try { try decoder.decodeSingularBytesField(value: &self._baseVersion) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if self.kind != .unspecified {
+      try visitor.visitSingularEnumField(value: self.kind, fieldNumber: 1)
+    }
+    if !self.version.isEmpty {
+      try visitor.visitSingularBytesField(value: self.version, fieldNumber: 2)
+    }
+    try { if let v = self._newVersion {
+      try visitor.visitSingularBytesField(value: v, fieldNumber: 3)
+    } }()
+    try { if let v = self._baseVersion {
+      try visitor.visitSingularBytesField(value: v, fieldNumber: 4)
+    } }()
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBVersionAction, rhs: PBVersionAction) -> Bool {
+    if lhs.kind != rhs.kind {return false}
+    if lhs.version != rhs.version {return false}
+    if lhs._newVersion != rhs._newVersion {return false}
+    if lhs._baseVersion != rhs._baseVersion {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBVersionAction.Kind: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0KIND_UNSPECIFIED\0\u{1}KIND_RESOLVE\0\u{1}KIND_REMOVE\0\u{1}KIND_RESTORE\0")
+}
+
+nonisolated extension PBVersionActions: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".VersionActions"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}actions\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.actions) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.actions.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.actions, fieldNumber: 1)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBVersionActions, rhs: PBVersionActions) -> Bool {
+    if lhs.actions != rhs.actions {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBUndeletion: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".Undeletion"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}place\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._place) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._place {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBUndeletion, rhs: PBUndeletion) -> Bool {
+    if lhs._place != rhs._place {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
 nonisolated extension PBChange: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Change"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}item\0\u{1}kind\0\u{3}base_revision\0\u{3}changed_at\0\u{1}put\0\u{1}delete\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}item\0\u{1}kind\0\u{3}base_revision\0\u{3}changed_at\0\u{1}put\0\u{1}delete\0\u{1}versions\0\u{1}undelete\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1340,6 +1947,32 @@ nonisolated extension PBChange: SwiftProtobuf.Message, SwiftProtobuf._MessageImp
           self.action = .delete(v)
         }
       }()
+      case 7: try {
+        var v: PBVersionActions?
+        var hadOneofValue = false
+        if let current = self.action {
+          hadOneofValue = true
+          if case .versions(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.action = .versions(v)
+        }
+      }()
+      case 8: try {
+        var v: PBUndeletion?
+        var hadOneofValue = false
+        if let current = self.action {
+          hadOneofValue = true
+          if case .undelete(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.action = .undelete(v)
+        }
+      }()
       default: break
       }
     }
@@ -1370,6 +2003,14 @@ nonisolated extension PBChange: SwiftProtobuf.Message, SwiftProtobuf._MessageImp
     case .delete?: try {
       guard case .delete(let v)? = self.action else { preconditionFailure() }
       try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+    }()
+    case .versions?: try {
+      guard case .versions(let v)? = self.action else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
+    }()
+    case .undelete?: try {
+      guard case .undelete(let v)? = self.action else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
     }()
     case nil: break
     }
@@ -1424,7 +2065,7 @@ nonisolated extension PBChunk: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".CommitRequest"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1437,12 +2078,17 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 3: try { try decoder.decodeSingularStringField(value: &self.deviceName) }()
       case 4: try { try decoder.decodeRepeatedMessageField(value: &self.changes) }()
       case 5: try { try decoder.decodeRepeatedMessageField(value: &self.chunks) }()
+      case 6: try { try decoder.decodeSingularSFixed64Field(value: &self._sentAt) }()
       default: break
       }
     }
   }
 
   func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
     if !self.id.isEmpty {
       try visitor.visitSingularBytesField(value: self.id, fieldNumber: 1)
     }
@@ -1458,6 +2104,9 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if !self.chunks.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.chunks, fieldNumber: 5)
     }
+    try { if let v = self._sentAt {
+      try visitor.visitSingularSFixed64Field(value: v, fieldNumber: 6)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1467,6 +2116,7 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.deviceName != rhs.deviceName {return false}
     if lhs.changes != rhs.changes {return false}
     if lhs.chunks != rhs.chunks {return false}
+    if lhs._sentAt != rhs._sentAt {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

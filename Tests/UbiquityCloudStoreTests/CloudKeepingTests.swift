@@ -121,14 +121,14 @@ import UbiquityWire
             // PRAGMA user_version, in the header: closing has moved the log into the database.
             let file = try FileDescriptor.open(database, .readWrite)
             let found = try file.read(count: 4, at: 60)
-            #expect(found == [0, 0, 0, 1])
+            #expect(found[0..<3] == [0, 0, 0] && (1..<99).contains(found[3]))
             try file.write([0, 0, 0, 99], at: 60)
             let error = #expect(throws: UbiquityError.self) {
                 try CloudBench.open(bench.folder.path, bench.clock, bench.pool)
             }
             #expect(error?.code == .newerFormat)
             #expect(try file.read(count: 4, at: 60) == [0, 0, 0, 99])
-            try file.write([0, 0, 0, 1], at: 60)
+            try file.write(found, at: 60)
         }
         #expect(try await bench.container().open().revision == .zero)
     }

@@ -31,6 +31,10 @@ final class EngineBench: ContainerState {
         versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
     }
 
+    func history(of item: ItemID) -> [VersionID] {
+        versions.values.filter { $0.item == item && $0.role == .history && $0.isAvailable }.map(\.id).sorted()
+    }
+
     /// Commits and keeps the result.
     @discardableResult
     func commit(_ device: DeviceID = here, _ changes: ItemChange...) throws -> CommitPlan {
@@ -38,13 +42,17 @@ final class EngineBench: ContainerState {
     }
 
     @discardableResult
-    func commit(_ device: DeviceID = here, _ changes: [ItemChange]) throws -> CommitPlan {
+    func commit(
+        _ device: DeviceID = here, _ changes: [ItemChange], sentAt: Timestamp? = nil
+    ) throws -> CommitPlan {
         requests += 1
         let request = CommitRequest(
-            id: RequestID(high: 0, low: requests), device: device, deviceName: "\(device.low)", changes: changes)
+            id: RequestID(high: 0, low: requests), device: device, deviceName: "\(device.low)", changes: changes,
+            sentAt: sentAt)
         let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
         for item in plan.items { items[item.id] = item }
         for version in plan.versions { versions[version.id] = version }
+        for version in plan.removedVersions { versions[version] = nil }
         revision = plan.revision
         usedBytes += plan.usageDelta
         try checkInvariants()
@@ -167,6 +175,16 @@ enum Make {
         in parent: ItemID = .root
     ) throws -> ItemChange {
         put(id, kind: kind, base: base, at: time, ChangedFields(place: try place(name, in: parent)))
+    }
+
+    static func versions(_ id: UInt64, base: Int64 = 0, at time: Int64 = 900, _ actions: VersionAction...) -> ItemChange {
+        ItemChange(
+            id: .number(id), kind: .file, baseRevision: Revision(base), changedAt: .at(time), action: .versions(actions))
+    }
+
+    static func undelete(_ id: UInt64, _ kind: ItemKind = .file, to place: Place? = nil) -> ItemChange {
+        ItemChange(
+            id: .number(id), kind: kind, baseRevision: .zero, changedAt: .at(900), action: .undelete(place))
     }
 
     static func save(

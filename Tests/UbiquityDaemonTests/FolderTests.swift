@@ -28,17 +28,17 @@ import UbiquityCore
     }
 }
 
-@Suite struct LogTimeTests {
+@Suite struct CivilTimeTests {
     @Test(arguments: [
         (0, "1970-01-01T00:00:00.000Z"), (951_782_400, "2000-02-29T00:00:00.000Z"),
         (1_795_169_472, "2026-11-20T10:11:12.000Z"), (-1, "1969-12-31T23:59:59.000Z"),
         (4_102_444_799, "2099-12-31T23:59:59.000Z"),
     ] as [(Int64, String)])
     func isTheGregorianCalendarInUTC(_ seconds: Int64, _ text: String) {
-        #expect(LogTime.text(Timestamp(seconds: seconds, nanoseconds: 0)) == text)
+        #expect(CivilTime.text(Timestamp(seconds: seconds, nanoseconds: 0)) == text)
     }
 
     @Test func hasMilliseconds() {
-        #expect(LogTime.text(Timestamp(seconds: 0, nanoseconds: 7_900_000)) == "1970-01-01T00:00:00.007Z")
+        #expect(CivilTime.text(Timestamp(seconds: 0, nanoseconds: 7_900_000)) == "1970-01-01T00:00:00.007Z")
     }
 }

@@ -30,6 +30,10 @@ struct CloudMemory: ContainerState {
         versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
     }
 
+    func history(of item: ItemID) throws -> [VersionID] {
+        versions.values.filter { $0.item == item && $0.role == .history && $0.isAvailable }.map(\.id).sorted()
+    }
+
     // MARK: Changes
 
     /// Carries out a commit, or answers a repeated one as before.
@@ -47,6 +51,8 @@ struct CloudMemory: ContainerState {
         for record in plan.items { leave(record.id) }
         for record in plan.items { enter(record) }
         for version in plan.versions { versions[version.id] = version }
+        forgotten.formUnion(plan.removedVersions.compactMap { versions[$0]?.manifest })
+        for version in plan.removedVersions { versions[version] = nil }
         revision = plan.revision
         usedBytes += plan.usageDelta
         let answer = CommitResponse(revision: revision, results: plan.outcomes.map(result))
@@ -74,7 +80,11 @@ struct CloudMemory: ContainerState {
         }
     }
 
-    func remote(_ record: ItemRecord) -> RemoteItem { record.remoteItem(record.version.flatMap { versions[$0] }) }
+    func remote(_ record: ItemRecord) -> RemoteItem {
+        let conflicts = record.conflictCount == 0 ? [] : versions.values
+            .filter { $0.item == record.id && $0.role == .conflict }.sorted { $0.id < $1.id }
+        return record.remoteItem(record.version.flatMap { versions[$0] }, conflicts: conflicts)
+    }
 
     // MARK: Feed
 

@@ -29,7 +29,7 @@ package struct NetworkConditions: Sendable {
 
 /// The calls of `CloudService`, as a script of faults names them.
 package enum CloudCall: String, Sendable, CaseIterable {
-    case open, changes, snapshot, commit, missingChunks, upload, fetchChunks, manifest, news, usage
+    case open, changes, snapshot, commit, missingChunks, upload, fetchChunks, manifest, versions, trash, news, usage
 }
 
 /// What a test has happen to one coming call.

@@ -85,6 +85,34 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
+    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        try state.withLock { state in
+            guard state.memory.items[item] != nil else { throw UbiquityError(.notFound, "there is no such item") }
+            let all = state.memory.versions.values.filter { $0.item == item }.map(\.remoteVersion)
+            let first = all.filter { $0.kind == .current } + all.filter { $0.kind == .conflict }
+            return first + all.filter { $0.kind == .history || $0.kind == .resolved }
+                .sorted { $0.isListed(before: $1) }
+        }
+    }
+
+    package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        state.withLock { state in
+            let memory = state.memory
+            let deleted = memory.items.values.filter { item in
+                guard !item.isLive else { return false }
+                return folder.map { item.parent == $0 } ?? (memory.items[item.parent]?.isLive ?? true)
+            }.map {
+                TrashedItem(
+                    item: memory.remote($0), deletedAt: $0.deletedAt ?? .zero, device: $0.stamps.existence.device,
+                    path: "\($0.name)")
+            }.sorted { ($0.deletedAt, $0.item.id) > ($1.deletedAt, $1.item.id) }
+            let rest = deleted.filter { item in
+                position.map { (item.deletedAt, item.item.id) < ($0.deletedAt, $0.id) } ?? true
+            }
+            return TrashPage(items: Array(rest.prefix(limit)), hasMore: rest.count > limit)
+        }
+    }
+
     package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
         let (stream, teller) = AsyncThrowingStream<Revision, any Error>.makeStream()
         let (id, revision) = state.withLock { state in

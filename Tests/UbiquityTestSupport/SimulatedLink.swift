@@ -169,6 +169,14 @@ package final class SimulatedLink: CloudService {
         try await call(.manifest) { try await cloud.manifest(of: version) }
     }
 
+    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        try await call(.versions) { try await cloud.versions(of: item) }
+    }
+
+    package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        try await call(.trash) { try await cloud.trash(in: folder, after: position, limit: limit) }
+    }
+
     package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
         let stream = try await call(.news) { try await cloud.news() }
         let (news, teller) = AsyncThrowingStream<Revision, any Error>.makeStream()
@@ -212,6 +220,9 @@ extension ItemChange {
     var summary: String {
         switch action {
         case .delete: return "delete \(id.short) base \(baseRevision)"
+        case .undelete: return "undelete \(id.short)"
+        case .versions(let actions):
+            return "versions of \(id.short): " + actions.map { "\($0.version.short)" }.joined(separator: " ")
         case .put(let fields):
             var parts = ["put \(kind) \(id.short) base \(baseRevision)"]
             if let place = fields.place { parts.append("at \(place.parent.short)/\(place.name)") }

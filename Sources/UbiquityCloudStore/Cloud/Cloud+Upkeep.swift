@@ -7,9 +7,11 @@ internal import UbiquitySystem
 extension Cloud {
     /// Runs one round. What it cannot do now, the next round does.
     package func maintain() async throws {
-        let expiry = timekeeper.now().advanced(bySeconds: -CloudLimits.retention)
-        while try await pool.run({ [self] in try forgetDeleted(before: expiry) }) {}
-        while try await pool.run({ [self] in try forgetVersions(before: expiry) }) {}
+        let now = timekeeper.now()
+        let trashExpiry = now.advanced(bySeconds: -keeping.trashSeconds)
+        let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
+        while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
+        while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
         for account in try await pool.run({ [self] in try accountNumbers() }) {
             try await pool.run { [self] in try collectChunks(of: account) }
         }
@@ -46,17 +48,33 @@ extension Cloud {
         }
     }
 
+    /// Forgets what was replaced, or decided about, before `time`. An unresolved conflict has no such time.
     private func forgetVersions(before time: Timestamp) throws -> Bool {
         try write { db in
-            try db.execute(
+            let rows = try Row.fetchAll(
+                db,
                 sql: """
-                    DELETE FROM versions WHERE (container, id) IN (SELECT container, id FROM versions
-                    WHERE superseded IS NOT NULL AND superseded < ? AND role = \(VersionRecord.Role.history.rawValue)
-                    LIMIT ?)
+                    SELECT container, id, item FROM versions
+                    WHERE superseded IS NOT NULL AND superseded < ? AND role IN \(Self.expiring) LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
-            return db.changesCount == CloudLimits.maintenanceBatch
+            for row in rows {
+                let container = row.number(0), item = Bytes(row.bytes(2) ?? [])
+                try db.execute(
+                    sql: "DELETE FROM versions WHERE container = ? AND id = ?",
+                    arguments: [container, Bytes(row.bytes(1) ?? [])])
+                // Devices are not told of that by itself: they ask for the list when somebody looks.
+                try db.execute(
+                    sql: """
+                        UPDATE items SET history = 0 WHERE container = ? AND id = ? AND NOT EXISTS
+                        (SELECT 1 FROM versions WHERE container = ? AND item = ? AND role = 2 AND manifest IS NOT NULL)
+                        """, arguments: [container, item, container, item])
+            }
+            return rows.count == CloudLimits.maintenanceBatch
         }
     }
+
+    /// History and resolved conflicts.
+    static let expiring = "(\(VersionRecord.Role.history.rawValue), \(VersionRecord.Role.resolved.rawValue))"
 
     /// Removes chunks that no version names and that nobody has stored or asked for lately.
     ///

@@ -16,6 +16,7 @@ package final class Cloud: Sendable {
     let random: any RandomSource
     let pool: BlockingPool
     let logger: Logger
+    let keeping: KeepingRules
     let news = NewsHub()
     let incarnation: UInt64
     /// Nil once the cloud is closed: whoever still holds a container of it keeps nobody out.
@@ -25,7 +26,8 @@ package final class Cloud: Sendable {
     /// Opens a cloud's data, or makes it. Blocks.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
     package init(
-        data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger
+        data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
+        keeping: KeepingRules = .standard
     ) throws {
         try describing("make the cloud's folder", at: folder) { () throws(Errno) in
             try FileSystem.makeDirectories(folder)
@@ -37,6 +39,7 @@ package final class Cloud: Sendable {
         self.random = random
         self.pool = pool
         self.logger = logger
+        self.keeping = keeping
         let database = try Self.open(Path.join(folder, "metadata.db"))
         self.database = database
         incarnation = try Self.mapErrors {

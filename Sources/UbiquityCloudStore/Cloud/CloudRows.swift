@@ -38,8 +38,9 @@ enum ItemRows {
     static let columns = """
         items.id, items.kind, items.revision, items.deleted, items.parent, items.name, items.mode, items.created, \
         items.modified, items.xattrs, items.link, items.version, items.size, items.conflicts, items.conflictBytes, \
-        items.stamps
+        items.stamps, items.history
         """
+    static let columnCount = 17
 
     static func values(_ item: ItemRecord, in container: Int64) -> [(any DatabaseValueConvertible)?] {
         [
@@ -48,6 +49,7 @@ enum ItemRows {
             item.createdAt.nanoseconds, item.modifiedAt.nanoseconds, BlobCoding.encode(item.xattrs).map(Bytes.init),
             item.linkTarget.isEmpty ? nil : Bytes(item.linkTarget), item.version.map { Bytes($0.bytes) }, item.size,
             Int64(item.conflictCount), item.conflictBytes, Bytes(BlobCoding.encode(item.stamps)),
+            item.hasHistory ? 1 : 0,
         ]
     }
 
@@ -67,6 +69,7 @@ enum ItemRows {
         record.size = row.number(12) ?? 0
         record.conflictCount = Int(row.number(13) ?? 0)
         record.conflictBytes = row.number(14) ?? 0
+        record.hasHistory = row.number(16) == 1
         return record
     }
 }

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 2
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -13,12 +13,23 @@ enum CloudSchema {
                 .newerFormat, "the cloud's data was made by a newer version of ubiquity (format \(found))",
                 remedy: "run that version; nothing was changed")
         }
-        guard found == 0 else { return }
-        try db.execute(sql: version1)
-        try db.execute(
-            sql: "INSERT INTO meta VALUES ('incarnation', ?)", arguments: [Int64(bitPattern: incarnation)])
+        if found < 1 {
+            try db.execute(sql: version1)
+            try db.execute(
+                sql: "INSERT INTO meta VALUES ('incarnation', ?)", arguments: [Int64(bitPattern: incarnation)])
+        }
+        if found < 2 { try db.execute(sql: version2) }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// Tells with an item whether it has earlier versions, and finds versions by what they are.
+    private static let version2 = """
+        ALTER TABLE items ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
+        UPDATE items SET history = 1 WHERE (container, id) IN (SELECT container, item FROM versions
+            WHERE role = 2 AND manifest IS NOT NULL);
+        DROP INDEX versionsItem;
+        CREATE INDEX versionsItem ON versions (container, item, role);
+        """
 
     private static let version1 = """
         CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;

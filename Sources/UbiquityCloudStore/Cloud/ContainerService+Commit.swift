@@ -30,6 +30,8 @@ extension ContainerService {
             try count(plan.usageDelta, db)
             for item in plan.items { try tables.put(item) }
             for version in plan.versions { try tables.put(version) }
+            for version in plan.removedVersions { try tables.remove(version) }
+            try tables.trimHistory(of: plan, to: cloud.keeping.versionsPerItem)
             try tables.keep(plan.outcomes, at: plan.revision, for: request.id)
             return (found.number, try response(plan.outcomes, at: plan.revision, tables))
         }

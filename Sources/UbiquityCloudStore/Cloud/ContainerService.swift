@@ -144,4 +144,27 @@ struct ContainerService: CloudService {
             }
         }
     }
+
+    func versions(of item: ItemID) async throws -> [RemoteVersion] {
+        try await cloud.pool.run { [self] in
+            try cloud.read { db in
+                let tables = ContainerTables(db: db, container: try required(db).number)
+                guard try tables.item(item) != nil else { throw UbiquityError(.notFound, "there is no such item") }
+                return try tables.versions(of: item, limit: Limits.maximumVersionsPerAnswer)
+            }
+        }
+    }
+
+    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
+        guard (1...Limits.maximumTrashPage).contains(limit) else {
+            throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumTrashPage) deleted items")
+        }
+        return try await cloud.pool.run { [self] in
+            try cloud.read { db in
+                let tables = ContainerTables(db: db, container: try required(db).number)
+                let items = try tables.trash(in: folder, after: position, limit: limit + 1)
+                return TrashPage(items: Array(items.prefix(limit)), hasMore: items.count > limit)
+            }
+        }
+    }
 }

@@ -60,7 +60,7 @@ struct ContainerTables: ContainerState {
             \(liveOnly ? "AND items.deleted IS NULL" : "")
             ORDER BY items.revision, items.id LIMIT ?
             """, [revision.number] + (id.map { [Bytes($0.bytes)] } ?? []) + [limit]
-        ).map(Self.remoteItem)
+        ).map(remoteItem)
     }
 
     func remoteItem(_ id: ItemID) throws -> RemoteItem? {
@@ -70,18 +70,21 @@ struct ContainerTables: ContainerState {
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND items.id = ?
             """, [Bytes(id.bytes)]
-        ).map(Self.remoteItem)
+        ).map(remoteItem)
     }
 
-    private static func remoteItem(_ row: Row) throws -> RemoteItem {
-        try ItemRows.record(row).remoteItem(try VersionRows.record(row, first: 16))
+    private func remoteItem(_ row: Row) throws -> RemoteItem {
+        let record = try ItemRows.record(row)
+        return record.remoteItem(
+            try VersionRows.record(row, first: ItemRows.columnCount),
+            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id) : [])
     }
 
     // MARK: Changes
 
     func put(_ item: ItemRecord) throws {
         try execute(
-            "INSERT OR REPLACE INTO items VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO items VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             ItemRows.values(item, in: container))
     }
 
@@ -89,6 +92,10 @@ struct ContainerTables: ContainerState {
         try execute(
             "INSERT OR REPLACE INTO versions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
             VersionRows.values(version, in: container))
+    }
+
+    func remove(_ version: VersionID) throws {
+        try execute("DELETE FROM versions WHERE container = ? AND id = ?", [container, Bytes(version.bytes)])
     }
 
     // MARK: Answered commits

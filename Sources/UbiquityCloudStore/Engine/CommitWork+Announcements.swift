@@ -36,7 +36,7 @@ extension CommitWork {
     }
 
     private func dropConflict(_ version: VersionRecord) throws {
-        retire(version)
+        try retire(version)
         try update(version.item) { draft in
             draft.record.conflictCount -= 1
             draft.record.conflictBytes -= version.size

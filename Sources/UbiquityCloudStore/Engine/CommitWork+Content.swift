@@ -15,6 +15,7 @@ extension CommitWork {
 
     /// A version as this commit has it so far.
     func version(_ id: VersionID) throws -> VersionRecord? {
+        guard !removedVersions.contains(id) else { return nil }
         if let known = versions[id] { return known }
         let stored = try state.version(id)
         if let stored { versions[id] = stored }
@@ -34,7 +35,7 @@ extension CommitWork {
         if let manifest = content.manifest { newManifests.append(manifest) }
         return VersionRecord(
             id: content.version, item: item.id, role: .current, size: content.size,
-            modifiedAt: min(modifiedAt ?? change.changedAt, now), device: request.device,
+            modifiedAt: corrected(modifiedAt ?? change.changedAt), device: request.device,
             deviceName: request.deviceName, baseVersion: content.baseVersion, savedName: item.name,
             manifest: content.manifest, savedAt: now)
     }
@@ -69,8 +70,11 @@ extension CommitWork {
         try revive(id, change)
         try dropOwnAnnouncedConflicts(of: id)
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
-        let new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
+        var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
         if content.baseVersion == current.id || isOwnAnnouncement(current) {
+            // What was made from a version is not older than that, whatever times its author or a copying tool gave it:
+            // else a third device's edit of an older state, made before both, could win against it.
+            new.modifiedAt = max(new.modifiedAt, current.modifiedAt)
             try makeCurrent(new, insteadOf: current, as: .history, change)
             return .isCurrent
         }
@@ -107,7 +111,7 @@ extension CommitWork {
         if role == .conflict {
             try keepAside(old, change)
         } else {
-            retire(old)
+            try retire(old)
         }
         try resolveEqualConflicts(of: new.item)
     }
@@ -116,7 +120,7 @@ extension CommitWork {
     private func keepAside(_ loser: VersionRecord, _ change: ItemChange) throws {
         var loser = loser
         if try conflicts(of: loser.item).contains(where: { $0.hasContent(of: loser) }) {
-            retire(loser)
+            try retire(loser)
         } else {
             loser.role = .conflict
             loser.supersededAt = nil
@@ -129,11 +133,13 @@ extension CommitWork {
         try update(loser.item) { $0.record.stamps.content = stamp(of: change) }
     }
 
-    func retire(_ version: VersionRecord) {
+    func retire(_ version: VersionRecord) throws {
         var version = version
         version.role = .history
         version.supersededAt = now
         put(version)
+        // What was announced and never came is nothing to look back at.
+        if version.isAvailable { try update(version.item) { $0.record.hasHistory = true } }
     }
 
     /// Unresolved conflict versions as this commit has them so far, in the order of their ids.
@@ -152,7 +158,7 @@ extension CommitWork {
         var kept: [VersionRecord] = []
         for conflict in try conflicts(of: id) {
             if conflict.hasContent(of: current) || kept.contains(where: { $0.hasContent(of: conflict) }) {
-                retire(conflict)
+                try retire(conflict)
             } else {
                 kept.append(conflict)
             }
@@ -191,7 +197,7 @@ extension CommitWork {
                 draft.record.size = version.size
                 draft.isTouched = true
             case .conflict: draft.record.conflictBytes += version.size - known.size
-            case .history: break
+            case .history, .resolved: break
             }
         }
         try resolveEqualConflicts(of: item.id)

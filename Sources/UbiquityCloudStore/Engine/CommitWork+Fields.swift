@@ -67,7 +67,7 @@ extension CommitWork {
         }
     }
 
-    private func takeTimes(_ fields: ChangedFields, _ stamp: FieldStamp, to id: ItemID) throws {
+    func takeTimes(_ fields: ChangedFields, _ stamp: FieldStamp, to id: ItemID) throws {
         try update(id) { draft in
             var stamp = stamp
             stamp.time = max(stamp.time, draft.record.stamps.times.time)

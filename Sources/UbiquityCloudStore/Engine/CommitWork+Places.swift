@@ -40,7 +40,7 @@ extension CommitWork {
         }
     }
 
-    private func liesInItself(_ id: ItemID) throws -> Bool {
+    func liesInItself(_ id: ItemID) throws -> Bool {
         var seen: Set<ItemID> = [id]
         var parent = try record(id)?.parent
         while let next = parent, next != .root {

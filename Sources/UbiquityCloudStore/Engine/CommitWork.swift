@@ -36,6 +36,8 @@ final class CommitWork {
     var changedVersions: [VersionID] = []
     var isChangedVersion: Set<VersionID> = []
     var changedVersionsOfItem: [ItemID: [VersionID]] = [:]
+    /// Versions that go away.
+    var removedVersions: Set<VersionID> = []
     var newManifests: [Manifest] = []
     /// New folders that became one with an existing one, and other items that did.
     var mergedInto: [ItemID: ItemID] = [:]
@@ -52,9 +54,20 @@ final class CommitWork {
         outcomes = request.changes.map { .applied($0.id) }
     }
 
-    /// The stamp of what a change does. The device's clock may be ahead; ours is the last word.
+    /// The stamp of what a change does.
     func stamp(of change: ItemChange) -> FieldStamp {
-        FieldStamp(revision: revision.next, time: min(change.changedAt, now), device: request.device)
+        FieldStamp(revision: revision.next, time: corrected(change.changedAt), device: request.device)
+    }
+
+    /// A device's time by our clock. A clock that is off by more than a request's delay neither wins nor loses by that;
+    /// and nothing was done later than now.
+    func corrected(_ time: Timestamp) -> Timestamp {
+        guard let sentAt = request.sentAt else { return min(time, now) }
+        let (error, isTooLarge) = now.nanoseconds.subtractingReportingOverflow(sentAt.nanoseconds)
+        guard !isTooLarge, Double(error.magnitude) > CloudLimits.clockTolerance * 1e9 else { return min(time, now) }
+        let (sum, isBeyond) = time.nanoseconds.addingReportingOverflow(error)
+        guard !isBeyond else { return error > 0 ? now : Timestamp(nanoseconds: .min) }
+        return min(Timestamp(nanoseconds: sum), now)
     }
 
     /// The item as this commit has it so far.
@@ -96,7 +109,8 @@ final class CommitWork {
             plan.items.append(record)
             plan.usageDelta += record.usedBytes - (draft.original?.usedBytes ?? 0)
         }
-        plan.versions = changedVersions.compactMap { versions[$0] }
+        plan.versions = changedVersions.filter { !removedVersions.contains($0) }.compactMap { versions[$0] }
+        plan.removedVersions = removedVersions.sorted()
         if !plan.items.isEmpty { plan.revision = revision.next }
         return plan
     }

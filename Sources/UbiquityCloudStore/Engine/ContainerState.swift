@@ -10,6 +10,8 @@ package protocol ContainerState {
     func version(_ id: VersionID) throws -> VersionRecord?
     /// The unresolved conflict versions of an item.
     func conflicts(of item: ItemID) throws -> [VersionRecord]
+    /// The earlier versions of an item whose content is there.
+    func history(of item: ItemID) throws -> [VersionID]
 }
 
 /// What a commit comes to. Nothing has been written yet: the store writes all of it in one transaction.
@@ -27,6 +29,8 @@ package struct CommitPlan: Sendable {
     package var items: [ItemRecord] = []
     /// Changed and new versions.
     package var versions: [VersionRecord] = []
+    /// Versions that somebody has done away with.
+    package var removedVersions: [VersionID] = []
     /// Manifests that versions have now and had not before: their chunks must be there, and are in use from now on.
     package var newManifests: [Manifest] = []
     /// One per change, in the order of the request.

@@ -66,6 +66,8 @@ package struct ItemRecord: Hashable, Sendable {
     /// Unresolved conflict versions, and their bytes.
     package var conflictCount = 0
     package var conflictBytes: Int64 = 0
+    /// Whether there may be earlier versions. (It stays after the last one has gone, until the upkeep looks.)
+    package var hasHistory = false
     package var stamps: ItemStamps
 
     package var isLive: Bool { deletedAt == nil }
@@ -98,11 +100,15 @@ package struct ItemRecord: Hashable, Sendable {
         self.stamps = stamps
     }
 
-    /// The item as devices see it. `version` is the record of the current version, for a file.
-    package func remoteItem(_ version: VersionRecord?) -> RemoteItem {
+    /// The item as devices see it.
+    /// - Parameters:
+    ///   - version: the record of the current version, for a file.
+    ///   - conflicts: the unresolved conflict versions, in the order of their ids.
+    package func remoteItem(_ version: VersionRecord?, conflicts: [VersionRecord]) -> RemoteItem {
         RemoteItem(
             id: id, kind: kind, revision: revision, isDeleted: !isLive, parent: parent, name: name, mode: mode,
             createdAt: createdAt, modifiedAt: modifiedAt, xattrs: xattrs, linkTarget: linkTarget,
-            content: version?.remoteContent, conflictCount: conflictCount)
+            content: version?.remoteContent, conflictCount: conflictCount,
+            conflicts: conflicts.prefix(Limits.maximumConflictsInRecord).map(\.remoteVersion), hasHistory: hasHistory)
     }
 }

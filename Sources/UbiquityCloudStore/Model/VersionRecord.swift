@@ -9,6 +9,8 @@ package struct VersionRecord: Hashable, Sendable {
         case history = 2
         /// Lost against another version made from the same base; kept until it is resolved.
         case conflict = 3
+        /// A conflict that somebody has decided; kept like history.
+        case resolved = 4
     }
 
     package var id: VersionID
@@ -16,7 +18,8 @@ package struct VersionRecord: Hashable, Sendable {
     package var role: Role
     /// Size in bytes.
     package var size: Int64
-    /// The file's mtime as its author had it, at most the cloud's time of the commit: decides conflicts.
+    /// The file's mtime by the cloud's clock, not after the commit and not before the version it replaced: decides
+    /// conflicts.
     package var modifiedAt: Timestamp
     package var device: DeviceID
     package var deviceName: String
@@ -27,7 +30,7 @@ package struct VersionRecord: Hashable, Sendable {
     package var manifest: Manifest?
     /// The cloud's time of the commit that brought it.
     package var savedAt: Timestamp
-    /// Since when it is history; nil for others.
+    /// Since when it is history or resolved; nil for others.
     package var supersededAt: Timestamp?
 
     package init(
@@ -64,5 +67,19 @@ package struct VersionRecord: Hashable, Sendable {
         RemoteContent(
             version: id, size: size, isAvailable: isAvailable, device: device, deviceName: deviceName,
             manifest: manifest.flatMap { $0.count <= Limits.inlineManifestChunks ? $0 : nil })
+    }
+
+    /// The version as devices see it.
+    package var remoteVersion: RemoteVersion {
+        let kind: RemoteVersion.Kind =
+            switch role {
+            case .current: .current
+            case .history: .history
+            case .conflict: .conflict
+            case .resolved: .resolved
+            }
+        return RemoteVersion(
+            content: remoteContent, kind: kind, modifiedAt: modifiedAt, savedAt: savedAt, savedName: savedName,
+            baseVersion: baseVersion)
     }
 }

@@ -1,19 +1,23 @@
-import UbiquityCore
-
 /// Moments as text, in UTC.
-enum LogTime {
+package enum CivilTime {
     /// "2026-11-20T10:11:12.345Z".
-    static func text(_ time: Timestamp) -> String {
-        let seconds = time.seconds
+    package static func text(_ time: Timestamp) -> String {
+        let millisecond = padded(time.subsecondNanoseconds / 1_000_000, 3)
+        return "\(text(seconds: time.seconds, separator: ":")).\(millisecond)Z"
+    }
+
+    /// "2026-11-20T10.11.12Z", for names of files: a colon means something to too many programs.
+    package static func name(_ time: Timestamp) -> String { text(seconds: time.seconds, separator: ".") + "Z" }
+
+    private static func text(seconds: Int64, separator: String) -> String {
         let (days, second) = floorDivide(seconds, 86_400)
         let (year, month, day) = date(daysSince1970: days)
-        let clock = [second / 3600, second / 60 % 60, second % 60].map { padded($0, 2) }.joined(separator: ":")
-        let millisecond = padded(time.subsecondNanoseconds / 1_000_000, 3)
-        return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T\(clock).\(millisecond)Z"
+        let clock = [second / 3600, second / 60 % 60, second % 60].map { padded($0, 2) }.joined(separator: separator)
+        return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T\(clock)"
     }
 
     /// The day in the Gregorian calendar, by counting in years that begin in March, whose leap day is their last.
-    static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
+    package static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let shifted = days + 719_468
         let (era, dayOfEra) = floorDivide(shifted, 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

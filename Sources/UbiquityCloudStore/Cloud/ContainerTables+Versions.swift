@@ -1,0 +1,83 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquityWire
+
+// Versions and deleted items, as people ask for them.
+extension ContainerTables {
+    /// The current version, the unresolved conflicts, then the others from the newest back.
+    func versions(of item: ItemID, limit: Int) throws -> [RemoteVersion] {
+        try fetchAll(
+            """
+            SELECT \(VersionRows.columns) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ?
+            AND (manifest IS NOT NULL OR role NOT IN \(Cloud.expiring))
+            ORDER BY role = \(VersionRecord.Role.current.rawValue) DESC,
+                role = \(VersionRecord.Role.conflict.rawValue) DESC, modified DESC, id DESC LIMIT ?
+            """, [Bytes(item.bytes), limit]
+        ).compactMap { try VersionRows.record($0)?.remoteVersion }
+    }
+
+    func history(of item: ItemID) throws -> [VersionID] {
+        try fetchAll(
+            "SELECT id FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role = "
+                + "\(VersionRecord.Role.history.rawValue) AND manifest IS NOT NULL", [Bytes(item.bytes)]
+        ).compactMap { $0.bytes(0).flatMap { VersionID(bytes: $0) } }
+    }
+
+    /// Drops the oldest history of the items whose history has grown by this commit.
+    func trimHistory(of plan: CommitPlan, to limit: Int) throws {
+        let roles: [VersionRecord.Role] = [.history, .resolved]
+        for item in Set(plan.versions.filter { roles.contains($0.role) }.map(\.item)) {
+            let kept = "FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role IN "
+                + Cloud.expiring
+            let count = try fetchOne("SELECT count(*) \(kept)", [Bytes(item.bytes)])?.number(0) ?? 0
+            guard count > limit else { continue }
+            let old = try fetchAll(
+                "SELECT id \(kept) ORDER BY superseded DESC, id LIMIT -1 OFFSET ?", [Bytes(item.bytes), limit])
+            for id in old.compactMap({ $0.bytes(0).flatMap { VersionID(bytes: $0) } }) { try remove(id) }
+        }
+    }
+
+    // MARK: The trash
+
+    /// Deleted items from the last one back: those in `folder`, or those that did not go along with their folder.
+    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) throws -> [TrashedItem] {
+        var arguments: [(any DatabaseValueConvertible)?] = []
+        var conditions = ["items.deleted IS NOT NULL"]
+        if let folder {
+            conditions.append("items.parent = ?")
+            arguments.append(Bytes(folder.bytes))
+        } else {
+            conditions.append(
+                """
+                NOT EXISTS (SELECT 1 FROM items AS folder WHERE folder.container = items.container
+                    AND folder.id = items.parent AND folder.deleted IS NOT NULL)
+                """)
+        }
+        if let position {
+            conditions.append("(items.deleted, items.id) < (?, ?)")
+            arguments += [position.deletedAt.nanoseconds, Bytes(position.id.bytes)]
+        }
+        let rows = try fetchAll(
+            """
+            SELECT \(ItemRows.columns) FROM items INDEXED BY \(folder == nil ? "itemsDeleted" : "itemsDeletedIn")
+            WHERE items.container = ? AND \(conditions.joined(separator: " AND "))
+            ORDER BY items.deleted DESC, items.id DESC LIMIT ?
+            """, arguments + [limit])
+        return try rows.map { try trashed(ItemRows.record($0)) }
+    }
+
+    private func trashed(_ record: ItemRecord) throws -> TrashedItem {
+        TrashedItem(
+            item: record.remoteItem(try record.version.flatMap(version), conflicts: []),
+            deletedAt: record.deletedAt ?? .zero, device: record.stamps.existence.device, path: try path(of: record))
+    }
+
+    private func path(of record: ItemRecord) throws -> String {
+        var names = [record.name.description], parent = record.parent
+        while parent != .root, names.count < Limits.maximumDepth, let folder = try item(parent) {
+            names.append(folder.name.description)
+            parent = folder.parent
+        }
+        return names.reversed().joined(separator: "/")
+    }
+}
