@@ -20,6 +20,8 @@ package struct IndexEvent: Sendable {
         case content
         /// A remote update or a rename-over put another content, with another inode, in the place of the old.
         case replaced
+        /// It has gained, lost or been freed of a version beside the current one.
+        case versions
     }
 
     package var origin: Origin

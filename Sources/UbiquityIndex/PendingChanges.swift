@@ -62,5 +62,10 @@ extension IndexTransaction {
     /// All rows, deleted ones too; for the rare pass over everything.
     package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
 
-    package func forgetAllRemotes() throws { try execute("DELETE FROM remote", []) }
+    package func forgetAllRemotes() throws {
+        try execute("DELETE FROM remote", [])
+        try execute("DELETE FROM conflicts", [])
+        // They are about versions of another cloud.
+        try execute("DELETE FROM versionActions", [])
+    }
 }

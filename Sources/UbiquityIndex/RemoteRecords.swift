@@ -3,6 +3,7 @@ package import UbiquityCore
 // The remote tree: each item as the cloud last told it.
 
 extension IndexReader {
+    /// The item's record, without its conflict versions: those are asked for by themselves (`conflicts`).
     package func remote(id: ItemID) throws -> RemoteItem? {
         try remotes("SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [SQLValue(id)]).first
     }
@@ -85,6 +86,7 @@ extension IndexTransaction {
         if let known = try remoteRevision(of: item.id), known > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try execute(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
+        try setConflicts(of: item)
         return true
     }
 
@@ -100,6 +102,7 @@ extension IndexTransaction {
 
     package func forgetRemote(_ id: ItemID) throws {
         try execute("DELETE FROM remote WHERE id = ?", [SQLValue(id)])
+        try forgetConflicts(of: id)
     }
 
     package func setFeedPosition(_ position: FeedPosition) throws {
@@ -126,7 +129,7 @@ extension IndexTransaction {
 enum RemoteCoding {
     static let columns = """
         id, revision, kind, deleted, parent, name, mode, created, modified, xattrs, link, version, size, available, \
-        device, deviceName, manifest, conflicts, unknown
+        device, deviceName, manifest, conflicts, unknown, history
         """
 
     /// Adds a record, or puts it in the place of the one there is.
@@ -148,7 +151,7 @@ enum RemoteCoding {
             content.map { $0.isAvailable ? 1 : 0 } ?? nil, SQLValue(content?.device),
             content.map { .text($0.deviceName) } ?? nil,
             content?.manifest.map { .bytes(BlobCoding.encode($0)) } ?? nil, .int(Int64(item.conflictCount)),
-            SQLValue(nonEmpty: item.unknownFields),
+            SQLValue(nonEmpty: item.unknownFields), item.hasHistory ? 1 : 0,
         ]
     }
 
@@ -161,7 +164,7 @@ enum RemoteCoding {
             name: ItemName(stored: row.bytes(5) ?? []), mode: UInt32(truncatingIfNeeded: row.int(6)),
             createdAt: row.time(7), modifiedAt: row.time(8), xattrs: try BlobCoding.xattrs(row.bytes(9)),
             linkTarget: row.bytes(10) ?? [], content: try content(row), conflictCount: Int(row.int(17)),
-            unknownFields: row.bytes(18) ?? [])
+            hasHistory: row.int(19) != 0, unknownFields: row.bytes(18) ?? [])
     }
 
     private static func content(_ row: SQLRow) throws -> RemoteContent? {

@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 2
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -45,13 +45,38 @@ enum Schema {
     static func prepare(_ db: Database) throws {
         let found = try version(db)
         try requireKnown(found)
-        guard found == 0 else { return }
+        guard found < formatVersion else { return }
         try db.inTransaction {
-            try db.execute(sql: version1)
+            if found < 1 { try db.execute(sql: version1) }
+            if found < 2 { try db.execute(sql: version2) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
     }
+
+    /// Conflict versions, and decisions about versions that wait to go up. A device that was in use before reads the
+    /// snapshot once more: the records it has lack the versions.
+    private static let version2 = """
+        ALTER TABLE remote ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX remoteVersions ON remote (id) WHERE conflicts <> 0 OR history <> 0;
+
+        CREATE TABLE conflicts (
+            id BLOB PRIMARY KEY, item BLOB NOT NULL,
+            size INTEGER NOT NULL, available INTEGER NOT NULL, device BLOB NOT NULL, deviceName TEXT NOT NULL,
+            manifest BLOB, modified INTEGER NOT NULL, saved INTEGER NOT NULL, name BLOB NOT NULL, base BLOB
+        ) WITHOUT ROWID;
+        CREATE INDEX conflictsItem ON conflicts (item);
+
+        CREATE TABLE versionActions (
+            number INTEGER PRIMARY KEY,
+            item BLOB NOT NULL, version BLOB NOT NULL, action INTEGER NOT NULL, newVersion BLOB,
+            after INTEGER, decided INTEGER NOT NULL
+        );
+        CREATE INDEX versionActionsVersion ON versionActions (version);
+
+        UPDATE remote SET revision = revision - 1 WHERE conflicts <> 0;
+        INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM remote LIMIT 1;
+        """
 
     private static let version1 = """
         CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -32,6 +32,8 @@ package struct CommitApplier {
         try settler.settleAll(limit: 1000)
     }
 
+    mutating func settleAll() throws { try settler.settleAll(limit: 1000) }
+
     /// The row that a change was made from, if it is still that item.
     private func row(of planned: PlannedChange) throws -> ItemRow? {
         guard let row = try transaction.row(key: planned.row.key), row.id == planned.row.id else { return nil }
@@ -48,7 +50,7 @@ package struct CommitApplier {
         }
     }
 
-    private mutating func take(_ item: RemoteItem?) throws {
+    mutating func take(_ item: RemoteItem?) throws {
         guard var item else { return }
         // The feed has told all up to its position, and its deletions are forgotten when they are carried out: an older
         // answer about an item that is not known any more is about one that was deleted since.
@@ -64,6 +66,8 @@ package struct CommitApplier {
     private func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
         switch planned.change.action {
         case .delete: try acknowledgeDeletion(row, item)
+        // Made without a row: see `SyncEngine+VersionActions`.
+        case .versions, .undelete: break
         case .put(let fields):
             var next = row
             clear(&next, planned.row, fields, item)

@@ -34,6 +34,9 @@ package struct Settler {
         try transaction.setRemote(item, state: .waiting)
         try overlay(item, old: old)
         try settle(item.id)
+        if item.conflictCount > 0 || item.hasHistory || (old?.conflictCount ?? 0) > 0 {
+            try transaction.noteVersions(of: item.id)
+        }
     }
 
     /// Shows the known record in every field that is clean now: after a commit, whose outcome the feed may have brought
@@ -74,6 +77,8 @@ package struct Settler {
     /// Makes the local item follow its record as far as that can be done now.
     package mutating func settle(_ id: ItemID) throws {
         guard let item = try transaction.remote(id: id) else { return }
+        // A cloud does not take the name that the versions have; should one tell of it, it is never shown.
+        guard item.name != .versionsFolder else { return try transaction.setState(id, .settled) }
         let row = try transaction.row(id: id)
         let state: SettlingState =
             switch (row, item.isDeleted) {

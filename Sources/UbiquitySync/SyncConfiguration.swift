@@ -63,6 +63,8 @@ enum SyncLimits {
     static let listingPage = Limits.maximumItemsPerPage
     /// The feed is read this often even if no news came.
     static let pollInterval = Duration.seconds(30)
+    /// How long a listing of versions waits for the cloud.
+    static let versionsLimit = Duration.seconds(3)
     /// Background downloads at once.
     static let concurrentDownloads = 16
     /// Requests on their way at once per download.

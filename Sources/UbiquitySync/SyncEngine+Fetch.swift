@@ -37,7 +37,8 @@ extension SyncEngine {
     }
 
     private func noteFailure(of download: Download, _ error: UbiquityError) {
-        if error.code != .cancelled {
+        // A version's content is no item's: who reads it is told.
+        if error.code != .cancelled, !versionContents.isOne(download.content.id) {
             logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
             if error.isAboutConnection, error.code != .timedOut {
                 problems.show(error, .download, of: download.key)

@@ -32,6 +32,7 @@ extension SyncEngine: Materializer {
     }
 
     package func release(_ content: PartialContent) {
+        discard(versionContents.release(content))
         guard let download = downloads.download(with: content.id) else { return }
         download.removeOpener()
         // A lane that finds nothing wanted ends; the download's place is kept until then.

@@ -31,6 +31,7 @@ extension SyncEngine {
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
                 do {
                     while !Task.isCancelled, try await pushOnce() {}
+                    while !Task.isCancelled, try await pushVersionActions() {}
                     for row in try await pool.run({ try self.largeContents() }) {
                         uploads.addTask { await self.upload(row) }
                     }
@@ -285,7 +286,7 @@ extension SyncEngine {
         return chunks.filter { named.contains($0.id) }
     }
 
-    private static func isAboutContent(_ error: UbiquityError) -> Bool {
+    static func isAboutContent(_ error: UbiquityError) -> Bool {
         switch error.code {
         case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
         default: false
@@ -293,12 +294,15 @@ extension SyncEngine {
     }
 
     /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
-    private func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
+    func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
+        var request = request
+        request.sentAt = timekeeper.now()
         do {
             return try await service.commit(request)
         } catch let error as UbiquityError where error.code == .offline || error.code == .timedOut {
             try connection.requireAllowed()
             try await timekeeper.sleep(for: Backoff.shortest)
+            request.sentAt = timekeeper.now()
             return try await service.commit(request)
         }
     }

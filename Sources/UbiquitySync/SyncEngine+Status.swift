@@ -23,6 +23,7 @@ package struct ItemSyncStatus: Sendable, Hashable {
     package var isUploading: Bool
     package var percentUploaded: Double
     package var uploadingError: UbiquityError?
+    /// Unresolved conflict versions; of a folder, of all that is in it.
     package var conflictCount: Int
     /// Until when an item that changes too often rests.
     package var throttledUntil: Timestamp?
@@ -42,11 +43,11 @@ package struct SyncSummary: Sendable, Hashable {
 
 extension SyncEngine {
     package func status(of row: ItemRow) throws -> ItemSyncStatus {
-        let remote = try index.read { try $0.remote(id: row.id) }
-        return status(of: row, remote)
+        let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
+        return status(of: row, remote, conflicts: conflicts)
     }
 
-    package func status(of row: ItemRow, _ remote: RemoteItem?) -> ItemSyncStatus {
+    package func status(of row: ItemRow, _ remote: RemoteItem?, conflicts: Int) -> ItemSyncStatus {
         let download = row.kind == .file ? downloads.download(of: row.key) : nil
         let isUploaded = isUploaded(row, remote)
         let upload = transfers.upload(row.key)
@@ -60,7 +61,7 @@ extension SyncEngine {
             isUploading: upload != nil,
             percentUploaded: isUploaded ? 100 : upload?.percent ?? 0,
             uploadingError: problems.problem(.upload, of: row.key)?.error,
-            conflictCount: remote?.conflictCount ?? 0,
+            conflictCount: conflicts,
             throttledUntil: row.dirty.isEmpty ? nil : throttle.restsUntil(row.key))
     }
 
@@ -98,7 +99,8 @@ extension SyncEngine {
     package func summary() throws -> SyncSummary {
         let (position, count, bytes, isSettled, waiting) = try index.read { reader in
             (
-                try reader.feedPosition(), try reader.dirtyCount(), try reader.dirtyBytes(),
+                try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
+                try reader.dirtyBytes(),
                 try [.waiting, .awaitingContent, .awaitingParent].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },

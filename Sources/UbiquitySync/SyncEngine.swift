@@ -26,6 +26,9 @@ package final class SyncEngine: Sendable {
     let transfers: Transfers
     let throttle: Throttle
     let downloads: DownloadTable
+    /// Contents of versions beside the current ones, while programs read them and a little longer.
+    let versionContents = VersionContents()
+    let versionLists = VersionLists()
 
     let pushSignal = Signal()
     let downloadSignal = Signal()
@@ -82,7 +85,7 @@ package final class SyncEngine: Sendable {
                 wakesPush = wakesPush || event.origin == .local
                 continue
             }
-            if !after.dirty.isEmpty { wakesPush = true }
+            if !after.dirty.isEmpty || event.kind == .versions { wakesPush = true }
             // A writer's close lets a waiting remote content in.
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
         }

@@ -1,0 +1,112 @@
+package import UbiquityCore
+
+// Conflict versions: those that the cloud last told, less those that were decided about here.
+
+extension IndexReader {
+    private static let columns = """
+        conflicts.id, conflicts.size, conflicts.available, conflicts.device, conflicts.deviceName, conflicts.manifest, \
+        conflicts.modified, conflicts.saved, conflicts.name, conflicts.base
+        """
+    private static let undecided =
+        "NOT EXISTS (SELECT 1 FROM versionActions WHERE versionActions.version = conflicts.id)"
+
+    /// The unresolved conflict versions of an item, the newest first.
+    package func conflicts(of item: ItemID) throws -> [RemoteVersion] {
+        var result = [RemoteVersion]()
+        try db.run("SELECT \(Self.columns) FROM conflicts WHERE item = ? AND \(Self.undecided)", [SQLValue(item)]) {
+            result.append(try Self.version($0))
+        }
+        return result.sorted { $0.isListed(before: $1) }
+    }
+
+    /// One of the conflict versions that the cloud told of, decided about or not.
+    package func conflict(_ version: VersionID) throws -> (item: ItemID, version: RemoteVersion)? {
+        try db.first(
+            "SELECT \(Self.columns), conflicts.item FROM conflicts WHERE id = ?", [SQLValue(version)]
+        ) { row in
+            guard let item: ItemID = row.id(10) else { return nil }
+            return (item, try Self.version(row))
+        } ?? nil
+    }
+
+    /// Unresolved conflicts of the item itself, or of a folder: of all that is in it.
+    ///
+    /// Counted from the conflicts upwards, so it costs nothing where there are none, and is right after any move.
+    package func conflictCount(of row: ItemRow) throws -> Int {
+        guard row.kind == .directory else {
+            guard row.kind == .file else { return 0 }
+            let count = try number(
+                "SELECT count(*) FROM conflicts WHERE item = ? AND \(Self.undecided)", [SQLValue(row.id)])
+            return Int(count ?? 0)
+        }
+        let count = try number(
+            """
+            WITH RECURSIVE up(key, level) AS (
+                SELECT items.key, 0 FROM conflicts CROSS JOIN items ON items.id = conflicts.item
+                WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND \(Self.undecided)
+                UNION ALL
+                SELECT entries.parent, level + 1 FROM up CROSS JOIN entries ON entries.item = up.key
+                WHERE level <= \(Limits.maximumDepth))
+            SELECT count(*) FROM up WHERE key = ?
+            """, [SQLValue(row.key)])
+        return Int(count ?? 0)
+    }
+
+    /// Files with unresolved conflicts, at most `limit`.
+    package func itemsInConflict(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind = 1")
+                + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
+    }
+
+    /// The files in a folder that have other versions, by name, those after `name`, at most `limit`.
+    package func childrenWithVersions(
+        of parent: ItemKey, after name: ItemName?, limit: Int
+    ) throws -> [ItemRow] {
+        try rows(
+            """
+            SELECT items.*, entries.parent, entries.name FROM entries CROSS JOIN items ON items.key = entries.item
+            CROSS JOIN remote ON remote.id = items.id
+            WHERE entries.parent = ? AND entries.name > ? AND items.kind = 1
+            AND (remote.history OR EXISTS (
+                SELECT 1 FROM conflicts WHERE conflicts.item = items.id AND \(Self.undecided)))
+            ORDER BY entries.name LIMIT ?
+            """, [SQLValue(parent), .bytes(name?.bytes ?? []), .int(Int64(limit))])
+    }
+
+    private static func version(_ row: SQLRow) throws -> RemoteVersion {
+        guard let id: VersionID = row.id(0), let device: DeviceID = row.id(3) else {
+            throw UbiquityError(.io, "a record of the index is damaged")
+        }
+        return RemoteVersion(
+            content: RemoteContent(
+                version: id, size: row.int(1), isAvailable: row.int(2) != 0, device: device,
+                deviceName: row.text(4) ?? "", manifest: try row.bytes(5).map(BlobCoding.manifest)),
+            kind: .conflict, modifiedAt: row.time(6), savedAt: row.time(7),
+            savedName: ItemName(stored: row.bytes(8) ?? []), baseVersion: row.id(9))
+    }
+}
+
+extension IndexTransaction {
+    /// Puts the conflict versions of a record in the place of the ones known.
+    func setConflicts(of item: RemoteItem) throws {
+        try forgetConflicts(of: item.id)
+        guard !item.isDeleted else { return }
+        for version in item.conflicts {
+            try execute(
+                "INSERT OR REPLACE INTO conflicts VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                [
+                    SQLValue(version.id), SQLValue(item.id), .int(version.content.size),
+                    version.content.isAvailable ? 1 : 0, SQLValue(version.content.device),
+                    .text(version.content.deviceName),
+                    version.content.manifest.map { .bytes(BlobCoding.encode($0)) } ?? nil,
+                    .int(version.modifiedAt.nanoseconds), .int(version.savedAt.nanoseconds),
+                    SQLValue(version.savedName), SQLValue(version.baseVersion),
+                ])
+        }
+    }
+
+    func forgetConflicts(of item: ItemID) throws {
+        try execute("DELETE FROM conflicts WHERE item = ?", [SQLValue(item)])
+    }
+}

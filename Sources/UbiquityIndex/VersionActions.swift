@@ -1,0 +1,93 @@
+package import UbiquityCore
+
+/// A decision about a version that waits to go up.
+package struct PendingVersionAction: Hashable, Sendable {
+    /// Its place in the queue.
+    package var number: Int64
+    package var item: ItemID
+    package var version: VersionID
+    package var kind: Kind
+    /// The id that the new version of a restoration will have, drawn when it was decided, so that a repeat is the same.
+    package var newVersion: VersionID?
+    package var decidedAt: Timestamp
+
+    /// The numbers are stored.
+    package enum Kind: Int64, Hashable, Sendable {
+        case resolve = 1
+        case remove = 2
+        case restore = 3
+    }
+}
+
+extension IndexReader {
+    /// The next decisions that may go up: not those that wait for a content which takes the version's place.
+    package func versionActions(limit: Int) throws -> [PendingVersionAction] {
+        var result = [PendingVersionAction]()
+        let notUp = DirtyFields([.created, .content]).rawValue
+        try db.run(
+            """
+            SELECT number, item, version, action, newVersion, decided FROM versionActions
+            WHERE after IS NULL OR NOT EXISTS (
+                SELECT 1 FROM items WHERE items.key = after AND dirty & \(notUp) <> 0
+                AND dirty & \(DirtyFields.deleted.rawValue) = 0)
+            ORDER BY number LIMIT ?
+            """, [.int(Int64(limit))]
+        ) { row in
+            guard let item: ItemID = row.id(1), let version: VersionID = row.id(2),
+                let kind = PendingVersionAction.Kind(rawValue: row.int(3))
+            else { throw UbiquityError(.io, "a record of the index is damaged") }
+            result.append(
+                PendingVersionAction(
+                    number: row.int(0), item: item, version: version, kind: kind, newVersion: row.id(4),
+                    decidedAt: row.time(5)))
+        }
+        return result
+    }
+
+    package func versionActionCount() throws -> Int { Int(try number("SELECT count(*) FROM versionActions", []) ?? 0) }
+
+    /// Versions of an item that were decided about here.
+    package func decidedVersions(of item: ItemID) throws -> [VersionID: PendingVersionAction.Kind] {
+        var result: [VersionID: PendingVersionAction.Kind] = [:]
+        try db.run("SELECT version, action FROM versionActions WHERE item = ?", [SQLValue(item)]) { row in
+            guard let version: VersionID = row.id(0) else { return }
+            result[version] = PendingVersionAction.Kind(rawValue: row.int(1))
+        }
+        return result
+    }
+}
+
+extension IndexTransaction {
+    /// Queues a decision, and shows it from now on.
+    /// - Parameter after: the item whose content takes the version's place and must be at the cloud first.
+    package func decide(
+        _ kind: PendingVersionAction.Kind, _ version: VersionID, of item: ItemID, after: ItemKey? = nil
+    ) throws {
+        var newVersion: VersionID?
+        if kind == .restore {
+            var generator = SourcedGenerator(index.random)
+            newVersion = VersionID(using: &generator)
+        }
+        try execute(
+            """
+            INSERT INTO versionActions (number, item, version, action, newVersion, after, decided)
+            VALUES (?,?,?,?,?,?,?)
+            """,
+            [
+                .int(newNumber()), SQLValue(item), SQLValue(version), .int(kind.rawValue), SQLValue(newVersion),
+                SQLValue(after?.rawValue), .int(index.timekeeper.now().nanoseconds),
+            ])
+        try noteVersions(of: item)
+    }
+
+    /// The cloud has taken these decisions in, or will never.
+    package func forgetVersionActions(_ actions: [PendingVersionAction]) throws {
+        for action in actions { try execute("DELETE FROM versionActions WHERE number = ?", [.int(action.number)]) }
+    }
+
+    /// Tells observers that an item has other versions than before.
+    package func noteVersions(of item: ItemID) throws {
+        guard let row = try row(id: item) else { return }
+        note(.versions, before: row, after: row)
+    }
+}

@@ -1,0 +1,112 @@
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Decisions about versions: queued in the index as they are made, online or not, and sent in their order.
+extension SyncEngine {
+    /// A file's decisions that go up together.
+    private struct Decided {
+        var actions: [PendingVersionAction]
+        var change: ItemChange
+    }
+
+    /// Sends what was decided about versions and may go up now.
+    /// - Returns: whether there may be more.
+    func pushVersionActions() async throws -> Bool {
+        try connection.requireAllowed()
+        let decided = try await pool.run { try self.gatherDecisions() }
+        guard !decided.isEmpty else { return false }
+        try await commit(decided)
+        return true
+    }
+
+    private func gatherDecisions() throws -> [Decided] {
+        try index.read { reader in
+            let actions = try reader.versionActions(limit: Limits.maximumVersionActions)
+            var byItem: [ItemID: Int] = [:], result = [Decided]()
+            for action in actions {
+                let change = try self.change(for: action, reader)
+                guard let place = byItem[action.item] else {
+                    byItem[action.item] = result.count
+                    result.append(
+                        Decided(
+                            actions: [action],
+                            change: ItemChange(
+                                id: action.item, kind: .file,
+                                baseRevision: try reader.remote(id: action.item)?.revision ?? .zero,
+                                changedAt: action.decidedAt, action: .versions([change]))))
+                    continue
+                }
+                result[place].actions.append(action)
+                if case .versions(let earlier) = result[place].change.action {
+                    result[place].change.action = .versions(earlier + [change])
+                }
+            }
+            return result
+        }
+    }
+
+    private func change(for action: PendingVersionAction, _ reader: IndexReader) throws -> VersionAction {
+        switch action.kind {
+        case .resolve: return .resolve(action.version)
+        case .remove: return .remove(action.version)
+        case .restore:
+            guard let new = action.newVersion else { throw UbiquityError(.io, "a record of the index is damaged") }
+            return .restore(action.version, as: new, base: try reader.row(id: action.item)?.version)
+        }
+    }
+
+    /// Commits decisions; if the cloud refuses them, each file's alone.
+    private func commit(_ decided: [Decided]) async throws {
+        var generator = SourcedGenerator(random)
+        let request = CommitRequest(
+            id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
+            changes: decided.map(\.change))
+        do {
+            let response = try await sendPersistently(request)
+            try await pool.run(evenIfCancelled: true) { try self.accept(decided, response) }
+        } catch let error as UbiquityError where Self.isAboutContent(error) {
+            guard decided.count > 1 else { return try await giveUp(decided[0], error) }
+            for one in decided { try await commit([one]) }
+        }
+    }
+
+    /// Refused for good (the account is full, the cloud is another one): the versions stand there again as they were.
+    private func giveUp(_ decided: Decided, _ error: UbiquityError) async throws {
+        logger.warning(
+            "the cloud refuses a decision about a version",
+            metadata: ["item": "\(decided.change.id)", "reason": "\(error)"])
+        try await pool.run { [self] in
+            try index.write(.remote) { transaction in
+                try transaction.forgetVersionActions(decided.actions)
+                try transaction.noteVersions(of: decided.change.id)
+            }
+            if let row = try index.read({ try $0.row(id: decided.change.id) }) {
+                problems.show(error, .upload, of: row.key)
+            }
+        }
+    }
+
+    private func accept(_ decided: [Decided], _ response: CommitResponse) throws {
+        let dropped = try index.write(.remote) { transaction in
+            for one in decided { try transaction.forgetVersionActions(one.actions) }
+            var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
+            try applier.take(response)
+            return applier.dropped
+        }
+        discard(dropped)
+        connection.succeeded()
+        downloadSignal.fire()
+        progress.fire()
+    }
+}
+
+extension CommitApplier {
+    /// Takes in what the cloud answered to changes that were made without rows.
+    mutating func take(_ response: CommitResponse) throws {
+        for result in response.results { try take(result.item) }
+        try settleAll()
+    }
+}

@@ -1,0 +1,117 @@
+internal import Logging
+package import UbiquityContent
+package import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// Versions beside the current ones: what there are, and their contents.
+extension SyncEngine {
+    /// All versions of an item but the current one and those decided about here: unresolved conflicts from the index,
+    /// earlier ones from the cloud, the newest first.
+    /// - Throws: nothing for a cloud that is away: then what is known is given.
+    package func otherVersions(of item: ItemID) async throws -> [RemoteVersion] {
+        let known = try await pool.run { try self.knownVersions(of: item) }
+        if let known, known.isComplete { return known.versions }
+        do {
+            try await askForVersions(of: item)
+        } catch let error as UbiquityError where error.isAboutConnection || error.code == .notFound {
+            return known?.versions ?? []
+        }
+        return try await pool.run { try self.knownVersions(of: item) }?.versions ?? []
+    }
+
+    /// Every version of an item, as the cloud has it, also resolved ones.
+    package func allVersions(of item: ItemID) async throws -> [RemoteVersion] {
+        try connection.requireAllowed()
+        let versions = try await service.versions(of: item)
+        try await pool.run { try self.keep(versions, of: item) }
+        return versions
+    }
+
+    private func askForVersions(of item: ItemID) async throws {
+        try connection.requireAllowed()
+        guard connection.isOnline else { throw UbiquityError(.offline, "the cloud is away") }
+        try await withLimit(SyncLimits.versionsLimit) { _ = try await self.allVersions(of: item) }
+    }
+
+    private func keep(_ versions: [RemoteVersion], of item: ItemID) throws {
+        guard let revision = try index.read({ try $0.remote(id: item) })?.revision else { return }
+        versionLists.keep(versions, of: item, at: revision, now: timekeeper.uptime())
+    }
+
+    /// What can be told without asking the cloud. `isComplete` if nothing need be asked.
+    package func knownVersions(of item: ItemID) throws -> (versions: [RemoteVersion], isComplete: Bool)? {
+        let (remote, conflicts, decided) = try index.read { reader in
+            (try reader.remote(id: item), try reader.conflicts(of: item), try reader.decidedVersions(of: item))
+        }
+        guard let remote else { return nil }
+        let now = timekeeper.uptime()
+        let fresh = versionLists.list(of: item, at: remote.revision, now: now)
+        let list = fresh ?? versionLists.list(of: item, at: remote.revision, now: now, old: true) ?? []
+        // A restored one stays where it is in the history.
+        let history = list.filter { $0.kind == .history && decided[$0.id] != .remove }
+        let isWhole = conflicts.count >= remote.conflictCount - decided.count
+        let others = (conflicts + history).sorted { $0.isListed(before: $1) }
+        return (others, fresh != nil || !remote.hasHistory && isWhole)
+    }
+
+    /// Throws `.timedOut` if `body` takes longer; it is cancelled then.
+    private func withLimit(_ limit: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await body() }
+            group.addTask { [timekeeper] in
+                try await timekeeper.sleep(for: limit)
+                throw UbiquityError(.timedOut, "the cloud has not told the versions in time")
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    // MARK: Contents
+
+    /// Begins or joins the download of a version's content. Given back with `release`, like any download.
+    package func begin(_ version: RemoteVersion) async throws -> PartialContent {
+        if let content = versionContents.use(version.id) { return resumed(content, version) }
+        let manifest = try await manifest(of: version.content)
+        // Another caller may have been quicker.
+        if let content = versionContents.use(version.id) { return resumed(content, version) }
+        let content = try await pool.run { [index, store] in
+            let id = ContentID(try index.newContentNumber())
+            return try PartialContent(
+                id: id, file: try store.create(id), manifest: manifest, size: version.content.size)
+        }
+        versionContents.add(content, of: version.id)
+        return resumed(content, version)
+    }
+
+    /// Sees to it that somebody works on the content if it is not complete.
+    private func resumed(_ content: PartialContent, _ version: RemoteVersion) -> PartialContent {
+        guard !content.isComplete else { return content }
+        if let running = downloads.download(with: content.id) {
+            running.addOpener()
+            startLanes(running)
+            return content
+        }
+        // No item has this key, so the end of the download changes none.
+        let download = Download(
+            key: ItemKey(-content.id.rawValue), version: version.id, content: content, isReplacement: false)
+        downloads.add(download)
+        download.addOpener()
+        startLanes(download)
+        return content
+    }
+
+    /// Waits until all of a version is here and gives a copy of its content, which is the caller's.
+    package func copy(_ version: RemoteVersion) async throws -> ContentID {
+        let content = try await begin(version)
+        defer { release(content) }
+        try await fill(content, 0..<content.size)
+        return try await pool.run { [index, store] in
+            let id = ContentID(try index.newContentNumber())
+            _ = try store.duplicate(content.id, as: id)
+            return id
+        }
+    }
+}
