@@ -9,6 +9,8 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case itemChanged = "item-changed"
         case itemMoved = "item-moved"
         case itemRemoved = "item-removed"
+        /// It has gained a conflict version or an earlier one, or one was resolved.
+        case versionsChanged = "versions-changed"
         case uploadStarted = "upload-started"
         case uploadProgress = "upload-progress"
         case uploadDone = "upload-done"

@@ -1,4 +1,5 @@
 import Logging
+import UbiquityContent
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -22,6 +23,15 @@ struct EngineTransfers: TransferStatus {
         transfer.uploadingError = status.uploadingError
         return transfer
     }
+}
+
+/// Gives the file system the versions that the sync engine knows of.
+struct EngineVersions: VersionSource {
+    let engine: SyncEngine
+
+    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.otherVersions(of: item) }
+    func begin(_ version: RemoteVersion) async throws -> PartialContent { try await engine.begin(version) }
+    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
 }
 
 /// Tells the sync engine which files programs have open.

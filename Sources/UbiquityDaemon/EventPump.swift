@@ -63,6 +63,7 @@ final class EventPump: Sendable {
         case .removed: .itemRemoved
         case .moved: .itemMoved
         case .content where wasEvicted(change): .evicted
+        case .versions: .versionsChanged
         case .attributes, .content, .replaced: .itemChanged
         }
     }

@@ -78,7 +78,8 @@ final class Mount: Sendable {
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(engine: engine, index: index),
-                control: EngineControl(engine: engine, tree: tree, pool: pool), kernel: kernel, timekeeper: timekeeper,
+                control: EngineControl(engine: engine, tree: tree, pool: pool),
+                versions: EngineVersions(engine: engine), kernel: kernel, timekeeper: timekeeper,
                 container: settings.container, logger: Self.logger(logger, "files")),
             owner: owner)
         engine.setOpenItems(OpenFiles(fileSystem: fileSystem))

@@ -36,8 +36,8 @@ extension NodeAttributes {
         var entry = fuse_entry_param()
         entry.ino = ino
         entry.attr = status
-        entry.attr_timeout = KernelTimes.attributes
-        entry.entry_timeout = KernelTimes.entry
+        entry.attr_timeout = isVolatile ? 0 : KernelTimes.attributes
+        entry.entry_timeout = isVolatile ? 0 : KernelTimes.entry
         return entry
     }
 }
@@ -50,4 +50,7 @@ extension fuse_entry_param {
         entry.entry_timeout = KernelTimes.absence
         return entry
     }
+
+    /// "There is no such name now."
+    static var absentNow: fuse_entry_param { fuse_entry_param() }
 }

@@ -8,10 +8,11 @@ func addDirectoryOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.opendir = { request, ino, info in
         serve(request) { fileSystem, reply in
             guard let given = info?.pointee else { return reply.error(.EINVAL) }
-            reply.answer(with: { try fileSystem.openDirectory(ino) }) { reply, opened in
+            let isCached = !fileSystem.isInVersions(ino)
+            reply.answerOrWait(with: { try fileSystem.openAnyDirectory(ino) }) { reply, opened in
                 var info = given
                 info.fh = opened.handle
-                info.cache_readdir = 1
+                info.cache_readdir = isCached ? 1 : 0
                 info.keep_cache = opened.keepsCache ? 1 : 0
                 if !reply.send({ fuse_reply_open($0, &info) }) { fileSystem.releaseDirectory(opened.handle) }
             }
@@ -100,7 +101,10 @@ private struct DirectoryFiller {
         if plus {
             var parameters = entry.attributes.entry
             // "." and ".." are not looked up: the kernel skips an entry without an inode but for its name.
-            if !entry.isCounted { parameters.entry_timeout = 0 }
+            if !entry.isCounted {
+                parameters.entry_timeout = 0
+                parameters.ino = 0
+            }
             return fuse_add_direntry_plus(request, start, room, name, &parameters, off_t(entry.offset))
         }
         var status = entry.attributes.status

@@ -6,9 +6,9 @@ internal import UbiquityVFS
 func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.lookup = { request, parent, name in
         serve(request) { fileSystem, reply in
-            reply.answer(with: { try fileSystem.lookup(parent: parent, name: bytes(name)) }) { reply, found in
+            reply.answerOrWait(with: { try fileSystem.find(parent: parent, name: bytes(name)) }) { reply, found in
                 guard let found else {
-                    var absent = fuse_entry_param.absent
+                    var absent = fileSystem.isInVersions(parent) ? fuse_entry_param.absentNow : .absent
                     return _ = reply.send { fuse_reply_entry($0, &absent) }
                 }
                 reply.entry(found, fileSystem)
@@ -29,24 +29,23 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.unlink = { request, parent, name in
         serve(request) { fileSystem, reply in
-            reply.answer(with: { try fileSystem.unlink(parent: parent, name: bytes(name)) }) { reply, _ in reply.done()
-            }
+            let body = { try fileSystem.removeAny(parent: parent, name: bytes(name), directory: false) }
+            reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
     operations.rmdir = { request, parent, name in
         serve(request) { fileSystem, reply in
-            reply.answer(with: { try fileSystem.removeDirectory(parent: parent, name: bytes(name)) }) { reply, _ in
-                reply.done()
-            }
+            let body = { try fileSystem.removeAny(parent: parent, name: bytes(name), directory: true) }
+            reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
     operations.rename = { request, parent, name, newParent, newName, flags in
         serve(request) { fileSystem, reply in
             let body = {
-                try fileSystem.rename(
+                try fileSystem.renameAny(
                     parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags)
             }
-            reply.answer(with: body) { reply, _ in reply.done() }
+            reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
     addMakingOperations(&operations)

@@ -7,6 +7,7 @@ package import UbiquitySystem
 extension ContainerFileSystem {
     /// - Parameter handle: an open file's, if the question came with one.
     package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
+        if let node = versionNodes.node(ino) { return try attributes(of: node, ino) }
         let (row, isOrphan) = try row(ino)
         return try attributes(of: row, isOrphan: isOrphan)
     }
@@ -77,6 +78,7 @@ extension ContainerFileSystem {
     package func setAttributes(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, nonBlocking: Bool = false, caller: Caller
     ) throws -> Answer<NodeAttributes> {
+        guard !isInVersions(ino) else { throw Errno.EPERM }
         guard let size = changes.size else { return .now(try setMetadata(of: ino, changes, caller)) }
         return try truncate(ino, to: size, handle: handle, nonBlocking: nonBlocking, caller).map { [self] in
             try setMetadata(of: ino, changes, caller)
@@ -141,6 +143,7 @@ extension ContainerFileSystem {
     }
 
     package func readLink(_ ino: UInt64) throws -> [UInt8] {
+        guard !isInVersions(ino) else { throw Errno.EINVAL }
         let row = try row(ino).row
         guard row.kind == .symlink else { throw Errno.EINVAL }
         return row.linkTarget

@@ -58,6 +58,8 @@ extension ContainerFileSystem {
             if let before = event.before, let after = event.after { moved(before, after) }
         case .attributes, .content:
             if let before = event.before, let after = event.after { changed(before, after) }
+        // Versions stand in folders that the kernel keeps nothing of.
+        case .versions: break
         case .replaced:
             if let before = event.before, let after = event.after { replaced(before, after) }
         }

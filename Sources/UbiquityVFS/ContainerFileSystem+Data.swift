@@ -97,7 +97,12 @@ extension ContainerFileSystem {
     package func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
         let file = try files.object(handle)
         let whole = file.node.state.withLock { $0.whole?.file }
-        let size = try whole?.status().size ?? row(file.node.ino).row.size
+        let size: Int64
+        if case .content(let content) = file.partial, whole == nil {
+            size = content.size
+        } else {
+            size = try whole?.status().size ?? row(file.node.ino).row.size
+        }
         guard offset >= 0, offset < size else { throw Errno.ENXIO }
         switch (Whence(rawValue: whence), whole) {
         case (.data?, nil): return offset

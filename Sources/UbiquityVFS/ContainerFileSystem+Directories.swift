@@ -26,6 +26,7 @@ extension ContainerFileSystem {
         _ handle: UInt64, offset: Int64, withAttributes: Bool, room: Int, emit: (DirectoryItem) -> Bool
     ) throws {
         let directory = try directories.object(handle)
+        if let entries = directory.versions { return readVersions(directory, entries, offset: offset, emit: emit) }
         let (row, isOrphan) = try row(directory.ino)
         guard try emitDots(row, from: offset, isOrphan: isOrphan, emit), !isOrphan else { return }
         var after = try place(in: directory, row, offset)
@@ -92,7 +93,7 @@ extension ContainerFileSystem {
     }
 
     /// Inode number and type, all that a plain listing has.
-    private static func identity(of ino: UInt64, _ kind: ItemKind) -> NodeAttributes {
+    static func identity(of ino: UInt64, _ kind: ItemKind) -> NodeAttributes {
         NodeAttributes(
             ino: ino, mode: FileMode.type(of: kind), links: 1, uid: 0, gid: 0, size: 0, blocks: 0, accessedAt: .zero,
             modifiedAt: .zero, changedAt: .zero)

@@ -9,7 +9,7 @@ extension ContainerFileSystem {
     package func lookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
         let name = try ItemName.checked(name)
         let directory = try directory(parent)
-        guard name != .versionsFolder else { return nil }
+        guard name != .versionsFolder else { return try versionsFolder(of: directory) }
         while true {
             let listing = inodes.withNode(parent) { $0.listing }
             if let row = try index.child(of: directory.key, named: name) { return try known(row) }
@@ -42,18 +42,21 @@ extension ContainerFileSystem {
     }
 
     /// The kernel forgets `count` lookups of the inode.
-    package func forget(_ ino: UInt64, _ count: UInt64) { inodes.forget(ino, count) }
+    package func forget(_ ino: UInt64, _ count: UInt64) {
+        guard isInVersions(ino) else { return inodes.forget(ino, count) }
+        versionNodes.forget(ino, count, in: inodes)
+    }
 
     // MARK: Making
 
     package func makeNode(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
         guard mode & FileMode.typeMask == FileMode.file || mode & FileMode.typeMask == 0 else { throw Errno.EPERM }
-        let made = try makeFile(in: parent, checkedForMaking(name), mode: mode, isWriting: false, caller)
+        let made = try makeFile(in: parent, checkedForMaking(name, in: parent), mode: mode, isWriting: false, caller)
         return try known(made.row)
     }
 
     package func makeDirectory(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
-        let name = try checkedForMaking(name)
+        let name = try checkedForMaking(name, in: parent)
         let new = try newItem(.directory, in: parent, mode: mode, caller)
         return try known(index.create(in: parent, named: name, new))
     }
@@ -61,7 +64,7 @@ extension ContainerFileSystem {
     package func makeSymlink(
         parent: UInt64, name: [UInt8], target: [UInt8], caller: Caller
     ) throws -> NodeAttributes {
-        let name = try checkedForMaking(name)
+        let name = try checkedForMaking(name, in: parent)
         guard target.count <= Limits.maximumLinkLength else { throw Errno.ENAMETOOLONG }
         var new = try newItem(.symlink, in: parent, mode: 0o777, caller)
         new.linkTarget = target
@@ -70,7 +73,7 @@ extension ContainerFileSystem {
 
     /// A second name for a file: not there yet.
     package func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
-        _ = try checkedForMaking(newName)
+        _ = try checkedForMaking(newName, in: newParent)
         throw Errno.EPERM
     }
 
@@ -78,7 +81,7 @@ extension ContainerFileSystem {
     package func create(
         parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
     ) throws -> CreatedFile {
-        let name = try checkedForMaking(name)
+        let name = try checkedForMaking(name, in: parent)
         do {
             let made = try makeFile(in: parent, name, mode: mode, isWriting: flags.writes, caller)
             let opened = try openNew(made.row, made.file, flags)
@@ -133,9 +136,10 @@ extension ContainerFileSystem {
         return NewItem(kind: kind, mode: mode, uid: caller.uid, gid: gid)
     }
 
-    private func checkedForMaking(_ name: [UInt8]) throws -> ItemName {
+    /// The name, if something may be made or moved there.
+    func checkedForMaking(_ name: [UInt8], in parent: UInt64) throws -> ItemName {
         let name = try ItemName.checked(name)
-        guard name != .versionsFolder else { throw Errno.EPERM }
+        guard name != .versionsFolder, !isInVersions(parent) else { throw Errno.EPERM }
         return name
     }
 
@@ -144,8 +148,9 @@ extension ContainerFileSystem {
     package func unlink(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: false) }
     package func removeDirectory(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: true) }
 
-    private func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool) throws {
+    func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool) throws {
         let name = try ItemName.checked(name)
+        guard name != .versionsFolder else { throw Errno.EPERM }
         let removed = try index.remove(from: parent, named: name, directory: directory)
         if let content = removed.content { drop(content) }
     }
@@ -162,7 +167,7 @@ extension ContainerFileSystem {
         default: throw Errno.EINVAL
         }
         let name = try ItemName.checked(name)
-        let newName = try checkedForMaking(newName)
+        let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
         let result = try index.rename(from: parent, name, to: newParent, newName, mode)
         if let content = result.replaced?.content { drop(content) }

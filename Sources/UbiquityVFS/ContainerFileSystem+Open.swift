@@ -12,6 +12,7 @@ extension ContainerFileSystem {
     /// Opening for reading waits until a placeholder's download has begun; reading waits for its bytes. Opening for
     /// writing waits for the whole content, unless it truncates.
     package func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
+        if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags) }
         let row = try liveRow(ino)
         switch row.kind {
         case .directory: throw Errno.EISDIR

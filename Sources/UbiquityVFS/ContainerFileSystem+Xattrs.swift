@@ -8,6 +8,7 @@ extension ContainerFileSystem {
     private static let maximumValue = 65_536
 
     package func xattr(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
+        if let node = versionNodes.node(ino) { return try versionXattr(of: node, name: name) }
         let (row, _) = try row(ino)
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
             guard let attribute = StatusAttribute(name: name) else { throw Errno.ENODATA }
@@ -21,6 +22,7 @@ extension ContainerFileSystem {
 
     /// All names, each with a zero after it.
     package func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
+        if let node = versionNodes.node(ino) { return versionXattrNames(of: node, caller: caller) }
         let (row, _) = try row(ino)
         var names = (row.xattrs + row.localXattrs).map(\.name)
         // Links have no user attributes on Linux, so none are shown that could not be read.
@@ -29,9 +31,9 @@ extension ContainerFileSystem {
     }
 
     private func facts(of row: ItemRow) throws -> ItemFacts {
-        ItemFacts(
-            row: row, remote: try index.read { try $0.remote(id: row.id) },
-            transfer: parts.transfers.transfer(of: row.key),
+        let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
+        return ItemFacts(
+            row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)
     }
 
@@ -49,6 +51,7 @@ extension ContainerFileSystem {
     package func setXattr(
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
+        if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) { return try setOwn(of: ino, name, value, caller) }
         try checkNamespace(name)
         guard name.count <= Limits.maximumNameLength else { throw Errno.ERANGE }
@@ -68,6 +71,7 @@ extension ContainerFileSystem {
     }
 
     package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
+        guard !isInVersions(ino) else { throw Errno.EPERM }
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
             if CopyTools.isCopying(caller.pid) { return }
             guard StatusAttribute(name: name) != nil else { throw Errno.ENODATA }
@@ -91,10 +95,23 @@ extension ContainerFileSystem {
             // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
             guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
             return .later { try await control.evict(key) }
+        case .resolved:
+            guard value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
+            try resolveAll(key)
+            return .now(())
         case .pinned:
             let isPinned = try Self.flag(value)
             return .later { try await control.setPinned(key, isPinned) }
         }
+    }
+
+    /// The current version of a file is the one to keep.
+    private func resolveAll(_ key: ItemKey) throws {
+        let row = try index.row(key: key)
+        guard let row, row.kind == .file else { throw Errno.EINVAL }
+        let conflicts = try index.read { try $0.conflicts(of: row.id) }
+        guard !conflicts.isEmpty else { return }
+        try index.decide(conflicts.map { (.resolve, $0.id) }, of: key)
     }
 
     /// "1" or "0", as the attributes are read.

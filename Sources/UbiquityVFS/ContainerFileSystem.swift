@@ -23,6 +23,7 @@ package final class ContainerFileSystem: Sendable {
         package var materializer: any Materializer
         package var transfers: any TransferStatus
         package var control: any ItemControl
+        package var versions: any VersionSource
         package var kernel: any KernelCache
         package var timekeeper: any Timekeeper
         package var container: ContainerID
@@ -30,14 +31,15 @@ package final class ContainerFileSystem: Sendable {
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
-            control: any ItemControl, kernel: any KernelCache, timekeeper: any Timekeeper, container: ContainerID,
-            logger: Logger
+            control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
+            timekeeper: any Timekeeper, container: ContainerID, logger: Logger
         ) {
             self.index = index
             self.contents = contents
             self.materializer = materializer
             self.transfers = transfers
             self.control = control
+            self.versions = versions
             self.kernel = kernel
             self.timekeeper = timekeeper
             self.container = container
@@ -47,6 +49,7 @@ package final class ContainerFileSystem: Sendable {
 
     let parts: Parts
     let inodes = InodeTable()
+    let versionNodes = VersionNodes()
     let openNodes = OpenNodeTable()
     let files = HandleTable<OpenFile>()
     let directories = HandleTable<OpenDirectory>()

@@ -15,6 +15,8 @@ package struct NodeAttributes: Hashable, Sendable {
     package var accessedAt: Timestamp
     package var modifiedAt: Timestamp
     package var changedAt: Timestamp
+    /// The kernel must ask again each time.
+    package var isVolatile = false
 
     package var permissions: UInt32 { mode & FileMode.permissions }
     package var isDirectory: Bool { mode & FileMode.typeMask == FileMode.directory }

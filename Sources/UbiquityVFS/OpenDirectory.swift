@@ -7,7 +7,7 @@ package struct DirectoryItem: Sendable {
     /// Where reading goes on after it.
     package var offset: Int64
     package var attributes: NodeAttributes
-    /// Whether, given with attributes, it counts as a lookup (all but "." and "..").
+    /// Whether, given with attributes, it counts as a lookup (all but "." and "..", and versions).
     package var isCounted: Bool
 }
 
@@ -22,7 +22,19 @@ final class OpenDirectory: Sendable {
     /// The entries given last, so that the next request mostly needs no search.
     let recent = Lock<[Int64: ItemName]>([:])
 
-    init(ino: UInt64) { self.ino = ino }
+    /// What stood in a versions folder when it was opened; nil for other directories.
+    let versions: [VersionEntry]?
+
+    struct VersionEntry: Sendable {
+        let name: ItemName
+        let node: VersionNodes.Node
+        let kind: ItemKind
+    }
+
+    init(ino: UInt64, versions: [VersionEntry]? = nil) {
+        self.ino = ino
+        self.versions = versions
+    }
 
     /// Offsets after "." and "..".
     static let afterDot: Int64 = 1

@@ -40,6 +40,7 @@ enum ControlAttribute: String {
     case download
     case evict
     case pinned
+    case resolved
 
     init?(name: [UInt8]) {
         let prefix = Array(StatusAttribute.prefix.utf8)
@@ -53,6 +54,8 @@ struct ItemFacts {
     var row: ItemRow
     /// The cloud's last word on it.
     var remote: RemoteItem?
+    /// Unresolved conflicts of it, or of what is in it.
+    var conflicts: Int
     var transfer: ItemTransfer?
     var container: ContainerID
 
@@ -68,8 +71,8 @@ struct ItemFacts {
         case .itemID: row.id.description
         case .versionID: row.version?.description ?? ""
         case .container: container.name
-        case .hasUnresolvedConflicts: flag((remote?.conflictCount ?? 0) > 0)
-        case .conflictCount: String(remote?.conflictCount ?? 0)
+        case .hasUnresolvedConflicts: flag(conflicts > 0)
+        case .conflictCount: String(conflicts)
         default: transferText(of: attribute)
         }
     }

@@ -53,8 +53,9 @@ final class FakeCloud: Materializer, TransferStatus {
         var requests = 0
     }
     private let state = Lock(State())
-    private let index: ItemIndex
-    private let contents: ContentStore
+    let index: ItemIndex
+    let contents: ContentStore
+    let versions = Lock<[VersionID: (item: ItemID, version: RemoteVersion, text: [UInt8])]>([:])
     /// Small chunks make ranges that are easy to reason about.
     static let chunk = 1000
 

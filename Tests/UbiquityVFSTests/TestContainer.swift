@@ -27,7 +27,7 @@ final class TestContainer: Sendable {
         fs = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
-                kernel: kernel, timekeeper: SystemTimekeeper(), container: container, logger: Logger(label: "test")),
+                versions: cloud, kernel: kernel, timekeeper: SystemTimekeeper(), container: container, logger: Logger(label: "test")),
             owner: (1000, 1000))
     }
 

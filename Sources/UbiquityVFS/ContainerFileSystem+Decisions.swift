@@ -1,0 +1,109 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// What is removed from a versions folder, or moved out of it, is decided about.
+extension ContainerFileSystem {
+    /// `unlink` and `removeDirectory`, also of versions.
+    package func removeAny(parent: UInt64, name: [UInt8], directory: Bool) throws -> Answer<Void> {
+        switch versionNodes.node(parent) {
+        case nil: return .now(try remove(parent, name, directory: directory))
+        case .version: throw Errno.ENOTDIR
+        case .folder(let folder):
+            // `rm -r` of a file's versions ends with their folder, which is gone when they are.
+            guard directory, let row = try index.child(of: folder, named: try ItemName.checked(name)) else {
+                throw Errno.EPERM
+            }
+            return .later { [self] in
+                guard try await parts.versions.otherVersions(of: row.id).isEmpty else { throw Errno.ENOTEMPTY }
+            }
+        case .file(let key):
+            guard !directory else { throw Errno.ENOTDIR }
+            let name = try ItemName.checked(name)
+            return .later { [self] in
+                guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }
+                try index.decide([(version.kind == .conflict ? .resolve : .remove, version.id)], of: key)
+            }
+        }
+    }
+
+    /// `rename`, also of versions: a version that is moved becomes the content of the file it is moved to, and is
+    /// resolved.
+    package func renameAny(
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32
+    ) throws -> Answer<Void> {
+        guard let node = versionNodes.node(parent) else {
+            guard !isInVersions(newParent) else { throw Errno.EPERM }
+            return .now(
+                try rename(parent: parent, name: name, newParent: newParent, newName: newName, flags: flags))
+        }
+        guard case .file(let key) = node, !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }
+        let name = try ItemName.checked(name), newName = try checkedForMaking(newName, in: newParent)
+        return .later { [self] in
+            guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }
+            let place = VersionPlace(parent: newParent, name: newName, isExclusive: flags == 1)
+            try await move(version, of: key, to: place)
+        }
+    }
+
+    private func move(_ version: RemoteVersion, of key: ItemKey, to place: VersionPlace) async throws {
+        let node = VersionNodes.Node.version(version.id, of: key)
+        let ino = try versionNodes.look(up: node, version, in: inodes) { UInt64(try index.newContentNumber()) }
+        defer { forget(ino, 1) }
+        let content = try await parts.versions.copy(version)
+        do {
+            let replaced = try index.place(version, of: key, content: content, ino: ino, at: place)
+            if let replaced { drop(replaced) }
+        } catch {
+            drop(content)
+            throw error
+        }
+        versionNodes.release(ino)
+        inodes.withNode(ino) { $0.hasGoodPages = false }
+        kernel.invalidateAttributes(ino: ino)
+    }
+
+    // MARK: Attributes
+
+    /// The attributes of a version, by what they are called after `user.ubiquity.`.
+    private static let versionAttributes = [
+        "display-name", "saving-device", "is-conflict", "is-resolved", "version-id", "item-id", "downloading-error",
+    ]
+
+    func versionXattr(of node: VersionNodes.Node, name: [UInt8]) throws -> [UInt8] {
+        let prefix = Array(StatusAttribute.prefix.utf8)
+        guard case .version(let id, let key) = node, name.starts(with: prefix),
+            let version = versionNodes.version(id), let row = try index.row(key: key)
+        else { throw Errno.ENODATA }
+        let text: String
+        switch String(decoding: name.dropFirst(prefix.count), as: UTF8.self) {
+        case "display-name": text = version.savedName.description
+        case "saving-device": text = version.content.deviceName
+        case "is-conflict": text = version.kind == .conflict ? "1" : "0"
+        // A resolved conflict does not stand here any more.
+        case "is-resolved": text = "0"
+        case "version-id": text = id.description
+        case "item-id": text = row.id.description
+        case "downloading-error":
+            text = version.content.isAvailable ? "" : "still on its way from \(version.content.deviceName)"
+        default: throw Errno.ENODATA
+        }
+        return Array(text.utf8)
+    }
+
+    func versionXattrNames(of node: VersionNodes.Node, caller: Caller) -> [UInt8] {
+        guard case .version = node, !CopyTools.isCopying(caller.pid) else { return [] }
+        return Self.versionAttributes.flatMap { Array((StatusAttribute.prefix + $0).utf8) + [0] }
+    }
+
+    /// `resolved` is all that can be set.
+    func setVersionXattr(of node: VersionNodes.Node, name: [UInt8], value: [UInt8]) throws {
+        guard case .version(let id, let key) = node, ControlAttribute(name: name) == .resolved else {
+            throw Errno.EPERM
+        }
+        guard let version = versionNodes.version(id) else { throw Errno.ESTALE }
+        guard version.kind == .conflict, value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
+        try index.decide([(.resolve, id)], of: key)
+    }
+}

@@ -1,0 +1,172 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// The hidden `.versions` folder of each directory: for each file with other versions a folder, in it a file for each
+// version, which downloads when it is read. Nothing can be made there; what is removed or moved out is decided about.
+extension ContainerFileSystem {
+    /// Whether the inode stands for versions: then operations on it may have to wait, and the kernel keeps nothing.
+    package func isInVersions(_ ino: UInt64) -> Bool { versionNodes.node(ino) != nil }
+
+    // MARK: Names
+
+    /// `lookup`, which for versions may have to ask the cloud.
+    package func find(parent: UInt64, name: [UInt8]) throws -> Answer<NodeAttributes?> {
+        switch versionNodes.node(parent) {
+        case nil: return .now(try lookup(parent: parent, name: name))
+        case .folder(let directory):
+            guard let row = try index.child(of: directory, named: try ItemName.checked(name)),
+                try hasVersions(row)
+            else { return .now(nil) }
+            return .now(try known(.file(row.key)))
+        case .file(let key):
+            let name = try ItemName.checked(name)
+            return .later { [self] in
+                guard let version = try await version(named: name, of: key) else { return nil }
+                return try known(.version(version.id, of: key), version)
+            }
+        case .version: throw Errno.ENOTDIR
+        }
+    }
+
+    /// `.versions` in a directory.
+    func versionsFolder(of directory: ItemRow) throws -> NodeAttributes { try known(.folder(of: directory.key)) }
+
+    private func hasVersions(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .file, !row.isDeleted else { return false }
+        return try index.read { reader in
+            try reader.conflictCount(of: row) > 0 || reader.remote(id: row.id)?.hasHistory == true
+        }
+    }
+
+    private func known(_ node: VersionNodes.Node, _ version: RemoteVersion? = nil) throws -> NodeAttributes {
+        let ino = try versionNodes.look(up: node, version, in: inodes) { UInt64(try index.newContentNumber()) }
+        do { return try attributes(of: node, ino) } catch {
+            forget(ino, 1)
+            throw error
+        }
+    }
+
+    /// The file's versions with their names.
+    private func namedVersions(of key: ItemKey) async throws -> [(ItemName, RemoteVersion)] {
+        guard let row = try index.row(key: key), !row.isDeleted, let name = row.entry?.name else { throw Errno.ENOENT }
+        return VersionNames.named(try await parts.versions.otherVersions(of: row.id), of: name)
+    }
+
+    func version(named name: ItemName, of key: ItemKey) async throws -> RemoteVersion? {
+        try await namedVersions(of: key).first { $0.0 == name }?.1
+    }
+
+    // MARK: Attributes
+
+    /// As the directory or the file has them that it is about: who may write the file may decide about its versions.
+    func attributes(of node: VersionNodes.Node, _ ino: UInt64) throws -> NodeAttributes {
+        switch node {
+        case .folder(let key), .file(let key):
+            let owner: ItemKey
+            if case .file = node { owner = try index.row(key: key)?.entry?.parent ?? .root } else { owner = key }
+            guard let row = try index.row(key: owner), !row.isDeleted else { throw Errno.ENOENT }
+            return volatile(row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
+        case .version(let id, let key):
+            guard let row = try index.row(key: key), let version = versionNodes.version(id) else { throw Errno.ENOENT }
+            return volatile(
+                row, ino, FileMode.file | row.mode & FileMode.rights, size: version.content.size,
+                at: version.modifiedAt)
+        }
+    }
+
+    private func volatile(
+        _ row: ItemRow, _ ino: UInt64, _ mode: UInt32, size: Int64, at time: Timestamp
+    ) -> NodeAttributes {
+        NodeAttributes(
+            ino: ino, mode: mode, links: mode & FileMode.typeMask == FileMode.directory ? 2 : 1, uid: row.uid,
+            gid: row.gid, size: size, blocks: size > 0 ? 1 : 0, accessedAt: time, modifiedAt: time, changedAt: time,
+            isVolatile: true)
+    }
+
+    // MARK: Listings
+
+    /// `openDirectory`, for any directory. What stands in a versions folder is what stood there when it was opened.
+    package func openAnyDirectory(_ ino: UInt64) throws -> Answer<OpenedFile> {
+        guard let node = versionNodes.node(ino) else { return .now(try openDirectory(ino)) }
+        if case .version = node { throw Errno.ENOTDIR }
+        return .later { [self] in
+            let listing = try await list(node)
+            let directory = OpenDirectory(ino: ino, versions: listing)
+            return OpenedFile(handle: directories.add(directory), keepsCache: false)
+        }
+    }
+
+    private func list(_ node: VersionNodes.Node) async throws -> [OpenDirectory.VersionEntry] {
+        switch node {
+        case .version: return []
+        case .folder(let directory):
+            var result = [OpenDirectory.VersionEntry](), last: ItemName?
+            while true {
+                let rows = try index.read {
+                    try $0.childrenWithVersions(of: directory, after: last, limit: Self.versionsPage)
+                }
+                for row in rows {
+                    guard let name = row.entry?.name else { continue }
+                    last = name
+                    result.append(OpenDirectory.VersionEntry(name: name, node: .file(row.key), kind: .directory))
+                }
+                if rows.count < Self.versionsPage { return result }
+            }
+        case .file(let key):
+            return try await namedVersions(of: key).map { name, version in
+                OpenDirectory.VersionEntry(name: name, node: .version(version.id, of: key), kind: .file)
+            }
+        }
+    }
+
+    /// Files read from the index at a time.
+    private static let versionsPage = 1000
+
+    /// Gives entries of a versions folder. The kernel looks each up by itself if it wants more than the name.
+    func readVersions(
+        _ directory: OpenDirectory, _ entries: [OpenDirectory.VersionEntry], offset: Int64,
+        emit: (DirectoryItem) -> Bool
+    ) {
+        let dots = [(".", directory.ino), ("..", directory.ino)].map { name, ino in
+            (Array(name.utf8), Self.identity(of: ino, .directory))
+        }
+        let all = dots.count + entries.count
+        for place in Int(clamping: max(0, offset))..<max(all, Int(clamping: max(0, offset))) {
+            let (name, identity) = place < dots.count ? dots[place] : {
+                let entry = entries[place - dots.count]
+                return (entry.name.bytes, Self.identity(of: versionNodes.number(of: entry.node), entry.kind))
+            }()
+            let item = DirectoryItem(name: name, offset: Int64(place) + 1, attributes: identity, isCounted: false)
+            guard emit(item) else { return }
+        }
+    }
+
+    // MARK: Reading
+
+    func openVersion(_ node: VersionNodes.Node, _ ino: UInt64, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
+        guard case .version(let id, _) = node else { throw Errno.EISDIR }
+        guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
+        guard let version = versionNodes.version(id) else { throw Errno.ESTALE }
+        let source = parts.versions
+        if flags.contains(.nonBlocking) {
+            let beginning = Task.detached { try await source.begin(version) }
+            return .now(handle(on: openNodes.hold(ino), flags, partial: .pending(beginning)))
+        }
+        let held = openNodes.hold(ino)
+        return .later { [self] in
+            do {
+                return handle(on: held, flags, partial: .content(try await source.begin(version)))
+            } catch {
+                openNodes.release(held)
+                throw error
+            }
+        }
+    }
+}
+
+extension FileMode {
+    /// Who may read, write and execute.
+    static let rights: UInt32 = 0o777
+}

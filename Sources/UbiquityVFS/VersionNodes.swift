@@ -1,0 +1,79 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// The inodes of `.versions` folders and what is in them. They are in no index: they have numbers while the kernel
+/// knows them.
+///
+/// Their numbers lie beyond those of items, so that every other inode is told apart without a lock. A version that is
+/// moved out becomes an item and keeps its number, as a moved file does.
+///
+/// Lock order: before `InodeTable`.
+final class VersionNodes: Sendable {
+    enum Node: Hashable, Sendable {
+        /// The folder `.versions` in the directory.
+        case folder(of: ItemKey)
+        /// The folder in that one with the file's versions.
+        case file(ItemKey)
+        /// A version of the file.
+        case version(VersionID, of: ItemKey)
+    }
+
+    private struct State {
+        var nodes: [UInt64: Node] = [:]
+        var numbers: [Node: UInt64] = [:]
+        /// What is known of a version that has a number.
+        var versions: [VersionID: RemoteVersion] = [:]
+    }
+
+    /// Greater than any number an index gives: a million items a second would take 35 years to get there.
+    static let firstNumber: UInt64 = 1 << 50
+
+    private let state = Lock(State())
+
+    /// Whether the inode is not an item but stands for versions.
+    func node(_ ino: UInt64) -> Node? {
+        guard ino >= Self.firstNumber else { return nil }
+        return state.withLock { $0.nodes[ino] }
+    }
+
+    func version(_ id: VersionID) -> RemoteVersion? { state.withLock { $0.versions[id] } }
+
+    /// The inode's number, which the kernel is told of once more.
+    /// - Parameter newNumber: asked for a number that was never used.
+    func look(
+        up node: Node, _ version: RemoteVersion? = nil, in inodes: InodeTable, newNumber: () throws -> UInt64
+    ) throws -> UInt64 {
+        // Outside of the lock: it may have to wait for the disk.
+        let fresh = state.withLock { $0.numbers[node] } == nil ? try newNumber() : nil
+        return try state.withLock { state throws(Errno) in
+            guard let number = state.numbers[node] ?? fresh.map({ Self.firstNumber + $0 }) else { throw Errno.ESTALE }
+            state.numbers[node] = number
+            state.nodes[number] = node
+            if let version { state.versions[version.id] = version }
+            inodes.addLookup(number)
+            return number
+        }
+    }
+
+    /// The number as a listing shows it; the kernel is not told of the inode by that.
+    func number(of node: Node) -> UInt64 {
+        state.withLock { $0.numbers[node] } ?? Self.firstNumber + UInt64(UInt32(truncatingIfNeeded: node.hashValue))
+    }
+
+    /// The kernel forgets `count` lookups of the inode.
+    func forget(_ ino: UInt64, _ count: UInt64, in inodes: InodeTable) {
+        state.withLock { state in
+            inodes.forget(ino, count)
+            if !inodes.isKnown(ino) { Self.drop(ino, &state) }
+        }
+    }
+
+    /// The inode is an item from now on.
+    func release(_ ino: UInt64) { state.withLock { Self.drop(ino, &$0) } }
+
+    private static func drop(_ ino: UInt64, _ state: inout State) {
+        guard let node = state.nodes.removeValue(forKey: ino) else { return }
+        state.numbers[node] = nil
+        if case .version(let id, _) = node { state.versions[id] = nil }
+    }
+}

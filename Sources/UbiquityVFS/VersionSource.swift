@@ -1,0 +1,56 @@
+package import UbiquityContent
+package import UbiquityCore
+
+/// Versions beside the current ones. Answered by the sync engine.
+package protocol VersionSource: Sendable {
+    /// The unresolved conflicts and earlier versions of an item, the newest first. Asks the cloud if need be, within a
+    /// few seconds; of a cloud that is away it gives what is known here.
+    func otherVersions(of item: ItemID) async throws -> [RemoteVersion]
+
+    /// Begins or joins the download of a version; given back with `Materializer.release`.
+    /// - Throws: what `Materializer.begin` does.
+    func begin(_ version: RemoteVersion) async throws -> PartialContent
+
+    /// Downloads a version and gives a copy of its content, which is the caller's.
+    func copy(_ version: RemoteVersion) async throws -> ContentID
+}
+
+/// The names that versions have in the folder of their file.
+package enum VersionNames {
+    /// Each version with a name of its own: "2026-11-20T10.11.12Z laptop.txt", so that a listing is in the order of
+    /// time. Of two that would have one name all but the one with the least id have their id's beginning in it.
+    /// - Parameter name: the file's, for the extension.
+    package static func named(_ versions: [RemoteVersion], of name: ItemName) -> [(ItemName, RemoteVersion)] {
+        var taken = Set<ItemName>()
+        var result = [(ItemName, RemoteVersion)]()
+        for version in versions.sorted(by: { ($0.modifiedAt, $0.id) < ($1.modifiedAt, $1.id) }) {
+            var candidate = self.name(of: version, suffix: name.stemAndExtension.suffix, mark: "")
+            if !taken.insert(candidate).inserted {
+                let mark = " " + version.id.description.prefix(6)
+                candidate = self.name(of: version, suffix: name.stemAndExtension.suffix, mark: mark)
+                taken.insert(candidate)
+            }
+            result.append((candidate, version))
+        }
+        return result
+    }
+
+    private static func name(of version: RemoteVersion, suffix: [UInt8], mark: String) -> ItemName {
+        let conflict = version.kind == .conflict ? " (conflict)" : ""
+        let head = Array((CivilTime.name(version.modifiedAt) + " ").utf8)
+        let tail = Array((mark + conflict).utf8) + suffix
+        var device = Array(cleaned(version.content.deviceName).utf8)
+        var room = max(0, Limits.maximumNameLength - head.count - tail.count)
+        if device.count > room {
+            while room > 0, device[room] & 0xC0 == 0x80 { room -= 1 }
+            device = Array(device[..<room])
+        }
+        return ItemName(stored: Array((head + device + tail).prefix(Limits.maximumNameLength)))
+    }
+
+    /// A device's name may hold what no file's may, and what would make a listing hard to read.
+    private static func cleaned(_ device: String) -> String {
+        let text = String(String.UnicodeScalarView(device.unicodeScalars.map { $0.value < 32 || $0 == "/" ? "-" : $0 }))
+        return text.isEmpty ? "unknown device" : text
+    }
+}
