@@ -33,24 +33,4 @@ import UbiquityCore
         let onlySuffix = try ItemName("a." + String(repeating: "b", count: 253)).numbered(3)
         #expect(onlySuffix.bytes.count <= Limits.maximumNameLength)
     }
-
-    @Test(arguments: [
-        ".a.swp", "4913", "report.txt~", ".goutputstream-X1Y2", ".~lock.report.odt#", ".#notes", "~$Doc.docx",
-        "cache.nosync", ".nosync",
-    ])
-    func droppingsStayHere(_ name: String) throws { #expect(try SyncExclusion.standard.excludes(ItemName(name))) }
-
-    @Test(arguments: ["a.swap", "49130", "~report", "report.txt", "nosync", ".goutputstream", "#a#", ".lock"])
-    func documentsTravel(_ name: String) throws { #expect(try !SyncExclusion.standard.excludes(ItemName(name))) }
-
-    @Test func patterns() throws {
-        let rule = SyncExclusion(patterns: ["a*b?c", "**x"])
-        for name in ["ab1c", "aXXbbZc", "x", "yx"] { #expect(try rule.excludes(ItemName(name)), "\(name)") }
-        for name in ["abc", "ab1cd", "xy"] { #expect(try !rule.excludes(ItemName(name)), "\(name)") }
-    }
-
-    @Test func aPatternOfManyStarsIsNoTrap() throws {
-        let rule = SyncExclusion(patterns: [String(repeating: "*a", count: 40) + "b"])
-        #expect(try !rule.excludes(ItemName(String(repeating: "a", count: 255))))
-    }
 }
