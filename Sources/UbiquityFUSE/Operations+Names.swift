@@ -29,7 +29,10 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.unlink = { request, parent, name in
         serve(request) { fileSystem, reply in
-            let body = { try fileSystem.removeAny(parent: parent, name: bytes(name), directory: false) }
+            let caller = reply.caller
+            let body = {
+                try fileSystem.removeAny(parent: parent, name: bytes(name), directory: false, caller: caller)
+            }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
@@ -41,9 +44,11 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.rename = { request, parent, name, newParent, newName, flags in
         serve(request) { fileSystem, reply in
+            let caller = reply.caller
             let body = {
                 try fileSystem.renameAny(
-                    parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags)
+                    parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags,
+                    caller: caller)
             }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }

@@ -4,12 +4,8 @@ package import UbiquityCore
 /// Questions to the index. Valid only inside the call that gave it.
 package class IndexReader {
     let db: Database
-    let exclusion: SyncExclusion
 
-    init(_ db: Database, exclusion: SyncExclusion) {
-        self.db = db
-        self.exclusion = exclusion
-    }
+    init(_ db: Database) { self.db = db }
 
     package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [SQLValue(key)]) }
     package func row(ino: UInt64) throws -> ItemRow? {

@@ -12,7 +12,7 @@ package final class IndexTransaction: IndexReader {
     init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin) {
         self.index = index
         self.origin = origin
-        super.init(db, exclusion: index.exclusion)
+        super.init(db)
     }
 
     /// A number for a key, an inode or a content that was never used.

@@ -10,7 +10,6 @@ extension IndexReader {
             try db.run(sql, []) { keys.append($0.int(0)) }
             if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
         }
-        findings += try misplaced()
         guard findings.isEmpty else {
             throw UbiquityError(.damaged, "the index contradicts itself: " + findings.joined(separator: "; "))
         }
@@ -73,6 +72,10 @@ extension IndexReader {
             """
         ),
         (
+            "kept local without being here",
+            "SELECT key FROM items WHERE flags & 4 AND kind = 1 AND contentState <> 2"
+        ),
+        (
             "a number that is not written down as used",
             """
             SELECT key FROM items WHERE max(key, ino, ifnull(content, 0), dirtyOrder)
@@ -80,21 +83,4 @@ extension IndexReader {
             """
         ),
     ]
-
-    /// Items whose flag says otherwise than their name and folder whether they leave this device. The rule of names is
-    /// not for SQL.
-    private func misplaced() throws -> [String] {
-        var findings = [String]()
-        try db.run(
-            """
-            SELECT item, name, child.flags & 4, folder.flags & 4 FROM entries
-            JOIN items AS folder ON folder.key = parent JOIN items AS child ON child.key = item
-            """, []
-        ) { row in
-            let byName = exclusion.excludes(ItemName(stored: row.bytes(1) ?? []))
-            guard (byName || row.int(3) != 0) != (row.int(2) != 0) else { return }
-            findings.append("wrongly marked as synced or not: \(row.int(0))")
-        }
-        return findings
-    }
 }

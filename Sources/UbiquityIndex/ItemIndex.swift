@@ -27,7 +27,8 @@ package final class ItemIndex: Sendable {
     let path: String?
     package let random: any RandomSource
     package let timekeeper: any Timekeeper
-    package let exclusion: SyncExclusion
+    let ignoreFiles: IgnoreFiles
+    let tunnels = Tunnels()
     /// Who owns the top folder and what comes from other devices: owner and group are not synced.
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
@@ -40,15 +41,17 @@ package final class ItemIndex: Sendable {
     let numbers = Lock(NumberReserve())
 
     /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
-    /// - Parameter path: the database's file; nil keeps all in memory (the simulator).
+    /// - Parameters:
+    ///   - path: the database's file; nil keeps all in memory (the simulator).
+    ///   - ignoring: what stays on this device, wherever it lies, unless an ignore file takes it back.
     package init(
-        path: String?, timekeeper: any Timekeeper, random: any RandomSource, exclusion: SyncExclusion = .standard,
+        path: String?, timekeeper: any Timekeeper, random: any RandomSource, ignoring: IgnoreRules = .standard,
         owner: (uid: UInt32, gid: UInt32) = (0, 0)
     ) throws {
         self.path = path
         self.timekeeper = timekeeper
         self.random = random
-        self.exclusion = exclusion
+        ignoreFiles = IgnoreFiles(standard: ignoring)
         self.owner = owner
         // Open until the database itself is: so its log is read through once, not twice.
         let probe = try mapErrors { try path.flatMap(Schema.probe) }
@@ -60,6 +63,7 @@ package final class ItemIndex: Sendable {
             try writer.writeWithoutTransaction { db in try Schema.prepare(db) }
         }
         try write(.startup) { try $0.makeRoot() }
+        try loadIgnoreFiles()
     }
 
     private static var configuration: Configuration {
@@ -89,7 +93,7 @@ package final class ItemIndex: Sendable {
     /// Reads what is committed. One statement is consistent in itself; several may see different commits.
     package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
         try mapErrors {
-            func answer(_ db: Database) throws -> T { try body(IndexReader(db, exclusion: exclusion)) }
+            func answer(_ db: Database) throws -> T { try body(IndexReader(db)) }
             return try readers?.read(answer) ?? writer.unsafeRead(answer)
         }
     }

@@ -100,6 +100,7 @@ package struct ItemRow: Sendable, Hashable {
     package var isWriting: Bool { flags.contains(.writing) }
     package var isExcluded: Bool { flags.contains(.excluded) }
     package var isPinned: Bool { flags.contains(.pinned) }
+    package var isFresh: Bool { flags.contains(.fresh) }
 }
 
 /// Where a file's content stands on this device. The numbers are stored.
@@ -129,6 +130,12 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     package static let lingering = ItemFlags(rawValue: 32)
     /// Its creation was sent at least once: the cloud may have it, whatever became of the answer.
     package static let creationSent = ItemFlags(rawValue: 64)
+    /// Begun anew from nothing by a program that has neither closed nor synced it yet: its content is not worth a
+    /// version until then.
+    package static let fresh = ItemFlags(rawValue: 128)
+    /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must go
+    /// up to bring the item back, also if it is the same.
+    package static let returned = ItemFlags(rawValue: 256)
 }
 
 /// Fields of an item changed on this device since the last commit.

@@ -24,6 +24,7 @@ extension ItemIndex {
         let now = timekeeper.now()
         return try change(ino: ino, changed ? .content : .attributes) { transaction, row in
             if !stillOpen { row.flags.remove(.writing) }
+            row.flags.remove(.fresh)
             guard changed else { return }
             row.size = size
             row.modifiedAt = modifiedAt
@@ -57,7 +58,7 @@ extension ItemIndex {
             row.nextVersion = nil
             row.flags.insert(.keptCurrent)
             row.flags.remove(.downloadRequested)
-            if isWriting { row.flags.insert(.writing) }
+            if isWriting { row.flags.formUnion([.writing, .fresh]) }
             try transaction.markDirty(&row, [.content, .times], now: now)
             try transaction.update(row, before: before)
             transaction.note(.content, before: before, after: row)

@@ -13,10 +13,12 @@ package struct NewItem: Sendable {
     package var content: ContentID?
     /// Whether the file is open for writing from the start.
     package var isWriting: Bool
+    /// The process (or thread) that makes it; 0 if that is not known.
+    package var process: Int32
 
     package init(
         kind: ItemKind, mode: UInt32, uid: UInt32, gid: UInt32, linkTarget: [UInt8] = [], content: ContentID? = nil,
-        isWriting: Bool = false
+        isWriting: Bool = false, process: Int32 = 0
     ) {
         self.kind = kind
         self.mode = mode
@@ -25,6 +27,7 @@ package struct NewItem: Sendable {
         self.linkTarget = linkTarget
         self.content = content
         self.isWriting = isWriting
+        self.process = process
     }
 }
 
@@ -62,13 +65,19 @@ extension IndexTransaction {
 
     func create(in folder: ItemRow, named name: ItemName, _ new: NewItem) throws -> ItemRow {
         let now = index.timekeeper.now()
-        let isExcluded = folder.isExcluded || index.exclusion.excludes(name)
+        let entry = ItemRow.Entry(parent: folder.key, name: name)
+        if new.kind == .file, !folder.isExcluded,
+            let document = try documentComingBack(to: entry, process: new.process, now: now)
+        {
+            return try begin(new, as: document, in: folder, now: now)
+        }
+        let isExcluded = try keepsLocal(name, new.kind, in: folder)
         let number = newNumber()
         var row = ItemRow(
             key: ItemKey(number), ino: UInt64(number), id: newItemID(), kind: new.kind, mode: new.mode & 0o7777,
             uid: new.uid, gid: new.gid, size: Int64(new.linkTarget.count), createdAt: now, modifiedAt: now,
             changedAt: now, linkTarget: new.linkTarget, xattrs: [], localXattrs: [],
-            entry: ItemRow.Entry(parent: folder.key, name: name), version: nil, content: new.content,
+            entry: entry, version: nil, content: new.content,
             contentState: new.content == nil ? .none : .complete, flags: [], dirty: [], dirtyOrder: 0,
             dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
         if isExcluded { row.flags.insert(.excluded) }
@@ -77,6 +86,7 @@ extension IndexTransaction {
         try insert(row)
         note(.added, before: nil, after: row)
         try touchFolder(folder, now: now, isSynced: !isExcluded)
+        index.tunnels.noteTaker(row.key, of: entry)
         return row
     }
 

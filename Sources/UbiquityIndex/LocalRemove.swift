@@ -5,9 +5,13 @@ extension ItemIndex {
     ///
     /// Its content, if any, belongs to the caller from now on, who deletes the backing file when the last handle on it
     /// is closed (a crash before that leaves a file that the next start sweeps away).
-    /// - Parameter directory: whether a folder is meant (`rmdir`), which must be empty, or anything else (`unlink`).
+    /// - Parameters:
+    ///   - directory: whether a folder is meant (`rmdir`), which must be empty, or anything else (`unlink`).
+    ///   - process: the calling process (or thread); 0 if it is not known.
     /// - Returns: the row as it was.
-    package func remove(from parent: UInt64, named name: ItemName, directory: Bool) throws -> ItemRow {
+    package func remove(
+        from parent: UInt64, named name: ItemName, directory: Bool, process: Int32 = 0
+    ) throws -> ItemRow {
         try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard let row = try transaction.child(of: folder.key, named: name) else {
@@ -15,7 +19,10 @@ extension ItemIndex {
             }
             try transaction.requireKind(of: row, directory: directory)
             let now = timekeeper.now()
-            try transaction.remove(row, now: now)
+            if try !transaction.returnInsteadOfRemoving(row, now: now) {
+                try transaction.remove(row, now: now)
+                try transaction.giveUp(row, after: nil, process: process)
+            }
             try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded)
             return row
         }
@@ -46,8 +53,9 @@ extension IndexTransaction {
             row.nextVersion = nil
             // The number may be in use by a program that holds the file open: the tombstone takes another.
             row.ino = UInt64(newNumber())
-            // The cloud may have it, though it never said so.
-            row.flags.formIntersection(.creationSent)
+            // The cloud may have it, though it never said so. Should its name be taken again by the same saving, it is
+            // still pinned.
+            row.flags.formIntersection([.creationSent, .pinned])
             try update(row, before: before)
         }
         note(.removed, before: before, after: nil)

@@ -23,10 +23,14 @@ extension ItemIndex {
     ///
     /// A file put over a file is a new content of the one that stood there: its identity, attributes and base version
     /// stay with the name, as editors that save by renaming expect.
+    /// What is synced stays so under an ignored name; it leaves sync, as a deletion elsewhere, when it goes into a folder
+    /// that is kept local or gets a name that always is.
     /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
-    /// is not here, between a synced place and one that is not.
+    /// is not here, that would leave sync.
+    /// - Parameter process: the calling process (or thread); 0 if it is not known.
     package func rename(
-        from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode
+        from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
+        process: Int32 = 0
     ) throws -> RenameResult {
         try write(.local) { transaction in
             let from = try transaction.liveDirectory(ino: oldParent)
@@ -42,7 +46,8 @@ extension ItemIndex {
                 if into.key != from.key { try transaction.requireDepth(in: into) }
             }
             let move = Move(
-                source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now())
+                source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now(),
+                process: process)
             switch mode {
             case .exclusive where target != nil:
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(newName)")
@@ -61,6 +66,7 @@ struct Move {
     var into: ItemRow
     var name: ItemName
     var now: Timestamp
+    var process: Int32 = 0
 
     var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
 }
@@ -68,12 +74,9 @@ struct Move {
 extension IndexTransaction {
     func move(_ move: Move) throws -> RenameResult {
         guard move.target?.key != move.source.key else { return RenameResult(moved: move.source) }
-        let excluded = move.into.isExcluded || index.exclusion.excludes(move.name)
-        if excluded != move.source.isExcluded, move.source.kind == .directory || move.source.contentState == .partial
-            || (move.source.kind == .file && move.source.contentState == .none)
-        {
-            throw UbiquityError(
-                .crossesContainers, "a folder, or a file that is not here, cannot move in or out of sync")
+        let excluded = try staysLocal(move.source, as: move.name, in: move.into)
+        guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
+            throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot leave sync")
         }
         if let target = move.target {
             guard (target.kind == .directory) == (move.source.kind == .directory) else {
@@ -84,10 +87,28 @@ extension IndexTransaction {
                 return try replaceContent(move, of: target)
             }
             try remove(target, now: move.now)
+        } else if let document = try documentTaking(move, excluded: excluded) {
+            return try replaceContent(move, of: document)
         }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
         try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded)
+        if !excluded { try giveUp(move.source, after: moved, process: move.process) }
+        index.tunnels.noteTaker(moved.key, of: move.entry)
         return RenameResult(moved: moved, replaced: move.target)
+    }
+
+    /// Whether an item that gets this name and place is one of this device only.
+    private func staysLocal(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
+        if folder.isExcluded || name.isAlwaysLocal { return true }
+        return try row.isExcluded && isIgnored(name, row.kind, in: folder)
+    }
+
+    /// The document whose next content the moved file is, though its name was free.
+    private func documentTaking(_ move: Move, excluded: Bool) throws -> ItemRow? {
+        guard !excluded, move.source.kind == .file, move.source.contentState == .complete,
+            let document = try documentComingBack(to: move.entry, process: move.process, now: move.now)
+        else { return nil }
+        return document
     }
 
     /// A file whose content is here may become the content of the file at the new name.
@@ -97,12 +118,14 @@ extension IndexTransaction {
     }
 
     /// The target keeps identity, attributes and base version, and takes the source's inode, content and mode.
-    private func replaceContent(_ move: Move, of target: ItemRow) throws -> RenameResult {
+    /// - Parameter shown: the target as observers know it, if that is another.
+    func replaceContent(_ move: Move, of target: ItemRow, shown: ItemRow? = nil) throws -> RenameResult {
         let source = move.source
         if let content = target.content { try forgetContent(content) }
         // First the source gives its inode and content away, so that no two rows ever have the same.
         try surrender(source, now: move.now)
         var row = target
+        row.entry = move.entry
         row.ino = source.ino
         row.content = source.content
         row.contentState = .complete
@@ -113,7 +136,8 @@ extension IndexTransaction {
         row.uid = source.uid
         row.gid = source.gid
         row.usedAt = move.now
-        if source.isWriting { row.flags.insert(.writing) } else { row.flags.remove(.writing) }
+        row.flags.subtract([.writing, .fresh])
+        row.flags.formUnion(source.flags.intersection([.writing, .fresh]))
         row.flags.insert(.keptCurrent)
         row.flags.remove(.downloadRequested)
         row.localXattrs = target.localXattrs.overlaid(with: source.localXattrs)
@@ -131,8 +155,9 @@ extension IndexTransaction {
         try markDirty(&row, [.content, .times], now: move.now)
         try update(row, before: target)
         note(.removed, before: source, after: nil)
-        note(.replaced, before: target, after: row)
+        note(.replaced, before: shown ?? target, after: row)
         try touchFolders(move, isSynced: true)
+        try giveUp(source, after: nil, process: move.process)
         return RenameResult(moved: row, replaced: target)
     }
 
@@ -163,11 +188,11 @@ extension IndexTransaction {
         } else if excluded {
             try leaveSync(&row, now: now)
         } else {
-            row.flags.remove(.excluded)
-            try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
+            try include(&row, now: now)
         }
         try update(row, before: before)
         note(.moved, before: before, after: row)
+        if before.isExcluded, !excluded { try includeChildren(of: row, now: now) }
         return row
     }
 
@@ -213,8 +238,8 @@ extension IndexTransaction {
             throw UbiquityError(.invalid, "a folder cannot be moved into itself")
         }
         if target.kind == .directory, move.from.key != move.into.key { try requireDepth(in: move.from) }
-        let sourceExcluded = move.into.isExcluded || index.exclusion.excludes(move.name)
-        let targetExcluded = move.from.isExcluded || index.exclusion.excludes(back.name)
+        let sourceExcluded = try staysLocal(move.source, as: move.name, in: move.into)
+        let targetExcluded = try staysLocal(target, as: back.name, in: move.from)
         guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {
             throw UbiquityError(.crossesContainers, "an exchange cannot move items in or out of sync")
         }
@@ -235,4 +260,10 @@ extension IndexTransaction {
         try touchFolders(move, isSynced: !moved.isExcluded)
         return RenameResult(moved: moved, exchanged: exchanged)
     }
+}
+
+extension ItemRow {
+    /// Whether its identity can be given up for one that only this device has: a folder's content would have to leave
+    /// with it, and what is not here cannot be kept.
+    fileprivate var canLeaveSync: Bool { kind == .symlink || kind == .file && contentState == .complete }
 }

@@ -80,8 +80,22 @@ package struct CommitApplier {
 
     /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
     private func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
-        guard row.isDeleted else { return }
+        guard row.isDeleted else { return try sendReturn(of: row) }
         try transaction.delete(row)
+    }
+
+    /// The item came back here while its deletion was on its way: only a content brings it back at the cloud.
+    private func sendReturn(of row: ItemRow) throws {
+        guard row.kind == .file, row.contentState == .complete, row.entry != nil, !row.dirty.contains(.content) else {
+            return
+        }
+        var next = row
+        if next.dirty.isEmpty { next.dirtyOrder = try transaction.newDirtyOrder() }
+        next.dirty.insert(.content)
+        next.flags.insert(.returned)
+        next.generation += 1
+        try transaction.update(next, before: row)
+        transaction.note(.attributes, before: row, after: next)
     }
 
     /// Fields whose values are still the ones that were sent are clean.
@@ -115,6 +129,7 @@ package struct CommitApplier {
             return
         }
         row.dirty.remove(.content)
+        row.flags.remove(.returned)
         row.nextVersion = nil
         let record = ContentRecord(
             content: local, version: content.version, size: content.size, manifest: manifest, unsyncedBoot: boot)

@@ -114,6 +114,7 @@ package struct Settler {
         guard let entry = try freePlace(for: item, row: nil) else { return false }
         var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
         row.entry = entry
+        if item.isIgnoreFile { row.flags.insert(.downloadRequested) }
         try transaction.insert(row)
         transaction.note(.added, before: nil, after: row)
         return true
@@ -238,6 +239,7 @@ package struct Settler {
         next.version = content.version
         next.size = content.size
         next.contentState = .none
+        if item.isIgnoreFile { next.flags.insert(.downloadRequested) }
         if !row.dirty.contains(.times) {
             next.modifiedAt = item.modifiedAt
             next.createdAt = item.createdAt
@@ -268,4 +270,9 @@ package struct Settler {
         try transaction.forgetRemote(id)
         return true
     }
+}
+
+extension RemoteItem {
+    /// What it says is needed here without anybody opening it.
+    fileprivate var isIgnoreFile: Bool { kind == .file && name == IgnoreRules.fileName }
 }

@@ -45,6 +45,9 @@ enum SyncLimits {
     /// How long a change rests before it goes up, so that a program's burst of calls is one commit. Short: a saved file
     /// is to be seen elsewhere within 100 ms.
     static let quiet = Duration.milliseconds(20)
+    /// How long a new file rests after it was closed: programs that save by renaming do so within that. Shorter than
+    /// `quiet`, so that a file written in one go is not kept for a second round.
+    static let newFileRest = Duration.milliseconds(10)
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
     static let changesPerCommit = 1000
     /// Files up to this size travel inside the commit: one chunk always.

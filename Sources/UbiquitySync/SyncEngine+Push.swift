@@ -49,10 +49,11 @@ extension SyncEngine {
             state.rescanAt = state.rescanAt.filter { $0.value > now }
             return state.rescanAt.values.min()
         }
-        guard let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() else {
-            return SyncLimits.pollInterval
+        var wait = min(index.timeUntilHoldEnds() ?? SyncLimits.pollInterval, SyncLimits.pollInterval)
+        if let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() {
+            wait = min(.nanoseconds(due.nanoseconds - now.nanoseconds), wait)
         }
-        return min(.nanoseconds(due.nanoseconds - now.nanoseconds), SyncLimits.pollInterval)
+        return wait
     }
 
     private func noteFailure(_ error: any Error) async {
@@ -128,14 +129,24 @@ extension SyncEngine {
     }
 
     private func isSendable(_ row: ItemRow, _ now: Timestamp) -> Bool {
-        if problems.isHeld(.upload, of: row.key) { return false }
+        if problems.isHeld(.upload, of: row.key) || index.isHeld(row.key) { return false }
         if row.isDeleted { return true }
-        if row.dirty.contains(.created), row.isWriting, row.generation == 0 { return false }
+        if row.dirty.contains(.created), row.kind == .file, isUnfinished(row, now) { return false }
         guard row.dirty.contains(.content) else { return true }
         // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
         let others = row.dirty.subtracting([.content, .times])
         return !others.isEmpty || row.wantsInlineContent && !isResting(row, now)
+    }
+
+    /// A new file that is being written, or was a moment ago: it may be the temporary one of a program that renames it
+    /// over a document next, and then nobody is to hear of it.
+    private func isUnfinished(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        if row.isWriting, row.generation == 0 { return true }
+        let finished = row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
+        guard finished > now, row.dirtyAt <= now else { return false }
+        push.withLock { state in state.rescanAt[row.key] = max(finished, state.rescanAt[row.key] ?? finished) }
+        return true
     }
 
     private func isReady(_ row: ItemRow) -> Bool {
@@ -191,12 +202,15 @@ extension SyncEngine {
     func markUnchanged(_ row: ItemRow, _ manifest: Manifest) throws -> Bool {
         guard let content = row.content, let version = row.version, !row.dirty.contains(.created) else { return false }
         let dropped = try index.write(.remote) { transaction -> [ContentID]? in
-            guard let known = try transaction.remote(id: row.id)?.content, known.version == version,
+            // What was deleted and made anew goes up though it has the same bytes: that brings it back.
+            guard let remote = try transaction.remote(id: row.id), let known = remote.content, known.version == version,
+                !remote.isDeleted || !row.flags.contains(.returned),
                 try knownManifest(transaction, known, content) == manifest,
                 let current = try transaction.row(key: row.key), current.generation == row.generation
             else { return nil }
             var next = current
             next.dirty.remove(.content)
+            next.flags.remove(.returned)
             next.nextVersion = nil
             try transaction.update(next, before: current)
             try transaction.setContent(
@@ -357,6 +371,6 @@ extension ItemRow {
     /// A dirty content small enough to travel inside the commit.
     var wantsInlineContent: Bool {
         kind == .file && dirty.contains(.content) && contentState == .complete && size <= SyncLimits.inlineContentSize
-            && !isDeleted
+            && !isDeleted && !isFresh
     }
 }

@@ -29,7 +29,7 @@ extension SyncEngine {
     private func needsUpload(_ row: ItemRow, _ now: Timestamp) -> Bool {
         // A new file is announced first.
         guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, !row.dirty.contains(.created),
-            row.contentState == .complete, !row.wantsInlineContent, !problems.isHeld(.upload, of: row.key)
+            row.contentState == .complete, !row.wantsInlineContent, !row.isFresh, !problems.isHeld(.upload, of: row.key)
         else { return false }
         let (isPrepared, rests) = push.withLock {
             ($0.prepared[row.key]?.generation == row.generation, $0.rescanAt[row.key])

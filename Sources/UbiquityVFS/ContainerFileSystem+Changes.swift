@@ -6,6 +6,7 @@ internal import UbiquityIndex
 extension ContainerFileSystem {
     func take(_ events: [IndexEvent]) {
         for event in events {
+            ignoreFiles.note(event)
             noteStructure(event)
             noteOrphans(event)
             // What a program did through the mount, the kernel knows from the answer.

@@ -6,9 +6,12 @@ internal import UbiquitySystem
 // What is removed from a versions folder, or moved out of it, is decided about.
 extension ContainerFileSystem {
     /// `unlink` and `removeDirectory`, also of versions.
-    package func removeAny(parent: UInt64, name: [UInt8], directory: Bool) throws -> Answer<Void> {
+    /// - Parameter caller: nil if nobody knows who it is.
+    package func removeAny(
+        parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
+    ) throws -> Answer<Void> {
         switch versionNodes.node(parent) {
-        case nil: return .now(try remove(parent, name, directory: directory))
+        case nil: return .now(try remove(parent, name, directory: directory, caller))
         case .version: throw Errno.ENOTDIR
         case .folder(let folder):
             // `rm -r` of a file's versions ends with their folder, which is gone when they are.
@@ -31,12 +34,13 @@ extension ContainerFileSystem {
     /// `rename`, also of versions: a version that is moved becomes the content of the file it is moved to, and is
     /// resolved.
     package func renameAny(
-        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else {
             guard !isInVersions(newParent) else { throw Errno.EPERM }
             return .now(
-                try rename(parent: parent, name: name, newParent: newParent, newName: newName, flags: flags))
+                try rename(
+                    parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller))
         }
         guard case .file(let key) = node, !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }
         let name = try ItemName.checked(name), newName = try checkedForMaking(newName, in: newParent)

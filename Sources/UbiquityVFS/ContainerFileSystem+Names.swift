@@ -133,31 +133,41 @@ extension ContainerFileSystem {
             gid = directory.gid
             if kind == .directory { mode |= FileMode.setGroup }
         }
-        return NewItem(kind: kind, mode: mode, uid: caller.uid, gid: gid)
+        return NewItem(kind: kind, mode: mode, uid: caller.uid, gid: gid, process: caller.pid)
     }
 
     /// The name, if something may be made or moved there.
     func checkedForMaking(_ name: [UInt8], in parent: UInt64) throws -> ItemName {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder, !isInVersions(parent) else { throw Errno.EPERM }
+        refreshIgnoreFiles()
         return name
     }
 
     // MARK: Removing and renaming
 
-    package func unlink(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: false) }
-    package func removeDirectory(parent: UInt64, name: [UInt8]) throws { try remove(parent, name, directory: true) }
+    /// - Parameter caller: nil if nobody knows who it is.
+    package func unlink(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws {
+        try remove(parent, name, directory: false, caller)
+    }
 
-    func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool) throws {
+    package func removeDirectory(parent: UInt64, name: [UInt8]) throws {
+        try remove(parent, name, directory: true, nil)
+    }
+
+    func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder else { throw Errno.EPERM }
-        let removed = try index.remove(from: parent, named: name, directory: directory)
+        let removed = try index.remove(
+            from: parent, named: name, directory: directory, process: caller?.pid ?? 0)
         if let content = removed.content { drop(content) }
     }
 
-    /// - Parameter flags: of renameat2(2).
+    /// - Parameters:
+    ///   - flags: of renameat2(2).
+    ///   - caller: nil if nobody knows who it is.
     package func rename(
-        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32
+        parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws {
         let mode: UbiquityIndex.RenameMode
         switch flags {
@@ -169,7 +179,8 @@ extension ContainerFileSystem {
         let name = try ItemName.checked(name)
         let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
-        let result = try index.rename(from: parent, name, to: newParent, newName, mode)
+        let result = try index.rename(
+            from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0)
         if let content = result.replaced?.content { drop(content) }
     }
 }

@@ -197,5 +197,6 @@ extension ContainerFileSystem {
     package func settle() {
         write(uses: uses.takeAll())
         retryNotes()
+        refreshIgnoreFiles()
     }
 }

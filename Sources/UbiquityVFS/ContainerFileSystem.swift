@@ -57,6 +57,7 @@ package final class ContainerFileSystem: Sendable {
     let completions = CompletionWaiters()
     let uses = UseLog()
     let contentNumbers = ContentNumbers()
+    let ignoreFiles = ChangedIgnoreFiles()
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
     /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so
@@ -75,6 +76,8 @@ package final class ContainerFileSystem: Sendable {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }
         parts.index.observe { [weak self] events in self?.take(events) }
+        ignoreFiles.add(try parts.index.foldersWithIgnoreFiles())
+        refreshIgnoreFiles()
     }
 
     // MARK: Rows

@@ -21,10 +21,8 @@ import UbiquityIndex
         ("changed content that is not here", "UPDATE items SET contentState = 1 WHERE kind = 1"),
         ("one place in the order", "UPDATE items SET dirtyOrder = 5 WHERE key <> 1"),
         ("excluded and dirty", "UPDATE items SET flags = 4 WHERE kind = 1"),
-        (
-            "wrongly marked as synced or not",
-            "UPDATE entries SET name = CAST('a~' AS BLOB) WHERE directory = 0 AND parent <> 1"
-        ),
+        ("synced below what is not", "UPDATE items SET flags = 4 WHERE kind = 2 AND key <> 1"),
+        ("kept local without being here", "UPDATE items SET flags = 4, contentState = 1 WHERE kind = 1"),
         ("not written down as used", "UPDATE meta SET value = 3 WHERE name = 'numbers'"),
         ("no top folder", "UPDATE items SET ino = 1 << 40 WHERE key = 1"),
     ])

@@ -26,7 +26,8 @@ final class TestTime: Timekeeper {
     func uptime() -> Duration { .nanoseconds(now().nanoseconds) }
     func sleep(for duration: Duration) async throws { advance() }
     /// One second later.
-    func advance() { time.withLock { $0 = $0.advanced(bySeconds: 1) } }
+    func advance() { advance(seconds: 1) }
+    func advance(seconds: Double) { time.withLock { $0 = $0.advanced(bySeconds: seconds) } }
 }
 
 /// SplitMix64: the same numbers for the same seed.
@@ -65,17 +66,19 @@ final class Fixture: Sendable {
     let index: ItemIndex
     private let recorded = Lock<[IndexEvent]>([])
 
-    init(seed: UInt64 = 1, inMemory: Bool = false) throws {
+    init(seed: UInt64 = 1, inMemory: Bool = false, ignoring: IgnoreRules = .standard) throws {
         folder = try TemporaryFolder()
         random = SeededRandom(seed)
         index = try ItemIndex(
-            path: inMemory ? nil : folder("index.db"), timekeeper: time, random: random, owner: (1000, 1000))
+            path: inMemory ? nil : folder("index.db"), timekeeper: time, random: random, ignoring: ignoring,
+            owner: (1000, 1000))
         index.observe { [recorded] events in recorded.withLock { $0 += events } }
     }
 
     /// Another `ItemIndex` on the same file.
-    func reopened() throws -> ItemIndex {
-        try ItemIndex(path: folder("index.db"), timekeeper: time, random: random, owner: (1000, 1000))
+    func reopened(ignoring: IgnoreRules = .standard) throws -> ItemIndex {
+        try ItemIndex(
+            path: folder("index.db"), timekeeper: time, random: random, ignoring: ignoring, owner: (1000, 1000))
     }
 
     /// The events since the last call.
@@ -109,10 +112,11 @@ final class Fixture: Sendable {
     // MARK: Changes
 
     @discardableResult
-    func file(_ path: String, mode: UInt32 = 0o644, isWriting: Bool = false) throws -> ItemRow {
+    func file(_ path: String, mode: UInt32 = 0o644, isWriting: Bool = false, process: Int32 = 0) throws -> ItemRow {
         let content = ContentID(try index.newContentNumber())
         return try make(
-            path, NewItem(kind: .file, mode: mode, uid: 1, gid: 2, content: content, isWriting: isWriting))
+            path,
+            NewItem(kind: .file, mode: mode, uid: 1, gid: 2, content: content, isWriting: isWriting, process: process))
     }
 
     @discardableResult
@@ -131,16 +135,18 @@ final class Fixture: Sendable {
     }
 
     @discardableResult
-    func rename(_ old: String, _ new: String, _ mode: RenameMode = .replacing) throws -> RenameResult {
+    func rename(
+        _ old: String, _ new: String, _ mode: RenameMode = .replacing, process: Int32 = 0
+    ) throws -> RenameResult {
         let (from, oldName) = try place(old)
         let (into, newName) = try place(new)
-        return try index.rename(from: from, oldName, to: into, newName, mode)
+        return try index.rename(from: from, oldName, to: into, newName, mode, process: process)
     }
 
     @discardableResult
-    func remove(_ path: String, directory: Bool = false) throws -> ItemRow {
+    func remove(_ path: String, directory: Bool = false, process: Int32 = 0) throws -> ItemRow {
         let (folder, name) = try place(path)
-        return try index.remove(from: folder, named: name, directory: directory)
+        return try index.remove(from: folder, named: name, directory: directory, process: process)
     }
 
     // MARK: As if the cloud had answered

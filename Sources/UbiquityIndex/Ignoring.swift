@@ -1,0 +1,178 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+// Which items never leave this device: what a name, a folder above or an ignore file keeps local.
+//
+// Ignoring is asked when an item is made, and never deletes: what is synced stays so under whatever name and whatever
+// an ignore file says later. What was kept local goes up as soon as nothing says any more that it should not.
+
+/// The ignore files of a container's folders, as last read.
+final class IgnoreFiles: Sendable {
+    private let known = Lock<[ItemKey: IgnoreRules]>([:])
+    /// Rules that hold everywhere, weaker than those of any file.
+    let standard: IgnoreRules
+
+    init(standard: IgnoreRules) { self.standard = standard }
+
+    subscript(folder: ItemKey) -> IgnoreRules? {
+        get { known.withLock { $0[folder] } }
+        set { known.withLock { $0[folder] = newValue } }
+    }
+
+    var isEmpty: Bool { known.withLock { $0.isEmpty } }
+}
+
+extension ItemIndex {
+    /// Takes in what the ignore file of a folder says now; nil if there is none any more. Unchanged text costs a read.
+    package func setIgnoreText(_ text: [UInt8]?, of folder: ItemKey) throws {
+        let known = try read { try $0.ignoreText(of: folder) }
+        guard known != text else { return }
+        let before = ignoreFiles[folder]
+        ignoreFiles[folder] = text.map(IgnoreRules.init(text:))
+        do {
+            try write(.local) { transaction in
+                try transaction.setIgnoreText(text, of: folder)
+                try transaction.includeWhatIsNoLongerIgnored()
+            }
+        } catch {
+            ignoreFiles[folder] = before
+            throw error
+        }
+    }
+
+    /// Folders that have an ignore file, or had one when it was last read. To be asked once, at the start: it looks
+    /// through all names.
+    package func foldersWithIgnoreFiles() throws -> [ItemKey] {
+        try read { reader in
+            try reader.ignoreTexts().map(\.0) + reader.parents(ofItemsNamed: IgnoreRules.fileName)
+        }
+    }
+
+    /// Reads the ignore files' texts, and, if the standard rules are others than at the last start, takes up what was
+    /// kept local for no reason that holds any more.
+    func loadIgnoreFiles() throws {
+        for (folder, text) in try read({ try $0.ignoreTexts() }) { ignoreFiles[folder] = IgnoreRules(text: text) }
+        try write(.startup) { try $0.noteStandardRules() }
+    }
+}
+
+extension IndexReader {
+    /// Texts stand in `meta`, a row for each folder that has some.
+    fileprivate static let ignorePrefix = "ignore/"
+
+    fileprivate func ignoreText(of folder: ItemKey) throws -> [UInt8]? {
+        try db.first("SELECT value FROM meta WHERE name = ?", [.text(Self.ignorePrefix + "\(folder)")]) {
+            $0.bytes(0) ?? []
+        }
+    }
+
+    fileprivate func ignoreTexts() throws -> [(ItemKey, [UInt8])] {
+        var result = [(ItemKey, [UInt8])]()
+        // "0" comes after "/": all names that begin with the prefix.
+        try db.run("SELECT name, value FROM meta WHERE name >= 'ignore/' AND name < 'ignore0'", []) { row in
+            guard let name = row.text(0), let key = Int64(name.dropFirst(Self.ignorePrefix.count)) else { return }
+            result.append((ItemKey(key), row.bytes(1) ?? []))
+        }
+        return result
+    }
+}
+
+extension IndexReader {
+    fileprivate func parents(ofItemsNamed name: ItemName) throws -> [ItemKey] {
+        var result = [ItemKey]()
+        try db.run("SELECT parent FROM entries WHERE name = ?", [SQLValue(name)]) { result.append(ItemKey($0.int(0))) }
+        return result
+    }
+}
+
+extension IndexTransaction {
+    /// Whether something made there now would stay on this device.
+    func keepsLocal(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
+        try folder.isExcluded || isIgnored(name, kind, in: folder)
+    }
+
+    func isIgnored(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
+        if name.isAlwaysLocal { return true }
+        guard name != IgnoreRules.fileName else { return false }
+        let files = index.ignoreFiles, standard = files.standard
+        if !files.isEmpty || standard.needsPath, let above = try path(of: folder.key) {
+            var levels = try self.levels(from: folder)
+            if standard.needsPath { levels.insert((0, standard), at: 0) }
+            let decision = IgnoreRules.decision(on: above + [name], isDirectory: kind == .directory, by: levels)
+            if let decision { return decision }
+        }
+        return standard.decision(on: [name], isDirectory: kind == .directory) ?? false
+    }
+
+    /// The ignore files of the folder and of those above it, the top folder's first.
+    private func levels(from folder: ItemRow) throws -> [(depth: Int, rules: IgnoreRules)] {
+        var found = [IgnoreRules?]()
+        var key = folder.key
+        while true {
+            found.append(index.ignoreFiles[key])
+            guard key != .root, let entry = try row(key: key)?.entry else { break }
+            key = entry.parent
+        }
+        return found.reversed().enumerated().compactMap { depth, rules in rules.map { (depth, $0) } }
+    }
+
+    fileprivate func setIgnoreText(_ text: [UInt8]?, of folder: ItemKey) throws {
+        let name = SQLValue.text(Self.ignorePrefix + "\(folder)")
+        guard let text else { return try execute("DELETE FROM meta WHERE name = ?", [name]) }
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [name, .bytes(text)])
+    }
+
+    fileprivate func noteStandardRules() throws {
+        let text = index.ignoreFiles.standard.text
+        let known = try db.first("SELECT value FROM meta WHERE name = 'standardRules'", []) { $0.bytes(0) } ?? nil
+        guard known != text else { return }
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('standardRules', ?)", [.bytes(text)])
+        if known != nil { try includeWhatIsNoLongerIgnored() }
+    }
+
+    // MARK: Coming into sync
+
+    /// Goes through what is kept local and takes up what nothing keeps local any more.
+    fileprivate func includeWhatIsNoLongerIgnored() throws {
+        let now = index.timekeeper.now()
+        for local in try rows(RowCoding.select("items.flags & \(ItemFlags.excluded.rawValue)"), []) {
+            // With a folder comes what is in it.
+            guard let current = try row(key: local.key), current.isExcluded, let entry = current.entry,
+                let folder = try row(key: entry.parent), !folder.isExcluded,
+                try !isIgnored(entry.name, current.kind, in: folder)
+            else { continue }
+            var included = current
+            try include(&included, now: now)
+            try update(included, before: current)
+            note(.attributes, before: current, after: included)
+            try includeChildren(of: included, now: now)
+        }
+    }
+
+    /// An item that was kept local goes up from now on.
+    func include(_ row: inout ItemRow, now: Timestamp) throws {
+        row.flags.remove(.excluded)
+        try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
+    }
+
+    /// What is in a folder that has just come into sync comes too, but for what is ignored there.
+    func includeChildren(of folder: ItemRow, now: Timestamp) throws {
+        var folders = [folder]
+        while let folder = folders.popLast() {
+            guard folder.kind == .directory else { continue }
+            for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded {
+                guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder) else { continue }
+                var included = child
+                try include(&included, now: now)
+                try update(included, before: child)
+                note(.attributes, before: child, after: included)
+                folders.append(included)
+            }
+        }
+    }
+}
+
+extension ItemName {
+    /// Ends in ".nosync": no ignore file can take that back, and what is synced leaves sync when it gets such a name.
+    var isAlwaysLocal: Bool { bytes.suffix(IgnoreRules.localSuffix.count) == IgnoreRules.localSuffix[...] }
+}

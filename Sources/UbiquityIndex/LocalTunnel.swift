@@ -1,0 +1,142 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+// Saving by giving a name up and taking it again. The name's document is the same before and after: identity,
+// attributes, versions and the base of the next version stay with it (`design.md` section 4).
+//
+// | the program does | what is joined, when |
+// |---|---|
+// | rename to an ignored name (a backup), make or rename something to the name | at the making; the backup stays, local |
+// | delete, make or rename something to the name, in one process | at the making |
+// | rename to another name, make or rename something to the name, delete the former | at the deletion |
+//
+// In the first row the rename waits for the end of the window before it goes up, so that other devices never see it.
+// In the last it goes up at once, as any rename, and the new item as any new item: the deletion then deletes that one,
+// and the document comes back to its name with the new content. Nothing is lost in any of them: what is given up in
+// the index is a name, and a content only with the item that is deleted.
+
+extension IndexTransaction {
+    /// Notes that a document has lost its name.
+    /// - Parameter after: the item as it is now; nil if it was deleted.
+    func giveUp(_ before: ItemRow, after: ItemRow?, process: Int32) throws {
+        guard let place = before.entry, before.kind == .file, !before.isExcluded else { return }
+        // What the cloud never had is not worth a deletion and a return.
+        if after == nil, before.dirty.contains(.created) { return }
+        var isHeld = false
+        if let after, let entry = after.entry, let folder = try row(key: entry.parent) {
+            isHeld = try isIgnored(entry.name, .file, in: folder)
+        }
+        index.tunnels.giveUp(
+            Tunnels.GivenUp(
+                place: place, key: before.key, id: before.id, process: process, at: index.timekeeper.uptime(),
+                isHeld: isHeld),
+            for: after?.entry)
+    }
+
+    /// Puts the document that had the name a moment ago back there, without content, if what takes the name now is its
+    /// next content.
+    func documentComingBack(to place: ItemRow.Entry, process: Int32, now: Timestamp) throws -> ItemRow? {
+        guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
+            let row = try row(key: given.key), row.id == given.id, row.kind == .file, !row.isExcluded
+        else { return nil }
+        if row.isDeleted { return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place) : nil }
+        guard given.isHeld, let backup = row.entry, row.contentState == .complete,
+            let folder = try self.row(key: backup.parent), try isIgnored(backup.name, .file, in: folder)
+        else { return nil }
+        return try leaveBackup(row, at: backup, for: place, now: now)
+    }
+
+    private func bringBack(_ row: ItemRow, to place: ItemRow.Entry) throws -> ItemRow {
+        index.tunnels.forget(row.key)
+        var back = row
+        back.dirty.remove(.deleted)
+        back.flags.insert(.returned)
+        back.entry = place
+        try update(back, before: row)
+        note(.added, before: nil, after: back)
+        return back
+    }
+
+    /// The old content stays at the backup's name as an item of this device, whose inode programs may have open; the
+    /// document goes back to its name.
+    private func leaveBackup(
+        _ row: ItemRow, at backup: ItemRow.Entry, for place: ItemRow.Entry, now: Timestamp
+    ) throws -> ItemRow {
+        index.tunnels.forget(row.key)
+        // From now on that content is of no version.
+        if let content = row.content { try forgetContent(content) }
+        var back = row
+        back.entry = place
+        back.ino = UInt64(newNumber())
+        back.content = nil
+        back.contentState = .none
+        back.flags.subtract([.writing, .fresh])
+        // The rename may be on its way to the cloud: the place goes up once more, if only to say that it is the same.
+        try markDirty(&back, .place, now: now)
+        try update(back, before: row)
+        var local = row
+        local.key = ItemKey(newNumber())
+        local.id = newItemID()
+        local.version = nil
+        local.nextVersion = nil
+        local.dirty = []
+        local.flags.formIntersection([.writing])
+        local.flags.insert(.excluded)
+        try insert(local)
+        note(.replaced, before: row, after: back)
+        note(.added, before: nil, after: local)
+        return back
+    }
+
+    /// A document is deleted that was renamed a moment ago, and another item has its name since: that one's content is
+    /// the document's next, and the document is where it was.
+    /// - Returns: false if it is not so.
+    func returnInsteadOfRemoving(_ row: ItemRow, now: Timestamp) throws -> Bool {
+        guard !index.tunnels.isEmpty, row.kind == .file, !row.isExcluded,
+            let given = index.tunnels.origin(of: row.key, at: index.timekeeper.uptime()), given.id == row.id,
+            let successor = try child(of: given.place.parent, named: given.place.name), successor.key == given.taker,
+            successor.key != row.key, successor.kind == .file, !successor.isExcluded,
+            successor.contentState == .complete, let folder = try self.row(key: given.place.parent)
+        else { return false }
+        index.tunnels.forget(row.key)
+        if let content = row.content { try forgetContent(content) }
+        var back = row
+        back.entry = nil
+        back.content = nil
+        back.contentState = .none
+        try markDirty(&back, .place, now: now)
+        try update(back, before: row)
+        let move = Move(
+            source: successor, target: back, from: folder, into: folder, name: given.place.name, now: now)
+        _ = try replaceContent(move, of: back, shown: row)
+        return true
+    }
+
+    /// A new file's (empty) content becomes the next one of the document that stands at the name without content.
+    func begin(_ new: NewItem, as document: ItemRow, in folder: ItemRow, now: Timestamp) throws -> ItemRow {
+        var row = document
+        row.ino = UInt64(newNumber())
+        row.content = new.content
+        row.contentState = new.content == nil ? .none : .complete
+        row.size = 0
+        row.uid = new.uid
+        row.gid = new.gid
+        row.modifiedAt = now
+        row.changedAt = now
+        row.usedAt = now
+        row.generation += 1
+        row.nextVersion = nil
+        row.flags.insert(.keptCurrent)
+        row.flags.remove(.downloadRequested)
+        if new.isWriting { row.flags.formUnion([.writing, .fresh]) }
+        if row.mode != new.mode & 0o7777 {
+            row.mode = new.mode & 0o7777
+            try markDirty(&row, .mode, now: now)
+        }
+        try markDirty(&row, [.content, .times], now: now)
+        try update(row, before: document)
+        note(.replaced, before: document, after: row)
+        try touchFolder(folder, now: now, isSynced: true)
+        return row
+    }
+}

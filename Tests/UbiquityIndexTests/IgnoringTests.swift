@@ -1,0 +1,86 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+
+/// What ignore files keep on this device.
+@Suite struct IgnoringTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    private func setRules(_ text: String?, in path: String) throws {
+        try fixture.index.setIgnoreText(text.map { Array($0.utf8) }, of: fixture.found(path).key)
+    }
+
+    @Test func rulesHoldForWhatIsMadeBelowTheirFolder() throws {
+        try fixture.directory("d")
+        try fixture.directory("d/e")
+        try setRules("*.log\n/build/\n!keep.log\n!*~", in: "d")
+        for path in ["d/a.log", "d/e/a.log"] { #expect(try fixture.file(path).isExcluded, "\(path)") }
+        for path in ["a.log", "d/keep.log", "d/note~", "d/.ubiquityignore", "d/x"] {
+            #expect(try !fixture.file(path).isExcluded, "\(path)")
+        }
+        #expect(try fixture.file("note~").isExcluded)
+        #expect(try fixture.directory("d/build").isExcluded && !fixture.directory("d/e/build").isExcluded)
+        #expect(try fixture.symlink("d/build/l", "x").isExcluded)
+        fixture.check()
+    }
+
+    @Test func ignoringNeverDeletes() throws {
+        try fixture.directory("d")
+        try fixture.file("d/a.log")
+        let file = try fixture.confirm("d/a.log")
+        try setRules("*.log\nd/", in: "")
+        #expect(try fixture.found("d/a.log") == file)
+        // What is new in a folder that is ignored by now stays here, as in git.
+        #expect(try fixture.file("d/b").isExcluded)
+        fixture.check()
+    }
+
+    @Test func whatIsNoLongerIgnoredGoesUp() throws {
+        try setRules("build/\n*.log", in: "")
+        try fixture.directory("build")
+        try fixture.file("build/f")
+        try fixture.file("build/f~")
+        try fixture.file("a.log")
+        try setRules("*.log", in: "")
+        #expect(try fixture.found("build").dirty == .created)
+        #expect(try fixture.found("build/f").dirty == [.created, .content])
+        #expect(try fixture.found("build/f~").isExcluded && fixture.found("a.log").isExcluded)
+        try setRules(nil, in: "")
+        #expect(try fixture.found("a.log").dirty == [.created, .content])
+        fixture.check()
+    }
+
+    @Test func rulesOutliveTheProcess() throws {
+        try setRules("*.log", in: "")
+        let index = try fixture.reopened()
+        let new = NewItem(kind: .symlink, mode: 0o777, uid: 0, gid: 0, linkTarget: [1])
+        #expect(try index.create(in: 1, named: ItemName("a.log"), new).isExcluded)
+        #expect(try index.foldersWithIgnoreFiles() == [.root])
+    }
+
+    @Test func otherStandardRulesTakeUpWhatTheyDoNotIgnore() throws {
+        let first = try fixture.file("a.log~")
+        #expect(first.isExcluded)
+        _ = try fixture.reopened()
+        #expect(try fixture.found("a.log~").isExcluded)
+        let index = try fixture.reopened(ignoring: IgnoreRules(["/sub/*.log"]))
+        #expect(try index.row(ino: first.ino)?.dirty == [.created, .content])
+        let folder = try index.create(in: 1, named: ItemName("sub"), NewItem(kind: .directory, mode: 0, uid: 0, gid: 0))
+        let new = NewItem(kind: .symlink, mode: 0o777, uid: 0, gid: 0, linkTarget: [1])
+        #expect(try index.create(in: folder.ino, named: ItemName("x.log"), new).isExcluded)
+        #expect(try !index.create(in: 1, named: ItemName("x.log"), new).isExcluded)
+    }
+
+    @Test func anIgnoredFileThatGetsAnOrdinaryNameGoesUp() throws {
+        try setRules("*.part", in: "")
+        try fixture.file("film.part")
+        #expect(try fixture.rename("film.part", "film").moved.dirty == [.created, .content])
+        try fixture.file("doc")
+        let document = try fixture.confirm("doc")
+        let part = try fixture.file("doc.part")
+        let saved = try fixture.rename("doc.part", "doc").moved
+        #expect(saved.id == document.id && saved.content == part.content && saved.dirty.contains(.content))
+        fixture.check()
+    }
+}

@@ -1,0 +1,234 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+
+/// Saving by giving a name up and taking it again: the name's document stays the same.
+@Suite struct TunnelTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    /// A document that the cloud knows, with an attribute.
+    private func document(_ name: String = "doc") throws -> ItemRow {
+        try fixture.file(name)
+        let tag = Xattr(name: Array("user.tag".utf8), value: [1])
+        try fixture.index.setXattr(ino: fixture.found(name).ino, tag, .any)
+        return try fixture.confirm(name)
+    }
+
+    private func write(_ name: String, size: Int64) throws {
+        fixture.time.advance()
+        _ = try fixture.index.noteWriting(
+            ino: fixture.found(name).ino, changed: true, size: size, modifiedAt: fixture.time.now(), stillOpen: false)
+    }
+
+    private func expectNextVersion(
+        of document: ItemRow, at name: String = "doc", _ location: SourceLocation = #_sourceLocation
+    ) throws {
+        let saved = try fixture.found(name, location)
+        #expect(saved.key == document.key && saved.id == document.id, sourceLocation: location)
+        #expect(saved.version == document.version && saved.xattrs == document.xattrs, sourceLocation: location)
+        #expect(saved.createdAt == document.createdAt && saved.dirty.contains(.content), sourceLocation: location)
+        #expect(saved.contentState == .complete && saved.content != document.content, sourceLocation: location)
+        fixture.check(location)
+    }
+
+    // MARK: The backup's name is ignored
+
+    @Test func aFileMadeAtANameWhoseDocumentBecameABackupIsItsNextVersion() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~")
+        #expect(fixture.index.isHeld(document.key))
+        let made = try fixture.file("doc", isWriting: true)
+        #expect(made.isFresh && made.isWriting && !fixture.index.isHeld(document.key))
+        try write("doc", size: 9)
+        try expectNextVersion(of: document)
+        #expect(try !fixture.found("doc").isFresh)
+        let backup = try fixture.found("doc~")
+        #expect(backup.isExcluded && backup.id != document.id && backup.dirty == [])
+        #expect(backup.ino == document.ino && backup.content == document.content && backup.xattrs == document.xattrs)
+        try fixture.remove("doc~")
+        try expectNextVersion(of: document)
+        #expect(try fixture.index.read { try $0.dirtyRows(after: 0, limit: 9) }.map(\.id) == [document.id])
+    }
+
+    @Test func aFileRenamedToANameWhoseDocumentBecameABackupIsItsNextVersion() throws {
+        let document = try document()
+        let temporary = try fixture.file("temporary")
+        try write("temporary", size: 4)
+        try fixture.rename("doc", "doc~")
+        try fixture.rename("temporary", "doc")
+        try expectNextVersion(of: document)
+        #expect(try fixture.found("doc").content == temporary.content && fixture.found("doc").size == 4)
+        #expect(try fixture.found("doc~").isExcluded)
+        #expect(try fixture.index.read { try $0.row(id: temporary.id) }?.isDeleted == true)
+    }
+
+    @Test func anOlderBackupGivesWay() throws {
+        let document = try document()
+        try fixture.file("doc~")
+        for size in 1...3 {
+            try fixture.rename("doc", "doc~")
+            try fixture.file("doc")
+            try write("doc", size: Int64(size))
+        }
+        try expectNextVersion(of: document)
+        #expect(try fixture.found("doc~").size == 2)
+    }
+
+    @Test func aSaveThatFailsGivesTheBackupBack() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~")
+        try fixture.file("doc")
+        try fixture.rename("doc~", "doc")
+        let saved = try fixture.found("doc")
+        #expect(saved.id == document.id && saved.key == document.key && saved.content == document.content)
+        #expect(try fixture.row("doc~") == nil)
+        fixture.check()
+    }
+
+    @Test func aRenameThatIsTakenBackIsNotHeld() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~")
+        try fixture.rename("doc~", "doc")
+        #expect(!fixture.index.isHeld(document.key))
+        #expect(try fixture.found("doc").id == document.id)
+    }
+
+    @Test func afterTheWindowABackupIsARenamedDocument() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~")
+        #expect(fixture.index.timeUntilHoldEnds() == .seconds(15))
+        fixture.time.advance(seconds: 15)
+        #expect(!fixture.index.isHeld(document.key) && fixture.index.timeUntilHoldEnds() == nil)
+        let made = try fixture.file("doc")
+        #expect(made.id != document.id && made.xattrs == [])
+        let renamed = try fixture.found("doc~")
+        #expect(renamed.id == document.id && renamed.dirty == .place && !renamed.isExcluded)
+        fixture.check()
+    }
+
+    @Test func whatIsNotHereIsNoBackup() throws {
+        let document = try document()
+        try fixture.evict("doc")
+        try fixture.rename("doc", "doc~")
+        #expect(try fixture.file("doc").id != document.id)
+        #expect(try fixture.found("doc~").id == document.id)
+        try fixture.remove("doc~")
+        try expectNextVersion(of: document)
+    }
+
+    @Test func aFolderAtTheNameIsNoNextVersion() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~")
+        #expect(try fixture.directory("doc").id != document.id)
+        #expect(try fixture.found("doc~").id == document.id)
+        fixture.check()
+    }
+
+    @Test func anUnsentEditIsInTheBackupAndTheBaseStays() throws {
+        let document = try document()
+        try write("doc", size: 3)
+        try fixture.rename("doc", "doc~")
+        try fixture.file("doc")
+        try write("doc", size: 5)
+        let saved = try fixture.found("doc")
+        #expect(saved.id == document.id && saved.version == document.version && saved.size == 5)
+        #expect(try fixture.found("doc~").size == 3)
+        fixture.check()
+    }
+
+    // MARK: The backup is deleted
+
+    @Test(arguments: ["doc.bak", "d/doc"]) func whenTheBackupIsDeletedTheDocumentReturns(_ backup: String) throws {
+        try fixture.directory("d")
+        try fixture.confirm("d")
+        let document = try document()
+        try fixture.rename("doc", backup)
+        #expect(!fixture.index.isHeld(document.key))
+        let made = try fixture.file("doc")
+        #expect(made.id != document.id)
+        try write("doc", size: 6)
+        let removed = try fixture.remove(backup)
+        #expect(removed.content == document.content)
+        try expectNextVersion(of: document)
+        let saved = try fixture.found("doc")
+        #expect(saved.content == made.content && saved.ino == made.ino && saved.size == 6)
+        #expect(try fixture.row(backup) == nil)
+    }
+
+    @Test func aSuccessorThatTheCloudKnowsIsDeletedThere() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc.bak")
+        try fixture.file("doc")
+        let announced = try fixture.confirm("doc", revision: 8)
+        try fixture.remove("doc.bak")
+        #expect(try fixture.found("doc").id == document.id && fixture.found("doc").content == announced.content)
+        let tombstone = try #require(try fixture.index.read { try $0.row(id: announced.id) })
+        #expect(tombstone.isDeleted && tombstone.content == nil)
+        fixture.check()
+    }
+
+    @Test func aBackupDeletedLaterIsADeletion() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc.bak")
+        let made = try fixture.file("doc")
+        fixture.time.advance(seconds: 16)
+        try fixture.remove("doc.bak")
+        #expect(try fixture.found("doc").id == made.id)
+        #expect(try fixture.index.read { try $0.row(id: document.id) }?.isDeleted == true)
+    }
+
+    @Test func whatWasThereBeforeIsNoSuccessor() throws {
+        _ = try document()
+        try fixture.rename("doc", "other")
+        try fixture.remove("other")
+        #expect(try fixture.row("doc") == nil)
+        fixture.check()
+    }
+
+    // MARK: The document is deleted
+
+    @Test func aProcessThatDeletesAndMakesAnewMakesTheNextVersion() throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        try fixture.file("doc", process: 1)
+        try write("doc", size: 2)
+        try expectNextVersion(of: document)
+    }
+
+    @Test func aProcessThatDeletesAndRenamesMakesTheNextVersion() throws {
+        let document = try document()
+        try fixture.file("temporary")
+        try fixture.remove("doc", process: 1)
+        try fixture.rename("temporary", "doc", process: 1)
+        try expectNextVersion(of: document)
+    }
+
+    @Test(arguments: [0, 2] as [Int32]) func anotherProcessMakesAnotherItem(_ process: Int32) throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        #expect(try fixture.file("doc", process: process).id != document.id)
+        fixture.check()
+    }
+
+    @Test func aDeletionThatWasConfirmedIsOne() throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        try fixture.index.write(.remote) { transaction in
+            try transaction.delete(try #require(try transaction.row(id: document.id)))
+        }
+        #expect(try fixture.file("doc", process: 1).id != document.id)
+        fixture.check()
+    }
+
+    @Test func namesAreForgottenInTheEnd() throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        for number in 0..<1024 {
+            try fixture.file("f\(number)")
+            try fixture.confirm("f\(number)")
+            try fixture.remove("f\(number)", process: 1)
+        }
+        #expect(try fixture.file("doc", process: 1).id != document.id)
+    }
+}
