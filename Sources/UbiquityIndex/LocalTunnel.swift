@@ -7,13 +7,14 @@ internal import UbiquitySystem
 // | the program does | what is joined, when |
 // |---|---|
 // | rename to an ignored name (a backup), make or rename something to the name | at the making; the backup stays, local |
+// | rename to any name, make or rename something to the name, in one process | at the making; the backup is a new item |
 // | delete, make or rename something to the name, in one process | at the making |
 // | rename to another name, make or rename something to the name, delete the former | at the deletion |
 //
 // In the first row the rename waits for the end of the window before it goes up, so that other devices never see it.
-// In the last it goes up at once, as any rename, and the new item as any new item: the deletion then deletes that one,
-// and the document comes back to its name with the new content. Nothing is lost in any of them: what is given up in
-// the index is a name, and a content only with the item that is deleted.
+// In the others it goes up at once, as any rename, and a new item as any new item. In the last, the deletion then
+// deletes that one, and the document comes back to its name with the new content. Nothing is lost in any of them: what
+// is given up in the index is a name, and a content only with the item that is deleted.
 
 extension IndexTransaction {
     /// Notes that a document has lost its name.
@@ -40,10 +41,11 @@ extension IndexTransaction {
             let row = try row(key: given.key), row.id == given.id, row.kind == .file, !row.isExcluded
         else { return nil }
         if row.isDeleted { return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place) : nil }
-        guard given.isHeld, let backup = row.entry, row.contentState == .complete,
-            let folder = try self.row(key: backup.parent), try isIgnored(backup.name, .file, in: folder)
+        guard let backup = row.entry, row.contentState == .complete, let folder = try self.row(key: backup.parent),
+            given.isHeld || ProcessHost.isSame(given.process, process)
         else { return nil }
-        return try leaveBackup(row, at: backup, for: place, now: now)
+        let isLocal = try isIgnored(backup.name, .file, in: folder)
+        return try leaveBackup(row, isLocal: isLocal, for: place, now: now)
     }
 
     private func bringBack(_ row: ItemRow, to place: ItemRow.Entry) throws -> ItemRow {
@@ -57,10 +59,10 @@ extension IndexTransaction {
         return back
     }
 
-    /// The old content stays at the backup's name as an item of this device, whose inode programs may have open; the
+    /// The old content stays at the backup's name as an item of its own, whose inode programs may have open; the
     /// document goes back to its name.
     private func leaveBackup(
-        _ row: ItemRow, at backup: ItemRow.Entry, for place: ItemRow.Entry, now: Timestamp
+        _ row: ItemRow, isLocal: Bool, for place: ItemRow.Entry, now: Timestamp
     ) throws -> ItemRow {
         index.tunnels.forget(row.key)
         // From now on that content is of no version.
@@ -74,17 +76,17 @@ extension IndexTransaction {
         // The rename may be on its way to the cloud: the place goes up once more, if only to say that it is the same.
         try markDirty(&back, .place, now: now)
         try update(back, before: row)
-        var local = row
-        local.key = ItemKey(newNumber())
-        local.id = newItemID()
-        local.version = nil
-        local.nextVersion = nil
-        local.dirty = []
-        local.flags.formIntersection([.writing])
-        local.flags.insert(.excluded)
-        try insert(local)
+        var copy = row
+        copy.key = ItemKey(newNumber())
+        copy.id = newItemID()
+        copy.version = nil
+        copy.nextVersion = nil
+        copy.dirty = []
+        copy.flags.formIntersection([.writing, .keptCurrent])
+        if isLocal { copy.flags.insert(.excluded) } else { try markDirty(&copy, [.created, .content], now: now) }
+        try insert(copy)
         note(.replaced, before: row, after: back)
-        note(.added, before: nil, after: local)
+        note(.added, before: nil, after: copy)
         return back
     }
 

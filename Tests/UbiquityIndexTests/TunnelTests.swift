@@ -137,6 +137,15 @@ import UbiquityIndex
         fixture.check()
     }
 
+    @Test func aProcessThatKeepsABackupOfAnyNameMakesTheNextVersion() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc.orig", process: 1)
+        try fixture.file("doc", process: 1)
+        try expectNextVersion(of: document)
+        let backup = try fixture.found("doc.orig")
+        #expect(backup.dirty == [.created, .content] && backup.content == document.content)
+    }
+
     // MARK: The backup is deleted
 
     @Test(arguments: ["doc.bak", "d/doc"]) func whenTheBackupIsDeletedTheDocumentReturns(_ backup: String) throws {
