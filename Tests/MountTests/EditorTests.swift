@@ -1,0 +1,218 @@
+import Testing
+
+/// Ways in which programs save: each is one new version of the same item, and nothing else goes up.
+@Suite struct EditorTests {
+    /// How a program changes `$f` so that a line "added" is its last.
+    struct Saving: Sendable, CustomTestStringConvertible {
+        var name: String
+        var script: String
+        /// Files that the program leaves beside the document, which stay on this device.
+        var left = ""
+        /// Several programs do it: what one of them makes may go up before the next one's turn.
+        var isInSteps = false
+        var testDescription: String { name }
+
+        static func vim(_ options: String, left: String = "") -> Saving {
+            Saving(
+                name: "vim \(options)",
+                script: "vim -N -u NONE -i NONE -es -c 'set backupskip= \(options)' -c 'normal Goadded' -c wq $f", left: left)
+        }
+    }
+
+    private static let vim: [Saving] = [
+        .vim("backupcopy=yes"), .vim("backupcopy=no"), .vim("backupcopy=auto"),
+        .vim("backupcopy=no backup", left: "f.txt~"), .vim("backupcopy=yes backup", left: "f.txt~"),
+        .vim("backupcopy=auto undofile", left: ".f.txt.un~"),
+    ]
+
+    private static let tools: [Saving] = [
+        Saving(name: "sed -i", script: "sed -i '$ a added' $f"),
+        Saving(name: "sed -i with a backup", script: "sed -i~ '$ a added' $f", left: "f.txt~"),
+        Saving(name: "GLib", script: "(cat $f; echo added) > $o/g; gio save $f < $o/g"),
+        Saving(name: "GLib with a backup", script: "(cat $f; echo added) > $o/g; gio save -b $f < $o/g", left: "f.txt~"),
+        Saving(name: "rsync", script: "(cat $f; echo added) > $o/f.txt; rsync $o/f.txt $f"),
+        Saving(
+            name: "rsync with a backup", script: "(cat $f; echo added) > $o/f.txt; rsync -b $o/f.txt $f",
+            left: "f.txt~"),
+        Saving(name: "cp", script: "(cat $f; echo added) > $o/f; cp $o/f $f"),
+        Saving(name: "cp in place of it", script: "(cat $f; echo added) > $o/f; cp --remove-destination $o/f $f"),
+        Saving(name: "mv from elsewhere", script: "(cat $f; echo added) > $o/f; mv $o/f $f"),
+        Saving(name: "mv", script: "(cat $f; echo added) > $f.new; mv $f.new $f", isInSteps: true),
+        Saving(
+            name: "backup, anew, delete the backup", script: "mv $f $f.b; (cat $f.b; echo added) > $f; rm $f.b",
+            isInSteps: true),
+    ]
+
+    /// LibreOffice is too large to be installed for tests: a lock beside the document, the new file under a name of its
+    /// own, a rename.
+    private static let others: [Saving] = [
+        Saving(
+            name: "emacs",
+            script: """
+                emacs -Q --batch $f --eval '(progn (setq make-backup-files t backup-inhibited nil)
+                (goto-char (point-max)) (insert "added\\n") (do-auto-save) (save-buffer))'
+                """, left: "f.txt~"),
+        Saving(
+            name: "Python",
+            script: """
+                python3 -c 'import os, sys, tempfile
+                f = sys.argv[1]
+                with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(f), delete=False) as new:
+                    new.write(open(f).read() + "added\\n"); new.flush(); os.fsync(new.fileno())
+                os.replace(new.name, f)' $f
+                """),
+        Saving(
+            name: "LibreOffice",
+            script: """
+                python3 -c 'import os, sys, time
+                f = sys.argv[1]; folder, name = os.path.split(f)
+                lock = folder + "/.~lock." + name + "#"; open(lock, "x").write("me")
+                text = open(f).read()
+                new = folder + "/lu12345a6bcd.tmp"
+                with open(new, "x") as file: file.write(text + "added\\n"); file.flush(); os.fsync(file.fileno())
+                time.sleep(0.1)
+                os.chmod(new, os.stat(f).st_mode); os.rename(new, f); os.unlink(lock)' $f
+                """),
+    ]
+
+    @Test(arguments: [vim, tools, others]) func savingIsOneVersion(_ savings: [Saving]) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            for (number, saving) in savings.enumerated() {
+                try await check(saving, in: "Documents/d\(number)", a, b)
+            }
+        }
+    }
+
+    /// What the cloud has: items, deleted ones too, versions of all of them, and versions of this one.
+    private func counts(_ world: World, of item: String = "") async throws -> [Int] {
+        let count = "SELECT count(*) FROM", database = "'\(world.cloudData)/metadata.db'"
+        let questions = "\(count) items; \(count) versions; \(count) versions WHERE item = x'\(item)'"
+        return try await world.shell("sqlite3 \(database) \"\(questions)\"").split(separator: "\n").compactMap { Int($0) }
+    }
+
+    private func check(_ saving: Saving, in folder: String, _ a: Device, _ b: Device) async throws {
+        let world = a.world
+        let file = "\(folder)/f.txt"
+        try await a.shell("mkdir -p \(folder); printf 'first\\n' > \(file); setfattr -n user.k -v v \(file)")
+        try await world.settle(a, b)
+        let item = try await a.attribute("item-id", of: file)
+        let before = try await counts(world, of: item)
+        // The device that saves had a placeholder till now.
+        try await b.shell("f='\(b.mountPoint)/\(file)'; o='\(world.folder)/output'; \(saving.script)")
+        try await world.settle(b, a)
+        let after = try await counts(world, of: item)
+        #expect(after[2] == before[2] + 1, "\(saving.name): \(before[2]) versions became \(after[2])")
+        if !saving.isInSteps {
+            #expect(Array(after[..<2]) == [before[0], before[1] + 1], "\(saving.name): \(before) became \(after)")
+        }
+        for device in [a, b] {
+            #expect(try await device.attribute("item-id", of: file) == item, "\(saving.name)")
+            #expect(try await device.attribute("conflict-count", of: file) == "0", "\(saving.name)")
+            let text = try await device.shell("cat \(file); getfattr --only-values -n user.k \(file)")
+            #expect(text == "first\nadded\nv", "\(saving.name)")
+        }
+        #expect(try await a.shell("ls -A \(folder)") == "f.txt", "\(saving.name)")
+        let left = try await b.shell("ls -A \(folder) | grep -vx f.txt || :")
+        #expect(left == saving.left, "\(saving.name)")
+        if !left.isEmpty {
+            #expect(try await b.attribute("is-excluded-from-sync", of: "\(folder)/\(left)") == "1", "\(saving.name)")
+        }
+    }
+
+    @Test func nanoWithABackup() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo line > f.txt; setfattr -n user.k -v v f.txt")
+            try await world.settle(a, b)
+            let (item, before) = (try await a.attribute("item-id", of: "f.txt"), try await counts(world))
+            try await Tools.type(
+                [("f.txt", "typed "), ("typed", "\u{0F}"), ("File Name to Write", "\r"), ("Wrote", "\u{18}")],
+                into: ["nano", "-I", "-B", "\(b.mountPoint)/f.txt"], in: world)
+            try await world.settle(b, a)
+            #expect(try await Array(counts(world)[..<2]) == [before[0], before[1] + 1])
+            #expect(try await a.attribute("item-id", of: "f.txt") == item)
+            #expect(try await a.shell("cat f.txt; getfattr --only-values -n user.k f.txt; ls -A") == "typed line\nvf.txt")
+            #expect(try await b.shell("ls -A; cat f.txt~") == "f.txt\nf.txt~\nline")
+        }
+    }
+
+    @Test func gitChecksOutAnotherBranch() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            let git = "git -c user.name=n -c user.email=n@example.org --git-dir='\(world.folder)/repository' --work-tree=w"
+            try await a.shell(
+                """
+                mkdir w; for n in $(seq 20); do echo one > w/$n; done
+                \(git) init -q -b main; \(git) add -A; \(git) commit -qm one
+                \(git) checkout -qb other; for n in $(seq 10); do echo two > w/$n; done; rm w/20
+                \(git) add -A; \(git) commit -qm two; \(git) checkout -q main
+                for n in $(seq 10); do setfattr -n user.k -v $n w/$n; done
+                """)
+            try await world.settle(a, b)
+            let ids = "for n in $(seq 19); do getfattr --only-values -n user.ubiquity.item-id w/$n; echo; done"
+            let (items, before) = (try await a.shell(ids), try await counts(world))
+            try await a.shell("\(git) checkout -q other")
+            try await world.settle(a, b)
+            #expect(try await Array(counts(world)[..<2]) == [before[0], before[1] + 10])
+            for device in [a, b] {
+                #expect(try await device.shell(ids) == items)
+                #expect(try await device.shell("cat w/1 w/11; getfattr --only-values -n user.k w/7") == "two\none\n7")
+                #expect(try await device.shell("ls w | wc -l") == "19")
+            }
+        }
+    }
+
+    /// Both devices save while one is cut off.
+    @Test(arguments: [vim[1], tools[9]]) func aConflictThroughASave(_ saving: Saving) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo first > f.txt; setfattr -n user.k -v v f.txt")
+            try await world.settle(a, b)
+            try await b.shell("cat f.txt")
+            let (item, before) = (try await a.attribute("item-id", of: "f.txt"), try await counts(world))
+            try await b.ubiquity("offline", "")
+            let edit = { (device: Device) in "f='\(device.mountPoint)/f.txt'; o='\(world.folder)/output'; \(saving.script)" }
+            try await a.shell("echo from a >> f.txt; \(edit(a))")
+            try await a.wait("--uploaded")
+            try await b.shell("echo from b >> f.txt; \(edit(b))")
+            try await b.ubiquity("online", "")
+            try await world.settle(b, a)
+            let after = try await counts(world)
+            #expect(after[0] == before[0])
+            for device in [a, b] {
+                #expect(try await device.shell("cat f.txt; ls -A") == "first\nfrom b\nadded\nf.txt", "\(device.name)")
+                #expect(try await device.attribute("item-id", of: "f.txt") == item)
+                #expect(try await device.attribute("conflict-count", of: "f.txt") == "1")
+                #expect(try await device.shell("getfattr --only-values -n user.k f.txt") == "v")
+            }
+        }
+    }
+
+    // MARK: Ignore files
+
+    @Test func ignoreFilesKeepThingsLocal() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(
+                """
+                mkdir p; echo early > p/early.log
+                printf '*.log\\nbuild/\\n!keep.log\\n' > p/.ubiquityignore
+                echo x > p/a.log; echo x > p/keep.log; mkdir p/build; echo x > p/build/x; echo x > p/build/y.log
+                """)
+            try await world.settle(a, b)
+            #expect(try await b.shell("cd p; find . -type f | sort") == "./.ubiquityignore\n./early.log\n./keep.log")
+            #expect(try await a.attribute("is-excluded-from-sync", of: "p/build/x") == "1")
+            // The other device has the rules by now, and what comes from elsewhere disturbs nothing.
+            try await b.waitFor("downloading-status", "current", of: "p/.ubiquityignore")
+            try await b.shell("mkdir p/build; echo b > p/build/x; echo b > p/a.log; echo more > p/new")
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat p/build/x p/a.log p/new; ls p/build") == "x\nx\nmore\nx\ny.log")
+            #expect(try await b.shell("cat p/build/x p/a.log; ls p/build") == "b\nb\nx")
+            // What is no longer ignored goes up.
+            try await a.shell("rm -r p/build; echo '*.tmp' > p/.ubiquityignore; touch p/z.tmp")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat p/a.log; ls -A p") == "b\n.ubiquityignore\na.log\nbuild\nearly.log\nkeep.log\nnew")
+        }
+    }
+}
