@@ -133,8 +133,8 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     /// Begun anew from nothing by a program that has neither closed nor synced it yet: its content is not worth a
     /// version until then.
     package static let fresh = ItemFlags(rawValue: 128)
-    /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must go
-    /// up to bring the item back, also if it is the same.
+    /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must
+    /// go up to bring the item back, also if it is the same.
     package static let returned = ItemFlags(rawValue: 256)
 }
 

@@ -23,8 +23,8 @@ extension ItemIndex {
     ///
     /// A file put over a file is a new content of the one that stood there: its identity, attributes and base version
     /// stay with the name, as editors that save by renaming expect.
-    /// What is synced stays so under an ignored name; it leaves sync, as a deletion elsewhere, when it goes into a folder
-    /// that is kept local or gets a name that always is.
+    /// What is synced stays so under an ignored name; it leaves sync, as a deletion elsewhere, when it goes into a
+    /// folder that is kept local or gets a name that always is.
     /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
     /// is not here, that would leave sync.
     /// - Parameter process: the calling process (or thread); 0 if it is not known.

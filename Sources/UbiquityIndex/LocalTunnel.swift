@@ -4,14 +4,13 @@ internal import UbiquitySystem
 // Saving by giving a name up and taking it again. The name's document is the same before and after: identity,
 // attributes, versions and the base of the next version stay with it (`design.md` section 4).
 //
-// | the program does | what is joined, when |
-// |---|---|
-// | rename to an ignored name (a backup), make or rename something to the name | at the making; the backup stays, local |
-// | rename to any name, make or rename something to the name, in one process | at the making; the backup is a new item |
-// | delete, make or rename something to the name, in one process | at the making |
-// | rename to another name, make or rename something to the name, delete the former | at the deletion |
+// - A rename to an ignored name (a backup), then something made at, or renamed to, the free name: joined when that is
+//   made. The backup stays, on this device only.
+// - The same with a backup of any name, by one process: joined likewise. The backup is a new item.
+// - A deletion, then something made or renamed, by one process: joined likewise.
+// - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
 //
-// In the first row the rename waits for the end of the window before it goes up, so that other devices never see it.
+// In the first case the rename waits for the end of the window before it goes up, so that other devices never see it.
 // In the others it goes up at once, as any rename, and a new item as any new item. In the last, the deletion then
 // deletes that one, and the document comes back to its name with the new content. Nothing is lost in any of them: what
 // is given up in the index is a name, and a content only with the item that is deleted.

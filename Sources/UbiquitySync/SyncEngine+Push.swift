@@ -364,8 +364,9 @@ extension PreparedContent {
 extension ItemRow {
     /// Whether something must be written down before its changes are sent: that they are, or the version's id.
     fileprivate var isToBeMarked: Bool {
-        !isDeleted
-            && (dirty.contains(.content) && nextVersion == nil || dirty.contains(.created) && !flags.contains(.creationSent))
+        guard !isDeleted else { return false }
+        return dirty.contains(.content) && nextVersion == nil
+            || dirty.contains(.created) && !flags.contains(.creationSent)
     }
 
     /// A dirty content small enough to travel inside the commit.
