@@ -9,9 +9,14 @@ package final class IndexTransaction: IndexReader {
     private(set) var touched: Set<ItemKey> = []
     private(set) var events: [IndexEvent] = []
 
-    init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin) {
+    /// What it changed, in order, if that is kept for the journal.
+    private(set) var statements: [JournalStatement] = []
+    private let keepsStatements: Bool
+
+    init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin, keepsStatements: Bool) {
         self.index = index
         self.origin = origin
+        self.keepsStatements = keepsStatements
         super.init(db)
     }
 
@@ -35,7 +40,7 @@ package final class IndexTransaction: IndexReader {
 
     /// Adds a row (its key must be new) and its entry.
     package func insert(_ row: ItemRow) throws {
-        try db.run(RowCoding.insert, RowCoding.values(row))
+        try execute(RowCoding.insert, RowCoding.values(row))
         touched.insert(row.key)
         if let entry = row.entry { try link(entry, to: row) }
     }
@@ -45,7 +50,7 @@ package final class IndexTransaction: IndexReader {
         let mask = RowCoding.difference(row, before)
         if mask != 0 {
             let values = RowCoding.values(row).enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map(\.element)
-            try db.run(index.updateStatement(mask), values + [SQLValue(row.key)])
+            try execute(index.updateStatement(mask), values + [SQLValue(row.key)])
         }
         touched.insert(row.key)
         guard row.entry != before.entry else { return }
@@ -71,7 +76,11 @@ package final class IndexTransaction: IndexReader {
             "DELETE FROM entries WHERE parent = ? AND name = ?", [SQLValue(entry.parent), SQLValue(entry.name)])
     }
 
-    func execute(_ sql: String, _ values: [SQLValue]) throws { try db.run(sql, values) }
+    /// The one way in which a transaction changes something.
+    func execute(_ sql: String, _ values: [SQLValue]) throws {
+        try db.run(sql, values)
+        if keepsStatements { statements.append(JournalStatement(sql: sql, values: values)) }
+    }
 
     /// The top folder, in a new index.
     func makeRoot() throws {

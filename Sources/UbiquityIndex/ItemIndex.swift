@@ -1,12 +1,14 @@
 import GRDB
+import Synchronization
 package import UbiquityCore
 internal import UbiquitySystem
 
 /// What this device knows of a container: the local tree, the remote tree and what waits to go up, in `index.db`.
 ///
-/// Reads take a connection of their own and see the last commit. Writes are serial; each is one transaction that
-/// survives the death of the process when it returns, and power loss after `makeDurable()`. Changes are told to the
-/// observers in the order of their commits.
+/// Writes are serial; each is one transaction that survives the death of the process when it returns, and power loss
+/// after `makeDurable()`. Local ones gather in a batch (`IndexJournal`). Reads see every write that has returned; but
+/// for short ones while a batch is open they take a connection of their own. Changes are told to the observers in the
+/// order of the writes.
 package final class ItemIndex: Sendable {
     /// Pages of the write-ahead log that `checkpoint()` lets pass before it copies them back (4 KiB each: 16 MiB).
     private static let checkpointPages = 4096
@@ -32,7 +34,11 @@ package final class ItemIndex: Sendable {
     /// Who owns the top folder and what comes from other devices: owner and group are not synced.
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
-    private let cache = RowCache()
+    let cache = RowCache()
+    /// Nil if all is in memory.
+    private let journal: IndexJournal?
+    /// Whether there are local transactions that only the writing connection sees.
+    private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])
     /// Whether a sync of the log has failed since it was last copied back.
     private let isLogSuspect = Lock(false)
@@ -58,12 +64,21 @@ package final class ItemIndex: Sendable {
         let configuration = Self.configuration
         readers = path.map { ReadConnections(path: $0, configuration: configuration) }
         writer = try mapErrors { try Self.open(path, configuration) }
+        journal = try mapErrors { try path.map { try IndexJournal(path: Self.journalPath($0)) } }
         try mapErrors {
             try probe?.close()
-            try writer.writeWithoutTransaction { db in try Schema.prepare(db) }
+            try writer.writeWithoutTransaction { db in
+                // In the format it was written in.
+                if let journal { try replay(db, journal) }
+                try Schema.prepare(db)
+            }
         }
         try write(.startup) { try $0.makeRoot() }
         try loadIgnoreFiles()
+    }
+
+    private static func journalPath(_ path: String) -> String {
+        Path.join(Path.parent(of: path), "index.journal")
     }
 
     private static var configuration: Configuration {
@@ -82,6 +97,8 @@ package final class ItemIndex: Sendable {
         guard let path else { return try DatabaseQueue(configuration: configuration) }
         var configuration = configuration
         configuration.journalMode = .wal
+        // A batch stays open between calls.
+        configuration.allowsUnsafeTransactions = true
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
@@ -90,20 +107,48 @@ package final class ItemIndex: Sendable {
         observers.withLock { $0.append(observer) }
     }
 
-    /// Reads what is committed. One statement is consistent in itself; several may see different commits.
+    /// Reads what was written. One statement is consistent in itself; several may see different states.
     package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
-        try mapErrors {
+        // Without room on the disk the batch stays open, and is read where it is.
+        if isBatchOpen.load(ordering: .acquiring), (try? settle()) == nil { return try readWriter(body) }
+        return try mapErrors {
             func answer(_ db: Database) throws -> T { try body(IndexReader(db)) }
             return try readers?.read(answer) ?? writer.unsafeRead(answer)
         }
     }
 
+    /// The same for a question that is answered at once: it does not commit the batch, and writers wait for it.
+    package func peek<T>(_ body: (IndexReader) throws -> T) throws -> T {
+        try isBatchOpen.load(ordering: .acquiring) ? readWriter(body) : read(body)
+    }
+
+    private func readWriter<T>(_ body: (IndexReader) throws -> T) throws -> T {
+        try mapErrors {
+            try writer.writeWithoutTransaction { db in
+                if let journal { try openBatch(db, journal) }
+                return try body(IndexReader(db))
+            }
+        }
+    }
+
+    /// Commits the batch, so that all connections see it.
+    func settle() throws {
+        guard let journal else { return }
+        try mapErrors { try writer.writeWithoutTransaction { db in try commitBatch(db, journal) } }
+    }
+
+    func setBatch(isOpen: Bool) { isBatchOpen.store(isOpen, ordering: .releasing) }
+
     /// Runs `body` as one transaction: all of it happens, or nothing.
     package func write<T>(_ origin: IndexEvent.Origin, _ body: (IndexTransaction) throws -> T) throws -> T {
         try mapErrors {
             try writer.writeWithoutTransaction { db in
+                if let journal {
+                    if origin == .local { return try writeLocally(db, journal, body) }
+                    try commitBatch(db, journal)
+                }
                 try reserveNumbers(db)
-                let transaction = IndexTransaction(db, index: self, origin: origin)
+                let transaction = IndexTransaction(db, index: self, origin: origin, keepsStatements: false)
                 let result = try commit(transaction, body)
                 publish(transaction.events)
                 return result
@@ -118,7 +163,7 @@ package final class ItemIndex: Sendable {
         defer { cache.endCommit() }
         do {
             let result = try body(transaction)
-            try recordOverdraft(db)
+            try recordOverdraft(transaction)
             cache.beginCommit(of: transaction.touched)
             FaultPoints.reach("index.committing")
             try db.cachedStatement(sql: "COMMIT").execute()
@@ -141,7 +186,7 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    private func publish(_ events: [IndexEvent]) {
+    func publish(_ events: [IndexEvent]) {
         guard !events.isEmpty else { return }
         for observer in observers.withLock({ $0 }) { observer(events) }
     }
@@ -151,15 +196,15 @@ package final class ItemIndex: Sendable {
     package func row(ino: UInt64) throws -> ItemRow? {
         if let row = cache.row(ino: ino) { return row }
         let epoch = cache.epoch
-        guard let row = try read({ try $0.row(ino: ino) }) else { return nil }
+        guard let row = try peek({ try $0.row(ino: ino) }) else { return nil }
         if let epoch { cache.remember(row, if: epoch) }
         return row
     }
 
-    package func row(key: ItemKey) throws -> ItemRow? { try read { try $0.row(key: key) } }
+    package func row(key: ItemKey) throws -> ItemRow? { try peek { try $0.row(key: key) } }
 
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
-        try read { try $0.child(of: parent, named: name) }
+        try peek { try $0.child(of: parent, named: name) }
     }
 
     // MARK: Durability
@@ -168,6 +213,7 @@ package final class ItemIndex: Sendable {
     /// has succeeded.
     package func makeDurable() throws {
         guard let path else { return }
+        try settle()
         guard !isLogSuspect.withLock({ $0 }) else { return try copyBack() }
         do {
             try syncLog(path)
@@ -196,23 +242,31 @@ package final class ItemIndex: Sendable {
     /// hold is written anew, into the database, which is synced.
     private func copyBack() throws {
         try mapErrors {
-            try writer.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+            try writer.writeWithoutTransaction { db in
+                if let journal { try commitBatch(db, journal) }
+                _ = try db.checkpoint(.truncate)
+            }
         }
         isLogSuspect.withLock { $0 = false }
     }
 
     /// Copies the log back into the database if it has grown; to be called now and then from a thread that may wait.
     package func checkpoint() throws {
+        try settle()
         guard let path, let size = try? FileSystem.status(path + "-wal").size,
             size > Int64(Self.checkpointPages) * 4096
         else { return }
         try mapErrors {
-            try writer.writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
+            try writer.writeWithoutTransaction { db in
+                if let journal { try commitBatch(db, journal) }
+                _ = try db.checkpoint(.passive)
+            }
         }
     }
 
     /// Copies the log back and lets go of the file.
     package func close() throws {
+        try settle()
         // The connection that is closed last copies the log back; one that only reads cannot.
         try mapErrors {
             try readers?.close()

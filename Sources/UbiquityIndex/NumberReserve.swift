@@ -29,19 +29,25 @@ struct NumberReserve {
 extension ItemIndex {
     /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself,
     /// so that whatever has such a number survives only if this does.
-    func recordOverdraft(_ db: Database) throws {
+    func recordOverdraft(_ transaction: IndexTransaction) throws {
         let (next, end) = numbers.withLock { ($0.next, $0.end) }
-        if next > end { try Self.setReserved(next, db) }
+        if next > end { try transaction.execute(Self.reserving, [.int(next)]) }
     }
+
+    /// Whether fewer numbers are left than a transaction may draw.
+    var needsNumbers: Bool { numbers.withLock { $0.end - $0.next < NumberReserve.perTransaction } }
+
+    private static let reserving = "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)"
 
     private static func setReserved(_ end: Int64, _ db: Database) throws {
-        try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)", arguments: [end])
+        try db.run(reserving, [.int(end)])
     }
 
-    /// Takes a new block if fewer numbers are left than a transaction may draw.
+    /// Takes a new block if fewer numbers are left than a transaction may draw. Not inside a transaction: the block
+    /// must be written down whatever becomes of that.
     func reserveNumbers(_ db: Database) throws {
-        let (next, end) = numbers.withLock { ($0.next, $0.end) }
-        guard end - next < NumberReserve.perTransaction else { return }
+        guard needsNumbers else { return }
+        let next = numbers.withLock { $0.next }
         // 1 is the top folder's.
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? 2
         let start = max(stored, next)

@@ -62,7 +62,7 @@ extension ContainerFileSystem {
     private func directoryCount(in row: ItemRow) throws -> Int {
         let known = inodes.withNode(row.ino) { ($0.directoryCount, $0.listing) }
         if let count = known?.0 { return count }
-        let count = try index.read { try $0.directoryCount(in: row.key) }
+        let count = try index.peek { try $0.directoryCount(in: row.key) }
         inodes.withNode(row.ino) { node in
             // A change that came meanwhile may not be in the count.
             if node.listing == known?.1 { node.directoryCount = count }

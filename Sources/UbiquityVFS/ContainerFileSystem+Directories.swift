@@ -33,7 +33,7 @@ extension ContainerFileSystem {
         if offset <= OpenDirectory.afterDotDot { directory.recent.withLock { $0 = [:] } }
         let limit = max(room, Self.smallestBatch)
         while true {
-            let batch = try index.read { try $0.children(of: row.key, after: after, limit: limit) }
+            let batch = try index.peek { try $0.children(of: row.key, after: after, limit: limit) }
             let taken = try self.emit(batch, directory, withAttributes: withAttributes, emit)
             guard taken == batch.count, batch.count == limit else { return }
             after = batch.last?.entry?.name

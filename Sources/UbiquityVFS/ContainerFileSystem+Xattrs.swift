@@ -31,7 +31,7 @@ extension ContainerFileSystem {
     }
 
     private func facts(of row: ItemRow) throws -> ItemFacts {
-        let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
+        let (remote, conflicts) = try index.peek { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
         return ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)

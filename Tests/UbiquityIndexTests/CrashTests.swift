@@ -14,7 +14,10 @@ import UbiquitySystem
 
     // MARK: The victim
 
-    /// Writes for ever, and notes each acknowledged change in a file of its own.
+    /// Far more than happens before the victim is killed; it ends by itself if nobody is left to do that.
+    private static let victimChanges = 1_000_000
+
+    /// Writes until it is killed, and notes each acknowledged change in a file of its own.
     @Test(.enabled(if: victimFolder != nil)) func victim() throws {
         let folder = try #require(Self.victimFolder)
         let index = try ItemIndex(
@@ -24,7 +27,7 @@ import UbiquitySystem
         let folderIno = try index.child(of: .root, named: ItemName("d"))?.ino
             ?? index.create(in: 1, named: ItemName("d"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0)).ino
         var number = Int64(getpid()) << 32
-        while true {
+        for _ in 0..<Self.victimChanges {
             number += 1
             let name = try ItemName("f\(number)")
             let content = ContentID(try index.newContentNumber())
@@ -59,6 +62,7 @@ import UbiquitySystem
         .enabled(if: victimFolder == nil),
         arguments: [
             "index.committing:kill:1", "index.committing:kill:2", "index.committing:kill:40", "index.committed:kill:17",
+            "index.gathered:kill:1", "index.gathered:kill:9",
         ])
     func killedAroundACommit(_ fault: String) throws {
         let folder = try TemporaryFolder()

@@ -81,6 +81,23 @@ final class Fixture: Sendable {
             path: folder("index.db"), timekeeper: time, random: random, ignoring: ignoring, owner: (1000, 1000))
     }
 
+    /// The files as they are now, in a folder of their own, and the index that a new process finds there: what is left
+    /// after kill -9.
+    func copied(
+        _ names: [String] = ["index.db", "index.db-wal", "index.journal"]
+    ) throws -> (folder: TemporaryFolder, index: ItemIndex) {
+        let copy = try TemporaryFolder()
+        try copyFiles(names, to: copy)
+        return (copy, try ItemIndex(path: copy("index.db"), timekeeper: time, random: random, owner: (1000, 1000)))
+    }
+
+    func copyFiles(_ names: [String], to copy: TemporaryFolder) throws {
+        for name in names {
+            guard let bytes = try SmallFile.read(folder(name), limit: 1 << 26) else { continue }
+            try FileDescriptor.open(copy(name), [.writeOnly, .create, .truncate]).write(bytes)
+        }
+    }
+
     /// The events since the last call.
     func events() -> [IndexEvent] {
         recorded.withLock { events in

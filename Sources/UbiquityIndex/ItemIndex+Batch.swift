@@ -1,0 +1,91 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquitySystem
+
+// Local transactions, which the journal makes survive, and the commits of the database that take them over.
+//
+// While a batch is open the writing connection alone sees it. So what one thread asks shortly after another's change is
+// answered by that connection (`peek`), and whoever reads more commits the batch first (`read`).
+extension ItemIndex {
+    /// Brings the database up to the journal: after the process died with a batch open.
+    func replay(_ db: Database, _ journal: IndexJournal) throws {
+        guard try db.tableExists("meta") else { return }
+        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
+        try journal.load(after: UInt64(bitPattern: stored))
+        try commitBatch(db, journal)
+    }
+
+    /// Runs `body` in the batch and writes down what it changed.
+    func writeLocally<T>(
+        _ db: Database, _ journal: IndexJournal, _ body: (IndexTransaction) throws -> T
+    ) throws -> T {
+        if needsNumbers { try commitBatch(db, journal) }
+        try reserveNumbers(db)
+        try openBatch(db, journal)
+        let transaction = IndexTransaction(db, index: self, origin: .local, keepsStatements: true)
+        do {
+            let result = try body(transaction)
+            try recordOverdraft(transaction)
+            try acknowledge(transaction, db, journal)
+            return result
+        } catch {
+            // What it has done goes, and with it the whole open transaction: the journal brings the others back when
+            // the batch is opened next. SQLite may have rolled back already, as it does when the disk is full.
+            if !transaction.statements.isEmpty, db.isInsideTransaction { try db.rollback() }
+            throw error
+        }
+    }
+
+    private func acknowledge(_ transaction: IndexTransaction, _ db: Database, _ journal: IndexJournal) throws {
+        guard !transaction.statements.isEmpty else { return publish(transaction.events) }
+        cache.beginCommit(of: transaction.touched)
+        defer { cache.endCommit() }
+        FaultPoints.reach("index.committing")
+        if try !journal.append(transaction.statements) {
+            do {
+                try commitBatch(db, journal)
+            } catch {
+                journal.removeLast()
+                throw error
+            }
+        }
+        FaultPoints.reach("index.committed")
+        setBatch(isOpen: !journal.batch.isEmpty)
+        publish(transaction.events)
+        // The journal holds what is in the batch. If the database does not take it now it is asked again, and when the
+        // journal is full whoever changes something is told.
+        if journal.isLong { try? commitBatch(db, journal) }
+    }
+
+    /// Begins the transaction that the batch gathers in; what is in the batch is run again if that was undone.
+    func openBatch(_ db: Database, _ journal: IndexJournal) throws {
+        guard !db.isInsideTransaction else { return }
+        try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        do {
+            for statement in journal.batch.joined() { try db.run(statement.sql, statement.values) }
+        } catch {
+            if db.isInsideTransaction { try db.rollback() }
+            throw error
+        }
+    }
+
+    /// Commits the batch, if there is one. If that fails it is still there.
+    func commitBatch(_ db: Database, _ journal: IndexJournal) throws {
+        guard !journal.batch.isEmpty else {
+            if db.isInsideTransaction { try db.cachedStatement(sql: "COMMIT").execute() }
+            return
+        }
+        try openBatch(db, journal)
+        do {
+            let number = SQLValue.int(Int64(bitPattern: journal.sequence))
+            try db.run("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", [number])
+            try db.cachedStatement(sql: "COMMIT").execute()
+        } catch {
+            if db.isInsideTransaction { try db.rollback() }
+            throw error
+        }
+        FaultPoints.reach("index.gathered")
+        journal.beginAnew()
+        setBatch(isOpen: false)
+    }
+}

@@ -1,0 +1,113 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// What local transactions changed since the database's last commit: one short write for each, in `index.journal`.
+///
+/// A commit of SQLite writes every page it touched, some twenty for a new file. So local transactions gather in one
+/// open transaction of the database, the batch, and each is acknowledged when its statements stand in the journal,
+/// from which they are run again after the process died (`ItemIndex+Batch`). The database knows, as `meta.journal`, the
+/// number of the last transaction that it has; the journal begins anew after each commit, and counts on.
+///
+/// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends where a
+/// record is not whole or does not have the next number: what an earlier batch left behind has smaller numbers. If the
+/// first one is not the database's next, commits before it were lost with the power, and what followed them counts for
+/// nothing: it was not synced either.
+///
+/// Only used on the writing connection's queue, which makes it safe to share.
+final class IndexJournal: @unchecked Sendable {
+    /// Length of the file, which has its room from the start: what has been accepted so far fits on a full disk.
+    static let capacity: Int64 = 1 << 20
+    /// Transactions gathered before they are committed: what a restart runs again, and what a failed one undoes.
+    static let maximumBatch = 512
+    private static let headerSize = 20
+
+    private let file: FileDescriptor
+    private var position: Int64 = 0
+    private var texts: [String: UInt16] = [:]
+    /// The number of the last transaction.
+    private(set) var sequence: UInt64 = 0
+    /// The transactions that the database has not committed.
+    private(set) var batch: [[JournalStatement]] = []
+
+    init(path: String) throws(Errno) {
+        file = try FileDescriptor.open(path, [.readWrite, .create])
+        if try file.status().size < Self.capacity { try file.allocate([], 0..<Self.capacity) }
+    }
+
+    var isLong: Bool { batch.count >= Self.maximumBatch }
+
+    /// Writes a transaction down. It survives the process when this returns.
+    /// - Returns: false if there is no room: then only a commit makes it survive.
+    func append(_ statements: [JournalStatement]) throws(Errno) -> Bool {
+        let known = texts
+        let number = sequence + 1
+        let payload = JournalCoding.encode(statements, texts: &texts)
+        var record = [UInt8]()
+        record.reserveCapacity(Self.headerSize + payload.count)
+        JournalCoding.append(UInt32(payload.count), to: &record)
+        JournalCoding.append(Self.checksum(number, payload[...]), to: &record)
+        JournalCoding.append(number, to: &record)
+        record += payload
+        let fits = position + Int64(record.count) <= Self.capacity
+        do throws(Errno) {
+            if fits { try file.write(record, at: position) }
+        } catch {
+            texts = known
+            throw error
+        }
+        position = fits ? position + Int64(record.count) : Self.capacity
+        sequence = number
+        batch.append(statements)
+        return fits
+    }
+
+    /// Takes the last transaction back, which the journal had no room for and the database would not take.
+    func removeLast() {
+        batch.removeLast()
+        sequence -= 1
+    }
+
+    /// The database has committed the batch.
+    func beginAnew() {
+        position = 0
+        texts.removeAll(keepingCapacity: true)
+        batch.removeAll(keepingCapacity: true)
+    }
+
+    /// Reads what the database lacks.
+    /// - Parameter stored: the number of the last transaction it has.
+    func load(after stored: UInt64) throws(Errno) {
+        sequence = stored
+        var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
+        var seen = [String]()
+        while let (number, payload) = Self.record(&rest), number == sequence + 1 || batch.isEmpty {
+            guard let statements = JournalCoding.decode(payload, texts: &seen) else { break }
+            // An older one is in the database: the commit was the last thing that happened.
+            if number <= stored { continue }
+            guard number == sequence + 1 else { break }
+            sequence = number
+            batch.append(statements)
+        }
+    }
+
+    private static func record(_ rest: inout ArraySlice<UInt8>) -> (UInt64, ArraySlice<UInt8>)? {
+        guard let length: UInt32 = JournalCoding.number(&rest), let sum: UInt64 = JournalCoding.number(&rest),
+            let number: UInt64 = JournalCoding.number(&rest), length > 0, rest.count >= length
+        else { return nil }
+        let payload = rest.prefix(Int(length))
+        rest = rest.dropFirst(Int(length))
+        return checksum(number, payload) == sum ? (number, payload) : nil
+    }
+
+    /// FNV-1a over 64-bit words: tells a record that was cut off, not one that somebody forged.
+    private static func checksum(_ number: UInt64, _ bytes: ArraySlice<UInt8>) -> UInt64 {
+        var hash = (0xcbf2_9ce4_8422_2325 ^ number) &* 0x100_0000_01b3
+        var rest = bytes
+        while let word: UInt64 = JournalCoding.number(&rest) {
+            hash = (hash ^ word) &* 0x100_0000_01b3
+            hash ^= hash >> 29
+        }
+        for byte in rest { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return hash
+    }
+}

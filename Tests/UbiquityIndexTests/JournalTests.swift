@@ -1,0 +1,122 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// Local changes gather in a batch that the journal makes survive.
+@Suite struct JournalTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    private func names(_ index: ItemIndex, in folder: String = "") throws -> [String] {
+        try index.read { reader in
+            let row = try #require(try reader.row(path: Fixture.names(folder)))
+            return try reader.children(of: row.key, after: nil, limit: 10_000).compactMap { $0.entry?.name.description }
+        }
+    }
+
+    /// What a new process finds in the top folder.
+    private func namesAfterAKill() throws -> [String] {
+        let (folder, index) = try fixture.copied()
+        return try withExtendedLifetime(folder) {
+            try index.write(.startup) { try $0.checkInvariants() }
+            return try names(index)
+        }
+    }
+
+    /// Makes a file without a question before, which would commit the batch.
+    private func make(_ name: String) throws {
+        let content = ContentID(try fixture.index.newContentNumber())
+        _ = try fixture.index.create(
+            in: 1, named: ItemName(name), NewItem(kind: .file, mode: 0o644, uid: 1, gid: 2, content: content))
+    }
+
+    @Test func whatIsInTheJournalOnlyIsThereAfterAKill() throws {
+        let before = try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26)
+        for number in 0..<20 { try make("f\(number)") }
+        #expect(try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26) == before, "there was no batch")
+        let (folder, index) = try fixture.copied()
+        #expect(try names(index).count == 20)
+        #expect(throws: Never.self) { try index.write(.startup) { try $0.checkInvariants() } }
+        // And again after that life, which has committed them.
+        try index.close()
+        let last = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(try names(last).count == 20)
+    }
+
+    @Test func everyKindOfQuestionSeesTheBatch() throws {
+        try make("a")
+        let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
+        #expect(try fixture.index.row(ino: row.ino) == row)
+        #expect(try fixture.index.row(key: row.key) == row)
+        #expect(try fixture.index.peek { try $0.children(of: .root, after: nil, limit: 9) } == [row])
+        #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) } == [row])
+    }
+
+    @Test func aTransactionThatFailsTakesNoOtherWithIt() throws {
+        try make("a")
+        let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
+        try make("b")
+        #expect(throws: CancellationError.self) {
+            try fixture.index.write(.local) { transaction in
+                try transaction.delete(row)
+                throw CancellationError()
+            }
+        }
+        try make("c")
+        #expect(try namesAfterAKill() == ["a", "b", "c"])
+        #expect(try names(fixture.index) == ["a", "b", "c"])
+        fixture.check()
+    }
+
+    /// The process dies in the middle of the last write to the journal.
+    @Test func aRecordThatIsCutShortNeverHappened() throws {
+        for name in ["a", "b", "c"] { try make(name) }
+        let (copy, index) = (try TemporaryFolder(), fixture.index)
+        try fixture.copyFiles(["index.db", "index.db-wal", "index.journal"], to: copy)
+        let journal = try FileDescriptor.open(copy("index.journal"), .readWrite)
+        let bytes = try journal.read(count: 1 << 20, at: 0)
+        let end = try #require(bytes.lastIndex { $0 != 0 })
+        try journal.write([UInt8](repeating: 0, count: 8), at: Int64(end - 7))
+        let cut = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(try names(cut) == ["a", "b"])
+        #expect(throws: Never.self) { try cut.write(.startup) { try $0.checkInvariants() } }
+        #expect(try names(index) == ["a", "b", "c"])
+    }
+
+    /// Power was lost: the journal has a later state than the database, and what lies between is gone.
+    @Test func aJournalThatDoesNotFollowIsLeftAlone() throws {
+        try make("a")
+        try fixture.index.makeDurable()
+        let copy = try TemporaryFolder()
+        try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
+        try make("b")
+        try fixture.index.checkpoint()
+        try make("c")
+        try fixture.copyFiles(["index.journal"], to: copy)
+        let index = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(try names(index) == ["a"])
+    }
+
+    @Test func moreThanTheJournalHolds() throws {
+        try make("a")
+        let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
+        for number in 0..<60 {
+            let value = [UInt8](repeating: UInt8(number), count: 50_000)
+            try fixture.index.setXattr(ino: row.ino, Xattr(name: Array("user.x".utf8), value: value), .any)
+        }
+        for number in 0..<1200 { try make("f\(number)") }
+        #expect(try namesAfterAKill().count == 1201)
+        #expect(try fixture.index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
+    }
+
+    @Test func othersCommitTheBatchFirst() throws {
+        try make("a")
+        try fixture.index.write(.remote) { transaction in
+            let row = try #require(try transaction.child(of: .root, named: ItemName("a")))
+            try transaction.delete(row)
+        }
+        try make("b")
+        #expect(try namesAfterAKill() == ["b"])
+    }
+}
