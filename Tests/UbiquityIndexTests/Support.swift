@@ -77,7 +77,9 @@ final class Fixture: Sendable {
 
     /// Another `ItemIndex` on the same file.
     func reopened(ignoring: IgnoreRules = .standard) throws -> ItemIndex {
-        try ItemIndex(
+        // If this one is open it lets go of what it gathered.
+        try? index.checkpoint()
+        return try ItemIndex(
             path: folder("index.db"), timekeeper: time, random: random, ignoring: ignoring, owner: (1000, 1000))
     }
 
