@@ -61,6 +61,13 @@ package final class DaemonConnection: Sendable {
         }
     }
 
+    /// Sends one message and gets one.
+    package func ask<Answer: Decodable>(
+        _ route: String, _ message: some Encodable, for type: Answer.Type = Answer.self
+    ) async throws -> Answer {
+        try await answer(to: request(route, .POST, message))
+    }
+
     package func setOffline(_ offline: Bool) async throws {
         let route = offline ? ControlRoute.offline : ControlRoute.online
         let _: Acknowledgement = try await answer(to: request(route, .POST))

@@ -20,6 +20,12 @@ struct ServeCommand: AsyncParsableCommand {
     @Flag(help: "For the devices of this user only: a Unix socket in the data folder, and an end when unused.")
     var embedded = false
 
+    @Option(help: .init("How long deleted items, earlier versions and resolved conflicts are kept.", valueName: "days"))
+    var keep = 30.0
+
+    @Option(help: .init("How many earlier versions of one file are kept at most.", valueName: "n"))
+    var keepVersions = 100
+
     @Option(help: .init("Certificate chain in PEM, for TLS.", valueName: "file"))
     var tlsCertificate: String?
 
@@ -30,12 +36,17 @@ struct ServeCommand: AsyncParsableCommand {
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-certificate and --tls-key go together")
         }
+        guard keep >= 0, keepVersions >= 0 else {
+            throw ValidationError("--keep and --keep-versions must be 0 or more")
+        }
         let ways = [listen != nil, socket != nil, embedded].count { $0 }
         guard ways <= 1 else { throw ValidationError("--listen, --socket and --embedded exclude each other") }
     }
 
     func run() async throws {
-        try await CloudProcess.run(data: CloudFolder.path(option: data), place: place()) { address in
+        try await CloudProcess.run(
+            data: CloudFolder.path(option: data), place: place(), keepingDays: keep, versions: keepVersions
+        ) { address in
             Output.line("listening on \(address)")
         }
     }

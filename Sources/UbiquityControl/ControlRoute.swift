@@ -12,6 +12,16 @@ package enum ControlRoute {
     package static let evict = "/v1/items/evict"
     package static let pin = "/v1/items/pin"
     package static let unpin = "/v1/items/unpin"
+    /// POST `PathsRequest` with one path: a `VersionsReport`.
+    package static let versions = "/v1/versions"
+    /// POST `ResolveRequest`: a `ResolveReport`.
+    package static let resolve = "/v1/versions/resolve"
+    /// POST `RestoreRequest`: a `RestoreReport`.
+    package static let restore = "/v1/versions/restore"
+    /// POST `TrashRequest`: a `TrashReport`.
+    package static let trash = "/v1/trash"
+    /// POST `TrashRestoreRequest`: a `TrashRestoreReport`.
+    package static let trashRestore = "/v1/trash/restore"
     /// POST without a body: an `Acknowledgement`.
     package static let offline = "/v1/offline"
     package static let online = "/v1/online"

@@ -19,9 +19,13 @@ package enum CloudProcess {
         case embedded
     }
 
-    /// - Parameter listening: Called with the address when devices can connect.
+    /// - Parameters:
+    ///   - days: how long what nobody sees any more is kept.
+    ///   - versions: how many earlier versions of one file are kept.
+    ///   - listening: Called with the address when devices can connect.
     package static func run(
-        data: String, place: Place, listening: @escaping @Sendable (String) -> Void
+        data: String, place: Place, keepingDays days: Double, versions: Int,
+        listening: @escaping @Sendable (String) -> Void
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
         ProcessHost.raiseOpenFileLimit()
@@ -29,7 +33,9 @@ package enum CloudProcess {
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
-        let cloud = try await open(data, logger)
+        let keeping = KeepingRules(
+            trashSeconds: days * 86_400, historySeconds: days * 86_400, versionsPerItem: versions)
+        let cloud = try await open(data, keeping, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],

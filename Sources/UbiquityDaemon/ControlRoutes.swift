@@ -19,10 +19,29 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.unpin, to: router) { controller.setPinned(false, $0) }
         router.post(RouterPath(ControlRoute.offline)) { _, _ in try await setOffline(true) }
         router.post(RouterPath(ControlRoute.online)) { _, _ in try await setOffline(false) }
+        addVersionRoutes(to: router)
         router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }
         router.post(RouterPath(ControlRoute.stop)) { request, _ in try await stop(request) }
         return router
+    }
+
+    private func addVersionRoutes(to router: Router<BasicRequestContext>) {
+        add(ControlRoute.versions, to: router, answering: controller.versions)
+        add(ControlRoute.resolve, to: router, answering: controller.resolve)
+        add(ControlRoute.restore, to: router, answering: controller.restore)
+        add(ControlRoute.trash, to: router, answering: controller.trash)
+        add(ControlRoute.trashRestore, to: router, answering: controller.restoreFromTrash)
+    }
+
+    /// A route that takes one message and answers with one.
+    private func add<Wanted: Decodable & Sendable, Report: Encodable & Sendable>(
+        _ route: String, to router: Router<BasicRequestContext>,
+        answering work: @escaping @Sendable (Wanted) async throws -> Report
+    ) {
+        router.post(RouterPath(route)) { request, _ in
+            try await answer { try await work(try await message(Wanted.self, of: request)) }
+        }
     }
 
     private func setOffline(_ offline: Bool) async throws -> Response {

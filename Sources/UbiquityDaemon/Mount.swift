@@ -125,10 +125,12 @@ final class Mount: Sendable {
         let engine = Task { [parts] in await parts.engine.run() }
         let pump = EventPump(controller)
         let events = Task { try await pump.run() }
+        let merges = Task { [controller] in await controller.merges.run() }
         let housekeeping = Task { [parts] in try await Housekeeping(parts: parts).run() }
         let outcome = await serve()
         events.cancel()
         housekeeping.cancel()
+        merges.cancel()
         parts.fileSystem.settle()
         engine.cancel()
         await Self.end(of: engine, within: Self.engineEndLimit)

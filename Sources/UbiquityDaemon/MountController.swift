@@ -9,10 +9,14 @@ final class MountController: Sendable {
     let parts: MountParts
     let events = EventHub()
     let end = MountEnd()
+    let merges: MergeRunner
     /// After an unmount that found nobody using the mount, its session ends within moments.
     private static let endLimit = Duration.seconds(1)
 
-    init(_ parts: MountParts) { self.parts = parts }
+    init(_ parts: MountParts) {
+        self.parts = parts
+        merges = MergeRunner(parts)
+    }
 
     var engine: SyncEngine { parts.engine }
     var pool: BlockingPool { parts.pool }

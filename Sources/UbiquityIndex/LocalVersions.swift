@@ -39,12 +39,13 @@ extension ItemIndex {
     /// device, it is kept.
     /// - Parameters:
     ///   - content: a copy of the version's, which is the item's afterwards.
-    ///   - ino: the inode number that the item has from now on; nil for a new one.
+    ///   - ino: the inode number that the item has from now on, if a program has moved it there through the mount; nil
+    ///     for a new one, of which the mount is told.
     /// - Returns: the content that was replaced, which is the caller's now.
     package func place(
         _ version: RemoteVersion, of key: ItemKey, content: ContentID, ino: UInt64?, at place: VersionPlace
     ) throws -> ContentID? {
-        try write(.local) { transaction in
+        try write(ino == nil ? .remote : .local) { transaction in
             guard let source = try transaction.row(key: key), !source.isDeleted else {
                 throw UbiquityError(.notFound, "the file is gone")
             }
@@ -66,7 +67,7 @@ extension ItemIndex {
         _ key: ItemKey, generation: Int64, version: VersionID?, with content: ContentID, size: Int64,
         resolving conflict: VersionID
     ) throws -> ContentID?? {
-        try write(.local) { transaction in
+        try write(.remote) { transaction in
             guard let row = try transaction.row(key: key), !row.isDeleted, !row.isWriting,
                 row.generation == generation, row.version == version, !row.dirty.contains(.content)
             else { return .none }

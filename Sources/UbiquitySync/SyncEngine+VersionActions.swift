@@ -89,6 +89,19 @@ extension SyncEngine {
         }
     }
 
+    /// Takes in the cloud's answer to changes that were made without rows.
+    func take(_ response: CommitResponse) throws {
+        let dropped = try index.write(.remote) { transaction in
+            var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
+            try applier.take(response)
+            return applier.dropped
+        }
+        discard(dropped)
+        connection.succeeded()
+        downloadSignal.fire()
+        progress.fire()
+    }
+
     private func accept(_ decided: [Decided], _ response: CommitResponse) throws {
         let dropped = try index.write(.remote) { transaction in
             for one in decided { try transaction.forgetVersionActions(one.actions) }

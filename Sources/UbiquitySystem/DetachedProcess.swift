@@ -18,6 +18,15 @@ package enum DetachedProcess {
     package static func start(
         _ executable: String, _ arguments: [String], log: FileDescriptor, report: FileDescriptor? = nil
     ) throws(Errno) -> Int32 {
+        let process = try spawn(executable, arguments, folder: "/", log: log, report: report)
+        startReaper(of: process)
+        return process
+    }
+
+    /// Starts a process that leads a session, and so a group of processes, of its own. The caller waits for it.
+    static func spawn(
+        _ executable: String, _ arguments: [String], folder: String, log: FileDescriptor, report: FileDescriptor?
+    ) throws(Errno) -> Int32 {
         var actions = posix_spawn_file_actions_t()
         _ = posix_spawn_file_actions_init(&actions)
         defer { _ = posix_spawn_file_actions_destroy(&actions) }
@@ -26,7 +35,7 @@ package enum DetachedProcess {
         _ = posix_spawn_file_actions_adddup2(&actions, log.rawValue, 2)
         if let report { _ = posix_spawn_file_actions_adddup2(&actions, report.rawValue, reportDescriptor) }
         _ = CUbiquity_spawnActionsCloseFrom(&actions, report == nil ? reportDescriptor : reportDescriptor + 1)
-        _ = CUbiquity_spawnActionsChangeDirectory(&actions, "/")
+        _ = CUbiquity_spawnActionsChangeDirectory(&actions, folder)
         var attributes = posix_spawnattr_t()
         _ = posix_spawnattr_init(&attributes)
         defer { _ = posix_spawnattr_destroy(&attributes) }
@@ -43,7 +52,6 @@ package enum DetachedProcess {
         var process: pid_t = 0
         let failure = posix_spawn(&process, executable, &actions, &attributes, &texts, environ)
         guard failure == 0 else { throw Errno(rawValue: failure) }
-        startReaper(of: process)
         return process
     }
 

@@ -35,6 +35,16 @@ package enum VersionNames {
         return result
     }
 
+    /// The name of the document that a version is kept as beside the file: "report (laptop).txt".
+    package static func document(_ version: RemoteVersion, of name: ItemName) -> ItemName {
+        let (stem, suffix) = name.stemAndExtension
+        let tail = Array(" (\(cleaned(version.content.deviceName)))".utf8) + suffix
+        guard tail.count < Limits.maximumNameLength else { return name.numbered(2) }
+        var room = min(stem.count, Limits.maximumNameLength - tail.count)
+        while room > 0, room < stem.count, stem[room] & 0xC0 == 0x80 { room -= 1 }
+        return ItemName(stored: Array(stem[..<room]) + tail)
+    }
+
     private static func name(of version: RemoteVersion, suffix: [UInt8], mark: String) -> ItemName {
         let conflict = version.kind == .conflict ? " (conflict)" : ""
         let head = Array((CivilTime.name(version.modifiedAt) + " ").utf8)

@@ -32,7 +32,8 @@ extension ContainerTables {
             let count = try fetchOne("SELECT count(*) \(kept)", [Bytes(item.bytes)])?.number(0) ?? 0
             guard count > limit else { continue }
             let old = try fetchAll(
-                "SELECT id \(kept) ORDER BY superseded DESC, id LIMIT -1 OFFSET ?", [Bytes(item.bytes), limit])
+                "SELECT id \(kept) ORDER BY superseded DESC, saved DESC, id LIMIT -1 OFFSET ?",
+                [Bytes(item.bytes), limit])
             for id in old.compactMap({ $0.bytes(0).flatMap { VersionID(bytes: $0) } }) { try remove(id) }
         }
     }

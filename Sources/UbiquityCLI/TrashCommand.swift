@@ -1,0 +1,79 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+
+struct TrashCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trash",
+        abstract: "Lists deleted items, and brings them back.",
+        subcommands: [List.self, Restore.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "Lists deleted items, the last one first.",
+            discussion: "Of a deleted folder only the folder is listed; --in lists what is in it.")
+
+        @Option(help: .init("What was deleted in this deleted folder.", valueName: "id"))
+        var `in`: String?
+
+        @Option(help: .init("At most that many.", valueName: "n"))
+        var limit = 1000
+
+        @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
+        var mountPoint: String?
+
+        @OptionGroup var output: OutputOptions
+
+        func validate() throws {
+            guard limit > 0 else { throw ValidationError("--limit must be 1 or more") }
+        }
+
+        func run() async throws {
+            let location = try Daemon.mount(of: mountPoint)
+            let report: TrashReport = try await Daemon.asking(location, "asking the cloud …") {
+                try await $0.ask(ControlRoute.trash, TrashRequest(folder: `in`, limit: limit))
+            }
+            for item in report.items {
+                if output.asJSON { try Output.json(item) } else { Output.line(Self.text(of: item)) }
+            }
+            if report.hasMore { Output.message("there is more; --limit lists it") }
+        }
+
+        private static func text(of item: TrashEntry) -> String {
+            let time = CivilTime.name(Timestamp(nanoseconds: Int64(item.deletedAt * 1e9)))
+            let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
+            return [item.id, time, size.padded(10), item.path].joined(separator: "  ")
+        }
+    }
+
+    struct Restore: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "restore",
+            abstract: "Brings a deleted item back, a folder with what was deleted along with it.")
+
+        @Option(help: .init("A new path in the same mount.", valueName: "newpath"))
+        var to: String?
+
+        @Option(help: .init("The mount, if an id is given and there are several.", valueName: "mountpoint"))
+        var mount: String?
+
+        @Argument(help: "The path that the item had, or its id from 'ubiquity trash list'.")
+        var item: String
+
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            let isID = Hex.decode(item)?.count == 16
+            let location = try isID ? Daemon.mount(of: mount ?? to) : MountFinder.locate(item)
+            let wanted = isID ? item : location.path
+            let target = try to.map { try location.sameMount($0) }
+            let report: TrashRestoreReport = try await Daemon.asking(location, "restoring …") {
+                try await $0.ask(ControlRoute.trashRestore, TrashRestoreRequest(item: wanted, to: target))
+            }
+            if output.asJSON { return try Output.json(report) }
+            Output.line("restored \(report.path ?? wanted) (\(Output.count(report.items, "item")))")
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+
+struct VersionsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "versions",
+        abstract: "Lists the versions of a file: the current one, conflicts, earlier ones.",
+        discussion: "Conflicts and earlier versions also stand as files in '.versions/FILE/' beside the file.")
+
+    @Argument(help: "The file.")
+    var path: String
+
+    @OptionGroup var output: OutputOptions
+
+    func run() async throws {
+        let location = try MountFinder.locate(path)
+        var report: VersionsReport = try await Daemon.asking(location, "asking for versions …") {
+            try await $0.ask(ControlRoute.versions, PathsRequest(paths: [location.path]))
+        }
+        report.path = path
+        if output.asJSON { return try Output.json(report) }
+        for version in report.versions { Output.line(Self.text(of: version)) }
+        if let reason = report.incomplete { Output.message("earlier versions are not listed: \(reason)") }
+    }
+
+    /// One line: id, what it is, time, size, device, and what else is to be said.
+    private static func text(of version: VersionReport) -> String {
+        var notes = [String]()
+        if !version.isAvailable { notes.append("not uploaded yet") }
+        if let error = version.mergeError { notes.append("not merged: \(error)") }
+        let time = CivilTime.name(Timestamp(nanoseconds: Int64(version.modifiedAt * 1e9)))
+        let columns = [
+            String(version.id.prefix(8)), version.kind.rawValue.padded(9), time, ByteSize.text(version.size).padded(10),
+            "\(version.displayName) from \(version.device)",
+        ]
+        return columns.joined(separator: "  ") + (notes.isEmpty ? "" : "  (\(notes.joined(separator: ", ")))")
+    }
+}
+
+struct ResolveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resolve",
+        abstract: "Decides the conflicts of a file, on all devices.",
+        discussion: """
+            With --keep current (the default) what the file holds stays; with --keep VERSION that becomes the \
+            current one; with --keep both every conflict version becomes a document beside the file. What is not kept \
+            stays at the cloud for a while, see 'ubiquity versions'.
+            """)
+
+    @Option(help: .init("What to keep.", valueName: "current|VERSION|both"))
+    var keep = ResolveRequest.current
+
+    @Argument(help: "The file.")
+    var path: String
+
+    @OptionGroup var output: OutputOptions
+
+    func run() async throws {
+        let location = try MountFinder.locate(path)
+        var report: ResolveReport = try await Daemon.asking(location, "resolving …") {
+            try await $0.ask(ControlRoute.resolve, ResolveRequest(path: location.path, keep: keep))
+        }
+        report.path = path
+        if output.asJSON { return try Output.json(report) }
+        Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(path)")
+        for kept in report.kept { Output.line("kept as \(kept)") }
+    }
+}
+
+struct RestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore",
+        abstract: "Makes a version of a file the current one, or a document of its own.")
+
+    @Option(help: .init("A new path in the same mount.", valueName: "newpath"))
+    var to: String?
+
+    @Argument(help: "The file.")
+    var path: String
+
+    @Argument(help: "The version: its id or the beginning of it, or its name in '.versions'.")
+    var version: String
+
+    @OptionGroup var output: OutputOptions
+
+    func run() async throws {
+        let location = try MountFinder.locate(path)
+        let target = try to.map { try location.sameMount($0) }
+        let report: RestoreReport = try await Daemon.asking(location, "restoring …") {
+            try await $0.ask(
+                ControlRoute.restore, RestoreRequest(path: location.path, version: version, to: target))
+        }
+        if output.asJSON { return try Output.json(report) }
+        Output.line("restored \(to ?? path)")
+        if report.isQueued { Output.message("the cloud is away: it is done when that is back") }
+    }
+}
+
+extension PathResolver.Location {
+    var path: String { String(decoding: relativePath, as: UTF8.self) }
+    var folder: String { String(decoding: stateFolder, as: UTF8.self) }
+
+    /// Another path in the same mount. Throws `.crossesContainers`.
+    func sameMount(_ other: String) throws -> String {
+        let location = try MountFinder.locate(other)
+        guard location.stateFolder == stateFolder else {
+            throw UbiquityError(.crossesContainers, "that is in another mount", at: other)
+        }
+        return location.path
+    }
+}
+
+extension Daemon {
+    /// One question to the daemon of a mount, with a line of progress meanwhile.
+    static func asking<Value>(
+        _ location: PathResolver.Location, _ text: String, _ question: (DaemonConnection) async throws -> Value
+    ) async throws -> Value {
+        try await Progress.showing(text) { _ in try await connected(to: location.folder, question) }
+    }
+}
+
+extension String {
+    /// With spaces to a width.
+    func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+}

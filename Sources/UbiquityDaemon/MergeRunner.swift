@@ -1,0 +1,223 @@
+import Logging
+import UbiquityContent
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+/// Runs the merge commands that are configured for types of files, one at a time, on conflicts as they appear.
+///
+/// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the version both were made from (empty if the
+/// cloud does not keep it any more), the current one, the one in conflict, and the file to write. Exit code 0 makes
+/// what was written the new version and resolves the conflict; anything else leaves the conflict as it is.
+final class MergeRunner: Sendable {
+    /// A command that takes longer is killed.
+    private static let timeLimit = Duration.seconds(60)
+    /// The device that lost merges at once. Another one waits that long: the first may be gone, or have no command, and
+    /// two merges of one conflict are one too many.
+    private static let patience = Duration.seconds(15)
+    /// Looked for conflicts this often, besides when there is news.
+    private static let interval = Duration.seconds(30)
+    /// Conflicts looked at in one round, and failures remembered.
+    private static let limit = 1000
+    /// Bytes of what a command said that are shown.
+    private static let shownOutput = 400
+
+    private struct State {
+        /// Why a conflict was not merged, and what was current then: another current version is worth another attempt.
+        var failures: [VersionID: (current: VersionID?, reason: String)] = [:]
+        var seen: [VersionID: Duration] = [:]
+        var runs = 0
+    }
+
+    private let parts: MountParts
+    private let pool = BlockingPool(name: "merge", threads: 1)
+    private let state = Lock(State())
+    private let news: AsyncStream<Void>
+    private let source: AsyncStream<Void>.Continuation
+
+    init(_ parts: MountParts) {
+        self.parts = parts
+        (news, source) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        parts.index.observe { [source] events in
+            if events.contains(where: { $0.kind == .versions || $0.kind == .replaced }) { source.yield() }
+        }
+    }
+
+    private var folder: String { Path.join(parts.folder.staging, "merge") }
+
+    /// Why a conflict was not merged; nil if that was not tried.
+    func failure(of version: VersionID) -> String? { state.withLock { $0.failures[version]?.reason } }
+
+    /// Until the task is cancelled.
+    func run() async {
+        let clock = Task { [source, parts] in
+            while (try? await parts.timekeeper.sleep(for: Self.interval)) != nil { source.yield() }
+        }
+        defer { clock.cancel() }
+        source.yield()
+        for await _ in news {
+            do {
+                try await mergeAll()
+            } catch {
+                guard !Task.isCancelled else { return }
+                parts.logger.warning("cannot look for conflicts to merge", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    // MARK: Which
+
+    private struct Job {
+        var row: ItemRow
+        var current: VersionID
+        var conflict: RemoteVersion
+        var command: String
+    }
+
+    private func mergeAll() async throws {
+        let jobs = try await pool.run { try self.jobs() }
+        for job in jobs {
+            do {
+                try await merge(job)
+                state.withLock { $0.failures[job.conflict.id] = nil }
+            } catch {
+                guard !Task.isCancelled else { return }
+                note(error, job)
+            }
+        }
+    }
+
+    private func jobs() throws -> [Job] {
+        let conflicts = try parts.index.read { reader in
+            try reader.itemsInConflict(limit: Self.limit).map { ($0, try reader.remote(id: $0.id)) }
+        }
+        guard !conflicts.isEmpty else {
+            state.withLock { $0 = State() }
+            return []
+        }
+        let configuration = try UserConfiguration.load()
+        guard configuration.hasMergeCommands else { return [] }
+        return try conflicts.compactMap { row, remote in
+            guard let name = row.entry?.name, let command = configuration.mergeCommand(for: name),
+                // What was edited here is not the whole story yet: its upload may be a conflict of its own.
+                !row.dirty.contains(.content), !row.isWriting, let current = remote?.content,
+                current.version == row.version, current.isAvailable
+            else { return nil }
+            let versions = try parts.index.read { try $0.conflicts(of: row.id) }
+            guard let conflict = versions.last(where: { isDue($0, current: current.version) }) else { return nil }
+            return Job(row: row, current: current.version, conflict: conflict, command: command)
+        }
+    }
+
+    private func isDue(_ conflict: RemoteVersion, current: VersionID) -> Bool {
+        guard conflict.content.isAvailable else { return false }
+        let now = parts.timekeeper.uptime()
+        return state.withLock { state in
+            if let failure = state.failures[conflict.id], failure.current == current { return false }
+            let since = state.seen[conflict.id] ?? now
+            state.seen[conflict.id] = since
+            return conflict.content.device == parts.identity.id || now - since >= Self.patience
+        }
+    }
+
+    private func note(_ error: any Error, _ job: Job) {
+        let error = error as? UbiquityError ?? UbiquityError(.io, "\(error)")
+        // Away or changed meanwhile: the next round tries again.
+        guard ![.offline, .timedOut, .stale, .cancelled].contains(error.code) else { return }
+        parts.logger.warning(
+            "a conflict was not merged",
+            metadata: ["file": "\(job.row.entry?.name.description ?? "")", "reason": "\(error)"])
+        state.withLock { state in
+            if state.failures.count >= Self.limit { state.failures = [:] }
+            state.failures[job.conflict.id] = (job.current, error.description)
+        }
+    }
+
+    // MARK: One merge
+
+    private func merge(_ job: Job) async throws {
+        let versions = try await parts.engine.allVersions(of: job.row.id)
+        guard let current = versions.first(where: { $0.id == job.current }), current.kind == .current else {
+            throw UbiquityError(.stale, "the file has changed meanwhile")
+        }
+        let base = job.conflict.baseVersion.flatMap { id in versions.first { $0.id == id && $0.content.isAvailable } }
+        let suffix = String(decoding: job.row.entry?.name.stemAndExtension.suffix ?? [], as: UTF8.self)
+        let work = Path.join(folder, "\(state.withLock { $0.runs += 1; return $0.runs })")
+        defer { try? FileSystem.removeTree(work) }
+        try describing("make the folder of a merge", at: work) { () throws(Errno) in
+            do throws(Errno) { try FileSystem.removeTree(work) } catch { guard error == .ENOENT else { throw error } }
+            try FileSystem.makeDirectories(work)
+        }
+        let paths = ["base", "ours", "theirs", "out"].map { Path.join(work, $0 + suffix) }
+        for (version, path) in zip([base, current, job.conflict], paths) { try await put(version, at: path) }
+        try await pool.run { [self] in
+            try execute(job.command, paths, folder: work)
+            try take(paths[3], job)
+        }
+    }
+
+    /// Writes a version's content to a file; nothing is an empty one.
+    private func put(_ version: RemoteVersion?, at path: String) async throws {
+        guard let version else {
+            return try describing("make a file of a merge", at: path) { () throws(Errno) in
+                _ = try FileDescriptor.open(path, [.readWrite, .create, .exclusive])
+            }
+        }
+        let content = try await parts.engine.copy(version)
+        try describing("make a file of a merge", at: path) { [parts] () throws(Errno) in
+            try FileSystem.rename(parts.contents.path(of: content), to: path)
+        }
+    }
+
+    private func execute(_ command: String, _ paths: [String], folder: String) throws {
+        let logPath = Path.join(folder, "log")
+        let outcome = try describing("run the merge command") { () throws(Errno) in
+            let log = try FileDescriptor.open(logPath, [.readWrite, .create])
+            return try LimitedProcess.run(
+                "/bin/sh", ["sh", "-c", command + " \"$@\"", "sh"] + paths, folder: folder, log: log,
+                atMost: Self.timeLimit)
+        }
+        let reason: String
+        switch outcome {
+        case .exited(0): return
+        case .exited(let code): reason = "it ended with exit code \(code)"
+        case .killed(let signal): reason = "it was ended by signal \(signal)"
+        case .outOfTime: reason = "it took longer than \(Self.timeLimit)"
+        }
+        let said = try SmallFile.read(logPath, limit: 1 << 20).map { $0.prefix(Self.shownOutput) } ?? []
+        let text = String(decoding: said, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
+        throw UbiquityError(
+            .invalid, "the merge command failed: \(reason)" + (text.isEmpty ? "" : ": \(text)"), at: command)
+    }
+
+    /// Makes what the command wrote the file's content.
+    private func take(_ path: String, _ job: Job) throws {
+        let (size, isFile) = try describing("look at the result of a merge", at: path) { () throws(Errno) in
+            let status = try FileSystem.status(path)
+            return (status.size, status.kind == .file)
+        }
+        guard isFile else { throw UbiquityError(.invalid, "the merge command wrote no file", at: job.command) }
+        let content = ContentID(try parts.index.newContentNumber())
+        do {
+            let file = try parts.contents.create(content)
+            try describing("take the result of a merge", at: path) { () throws(Errno) in
+                let result = try FileDescriptor.open(path, .readOnly)
+                guard try file.copy(from: result, at: 0, to: 0, count: size) == size else { throw .EIO }
+            }
+            let replaced = try parts.index.replace(
+                job.row.key, generation: job.row.generation, version: job.current, with: content, size: size,
+                resolving: job.conflict.id)
+            guard case .some(let old) = replaced else {
+                throw UbiquityError(.stale, "the file has changed meanwhile")
+            }
+            if let old { try parts.contents.remove(old) }
+        } catch {
+            // Once the index has it, only the removal of the old one can fail, which the next start makes up for.
+            if try parts.index.read({ try $0.row(content: content) }) == nil { try parts.contents.remove(content) }
+            throw error
+        }
+        parts.logger.info("merged a conflict", metadata: ["file": "\(job.row.entry?.name.description ?? "")"])
+    }
+}

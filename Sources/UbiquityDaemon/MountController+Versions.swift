@@ -1,0 +1,222 @@
+import UbiquityContent
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+import UbiquityWire
+
+// Versions and the trash, as the commands ask for them.
+extension MountController {
+    /// A file's row, or why it has no versions.
+    private func file(at path: String) async throws -> ItemRow {
+        let row = try await pool.run { [self] in try parts.tree.row(at: path) }
+        guard row.kind == .file else { throw UbiquityError(.invalid, "only a file has versions", at: path) }
+        return row
+    }
+
+    func versions(_ request: PathsRequest) async throws -> VersionsReport {
+        guard let path = request.paths.first else { throw UbiquityError(.invalid, "a path is missing") }
+        let row = try await file(at: path)
+        var incomplete: String?
+        var all = [RemoteVersion]()
+        do {
+            all = try await engine.allVersions(of: row.id)
+        } catch let error as UbiquityError where error.code == .notFound {
+            incomplete = "the cloud does not have this file yet"
+        } catch let error as UbiquityError {
+            incomplete = error.description
+        }
+        let others = try await engine.otherVersions(of: row.id)
+        let names = Dictionary(
+            VersionNames.named(others, of: row.entry?.name ?? ItemName(stored: [])).map { ($1.id, $0.description) }
+        ) { first, _ in first }
+        let decided = try await pool.run { [index = parts.index] in
+            try index.read { try $0.decidedVersions(of: row.id) }
+        }
+        // What was decided here counts, also while the cloud has not heard of it.
+        var shown = all.isEmpty ? others : all.filter { decided[$0.id] != .remove }
+        for place in shown.indices where shown[place].kind == .conflict && decided[shown[place].id] != nil {
+            shown[place].kind = .resolved
+        }
+        return VersionsReport(
+            path: path, versions: shown.map { report($0, name: names[$0.id]) }, incomplete: incomplete)
+    }
+
+    private func report(_ version: RemoteVersion, name: String?) -> VersionReport {
+        let kind: VersionReport.Kind =
+            switch version.kind {
+            case .current: .current
+            case .history: .history
+            case .conflict: .conflict
+            case .resolved: .resolved
+            }
+        return VersionReport(
+            id: version.id.description, kind: kind, name: kind == .current ? nil : name,
+            displayName: version.savedName.description, device: version.content.deviceName,
+            modifiedAt: seconds(version.modifiedAt), size: version.content.size,
+            isAvailable: version.content.isAvailable, mergeError: merges.failure(of: version.id))
+    }
+
+    /// The version that a person means: by its name in `.versions`, its id, or the beginning of that.
+    private func version(_ text: String, of row: ItemRow) async throws -> RemoteVersion {
+        let others = try await engine.otherVersions(of: row.id)
+        let named = VersionNames.named(others, of: row.entry?.name ?? ItemName(stored: []))
+        if let found = named.first(where: { $0.0.description == text })?.1 { return found }
+        // Resolved ones stand in no folder, and can be restored all the same.
+        let all = others + ((try? await engine.allVersions(of: row.id)) ?? []).filter { $0.kind != .current }
+        let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
+            .filter { text.utf8.count >= Self.shortestID && $0.id.description.hasPrefix(text.lowercased()) }
+        guard found.count == 1, let only = found.first else {
+            throw UbiquityError(
+                found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions begin so",
+                at: text, remedy: "'ubiquity versions' lists them")
+        }
+        return only
+    }
+
+    /// Digits of an id that may stand for it.
+    private static let shortestID = 4
+
+    // MARK: Deciding
+
+    func resolve(_ request: ResolveRequest) async throws -> ResolveReport {
+        let row = try await file(at: request.path)
+        let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
+        switch request.keep {
+        case ResolveRequest.current:
+            try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
+            return ResolveReport(path: request.path, resolved: conflicts.count)
+        case ResolveRequest.both:
+            var kept = [String]()
+            for conflict in conflicts { kept.append(try await keep(conflict, of: row)) }
+            return ResolveReport(path: request.path, resolved: conflicts.count, kept: kept)
+        default:
+            let chosen = try await version(request.keep, of: row)
+            try requireAvailable(chosen)
+            let others = conflicts.filter { $0.id != chosen.id }
+            try await decide([(.restore, chosen.id)] + others.map { (.resolve, $0.id) }, of: row.key)
+            return ResolveReport(path: request.path, resolved: conflicts.count)
+        }
+    }
+
+    private func decide(
+        _ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey
+    ) async throws {
+        guard !actions.isEmpty else { return }
+        try await pool.run { [index = parts.index] in try index.decide(actions, of: key) }
+    }
+
+    private func requireAvailable(_ version: RemoteVersion) throws {
+        guard version.content.isAvailable else {
+            throw UbiquityError(
+                .notUploadedYet, "its content is still on its way from \(version.content.deviceName)",
+                remedy: "it comes by itself when that device is online")
+        }
+    }
+
+    /// Keeps a conflict version as a document beside the file: "report (laptop).txt".
+    private func keep(_ version: RemoteVersion, of row: ItemRow) async throws -> String {
+        guard let entry = row.entry else { throw UbiquityError(.notFound, "the file is gone") }
+        let name = VersionNames.document(version, of: entry.name)
+        return try await place(version, of: row, in: entry.parent, named: name, orNumbered: true)
+    }
+
+    func restore(_ request: RestoreRequest) async throws -> RestoreReport {
+        let row = try await file(at: request.path)
+        let chosen = try await version(request.version, of: row)
+        try requireAvailable(chosen)
+        guard let target = request.to else {
+            try await decide([(.restore, chosen.id)], of: row.key)
+            return RestoreReport(
+                path: request.path, version: chosen.id.description, isQueued: !engine.connection.isOnline)
+        }
+        let (folder, name) = try await pool.run { [self] in try newPlace(target) }
+        let path = try await place(chosen, of: row, in: folder.key, named: name, orNumbered: false)
+        return RestoreReport(path: path, version: chosen.id.description, isQueued: false)
+    }
+
+    /// The folder that a new path is in, and the name there. Throws `.notFound`, `.alreadyExists`.
+    private func newPlace(_ path: String) throws -> (ItemRow, ItemName) {
+        var names = try ItemTree.names(of: path)
+        guard let name = names.popLast() else { throw UbiquityError(.alreadyExists, "it is there", at: path) }
+        guard let folder = try parts.index.read({ try $0.row(path: names) }), folder.kind == .directory,
+            !folder.isDeleted
+        else { throw UbiquityError(.notFound, "the folder to restore to is not there", at: path) }
+        guard try parts.index.child(of: folder.key, named: name) == nil else {
+            throw UbiquityError(.alreadyExists, "there is an item of this name", at: path)
+        }
+        return (folder, name)
+    }
+
+    /// Downloads a version and makes it a document.
+    private func place(
+        _ version: RemoteVersion, of row: ItemRow, in folder: ItemKey, named name: ItemName, orNumbered: Bool
+    ) async throws -> String {
+        let content = try await engine.copy(version)
+        return try await pool.run(evenIfCancelled: true) { [self] in
+            do {
+                guard let parent = try parts.index.row(key: folder) else {
+                    throw UbiquityError(.notFound, "the folder is gone")
+                }
+                var candidate = name, number = 2
+                while orNumbered, try parts.index.child(of: folder, named: candidate) != nil {
+                    candidate = name.numbered(number)
+                    number += 1
+                }
+                let place = VersionPlace(parent: parent.ino, name: candidate, isExclusive: true)
+                _ = try parts.index.place(version, of: row.key, content: content, ino: nil, at: place)
+                let above = try parts.tree.path(of: folder) ?? ""
+                return above.isEmpty ? candidate.description : "\(above)/\(candidate)"
+            } catch {
+                try parts.contents.remove(content)
+                throw error
+            }
+        }
+    }
+
+    // MARK: The trash
+
+    func trash(_ request: TrashRequest) async throws -> TrashReport {
+        var folder: ItemID?
+        if let text = request.folder {
+            guard let id = ItemID(hex: text) else { throw UbiquityError(.invalid, "not an item's id", at: text) }
+            folder = id
+        }
+        let page = try await engine.trash(in: folder, limit: request.limit)
+        return TrashReport(
+            items: page.items.map { entry in
+                TrashEntry(
+                    id: entry.item.id.description, path: entry.path, kind: "\(entry.item.kind)",
+                    size: entry.item.content?.size ?? 0, deletedAt: seconds(entry.deletedAt))
+            }, hasMore: page.hasMore)
+    }
+
+    func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
+        guard let item = try await trashed(request.item) else {
+            throw UbiquityError(
+                .notFound, "nothing of this name or id was deleted, or it is not kept any more", at: request.item,
+                remedy: "'ubiquity trash list' lists what there is")
+        }
+        var place: Place?
+        if let target = request.to {
+            let (folder, name) = try await pool.run { [self] in try newPlace(target) }
+            guard !folder.dirty.contains(.created) else {
+                throw UbiquityError(.busy, "the folder to restore to has not been uploaded yet", at: target)
+            }
+            place = Place(parent: folder.id, name: name)
+        }
+        let count = try await engine.undelete(item, to: place)
+        let path = try await pool.run { [self] in
+            try parts.index.read { try $0.row(id: item.item.id) }.flatMap { try parts.tree.path(of: $0.key) }
+        }
+        return TrashRestoreReport(path: path, items: count)
+    }
+
+    private func trashed(_ text: String) async throws -> TrashedItem? {
+        if let found = try await engine.trashed(at: text) { return found }
+        guard let id = ItemID(hex: text) else { return nil }
+        return try await engine.trashed(id)
+    }
+}

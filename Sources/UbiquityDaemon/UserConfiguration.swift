@@ -1,0 +1,48 @@
+import UbiquityCore
+import UbiquitySystem
+
+/// What a person has written down for all mounts of theirs: lines "name = value" in `$XDG_CONFIG_HOME/ubiquity/config`
+/// (else `~/.config/ubiquity/config`). A line that begins with "#" is a remark.
+package struct UserConfiguration: Hashable, Sendable {
+    /// Bytes of the file.
+    private static let maximumLength = 1 << 20
+    private static let mergePrefix = "merge."
+
+    private var values: [String: String] = [:]
+
+    package static func path() throws(UbiquityError) -> String {
+        try DeviceFolder.base("XDG_CONFIG_HOME", inHome: ".config") + "/ubiquity/config"
+    }
+
+    /// As it is now; empty if there is none.
+    package static func load() throws(UbiquityError) -> UserConfiguration {
+        let bytes = try SmallFile.read(path(), limit: maximumLength) ?? []
+        return UserConfiguration(String(decoding: bytes, as: UTF8.self))
+    }
+
+    package init(_ text: String) {
+        for line in text.split(whereSeparator: \.isNewline) {
+            guard line.first(where: { !$0.isWhitespace }) != "#", let equals = line.firstIndex(of: "=") else {
+                continue
+            }
+            let name = Self.trimmed(line[..<equals]), value = Self.trimmed(line[line.index(after: equals)...])
+            if !name.isEmpty { values[name] = value }
+        }
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        var text = text
+        while text.first?.isWhitespace == true { text.removeFirst() }
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return String(text)
+    }
+
+    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none.
+    package func mergeCommand(for name: ItemName) -> String? {
+        let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self)
+        guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix], !command.isEmpty else { return nil }
+        return command
+    }
+
+    package var hasMergeCommands: Bool { values.keys.contains { $0.hasPrefix(Self.mergePrefix) } }
+}

@@ -1,0 +1,30 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+
+@Suite(.timeLimit(.minutes(1))) struct LimitedProcessTests {
+    let folder: TemporaryFolder
+    init() throws { folder = try TemporaryFolder() }
+
+    private func run(_ script: String, atMost limit: Duration = .seconds(20)) throws -> LimitedProcess.Outcome {
+        let log = try FileDescriptor.open(folder("log"), [.readWrite, .create])
+        return try LimitedProcess.run("/bin/sh", ["sh", "-c", script], folder: folder.path, log: log, atMost: limit)
+    }
+
+    @Test func endsAreTold() throws {
+        #expect(try run("echo said; echo more >&2; pwd > where") == .exited(0))
+        #expect(try SmallFile.read(folder("log"), limit: 100) == Array("said\nmore\n".utf8))
+        #expect(try SmallFile.read(folder("where"), limit: 1000) == Array((folder.path + "\n").utf8))
+        #expect(try run("exit 7") == .exited(7))
+        #expect(try run("kill -9 $$") == .killed(9))
+    }
+
+    @Test func whatTakesTooLongIsKilledWithAllItStarted() throws {
+        #expect(try run("sleep 1000 & echo $! > child; wait", atMost: .milliseconds(300)) == .outOfTime)
+        let text = String(decoding: try SmallFile.read(folder("child"), limit: 20) ?? [], as: UTF8.self)
+        let child = try #require(Int32(text.filter(\.isNumber)))
+        // Whoever inherited it may not have seen its end yet: then it is a zombie.
+        let state = try SmallFile.read("/proc/\(child)/stat", limit: 1000).map { String(decoding: $0, as: UTF8.self) }
+        #expect(state == nil || state?.contains(") Z ") == true)
+    }
+}
