@@ -22,6 +22,10 @@ import UbiquityWire
         try check(ChunkIDs([try Sample.chunk(7), try Sample.chunk(8)]), format)
         try check(VersionManifest(try Sample.manifest()), format)
         try check(VersionManifest([]), format)
+        try check(ItemVersions(try RemoteVersion.Kind.allCases.map(Sample.version)), format)
+        let trashed = TrashedItem(
+            item: try Sample.items()[1], deletedAt: Timestamp(nanoseconds: 5), device: Sample.device, path: "a/d")
+        try check(TrashPage(items: [trashed], hasMore: true), format)
         try check(
             WireFailure(
                 error: UbiquityError(.missingChunks, "m", at: "p", remedy: "r"), missingChunks: [try Sample.chunk(1)]),

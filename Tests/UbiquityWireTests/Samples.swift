@@ -23,7 +23,16 @@ enum Sample {
             content: RemoteContent(
                 version: VersionID(high: 9, low: 9), size: 1024, isAvailable: true, device: device,
                 deviceName: "laptop", manifest: try manifest()),
-            conflictCount: 2)
+            conflictCount: 2, conflicts: [try version(.conflict)], hasHistory: true)
+    }
+
+    static func version(_ kind: RemoteVersion.Kind) throws -> RemoteVersion {
+        RemoteVersion(
+            content: RemoteContent(
+                version: VersionID(high: 8, low: 8), size: 1024, isAvailable: true, device: device,
+                deviceName: "d\u{e4}sk", manifest: try manifest()),
+            kind: kind, modifiedAt: Timestamp(nanoseconds: -7), savedAt: Timestamp(nanoseconds: 8),
+            savedName: try ItemName("old.txt"), baseVersion: kind == .history ? nil : VersionID(high: 9, low: 8))
     }
 
     static func items() throws -> [RemoteItem] {
@@ -59,9 +68,22 @@ enum Sample {
             action: .put(ChangedFields(linkTarget: [1])))
         let delete = ItemChange(
             id: ItemID(high: 1, low: 4), kind: .directory, baseRevision: .zero, changedAt: .zero, action: .delete)
+        let version = VersionID(high: 1, low: 9)
+        let decide = ItemChange(
+            id: ItemID(high: 1, low: 5), kind: .file, baseRevision: Revision(4), changedAt: .zero,
+            action: .versions([
+                .resolve(version), .remove(version), .restore(version, as: VersionID(high: 1, low: 10), base: nil),
+                .restore(version, as: VersionID(high: 1, low: 11), base: version),
+            ]))
+        let back = ItemChange(
+            id: ItemID(high: 1, low: 6), kind: .directory, baseRevision: .zero, changedAt: .zero,
+            action: .undelete(Place(parent: .root, name: try ItemName("back"))))
+        let backInPlace = ItemChange(
+            id: ItemID(high: 1, low: 7), kind: .file, baseRevision: .zero, changedAt: .zero, action: .undelete(nil))
         return CommitRequest(
-            id: RequestID(high: 7, low: 8), device: device, deviceName: "laptop", changes: [put, empty, delete],
-            chunks: [Chunk(id: try chunk(1), bytes: [1, 2, 3])])
+            id: RequestID(high: 7, low: 8), device: device, deviceName: "laptop",
+            changes: [put, empty, delete, decide, back, backInPlace],
+            chunks: [Chunk(id: try chunk(1), bytes: [1, 2, 3])], sentAt: Timestamp(nanoseconds: 44))
     }
 
     static func response() throws -> CommitResponse {

@@ -1,0 +1,213 @@
+import Foundation
+import Testing
+import UbiquityControl
+
+/// Conflicts of two devices that were offline, and every way to decide them.
+@Suite struct VersionTests {
+    private static let folder = "Documents/.versions/report.txt"
+
+    /// Two mounted devices with one document.
+    private func devices(_ world: World) async throws -> (a: Device, b: Device) {
+        let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+        try await a.shell("mkdir Documents; echo base > Documents/report.txt")
+        try await world.settle(a, b)
+        return (a, b)
+    }
+
+    /// Both edit it offline, `b` later; `b` reaches the cloud first.
+    private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
+        for device in [a, b] { try await device.ubiquity("offline", "") }
+        try await a.shell("echo 'a \(text)' > Documents/report.txt")
+        try await b.shell("echo 'b \(text)' > Documents/report.txt")
+        for device in [b, a] {
+            try await device.ubiquity("online", "")
+            try await device.waitUntilIdle()
+        }
+        try await world.settle(a, b)
+        #expect(try await b.shell("cat Documents/report.txt") == "b \(text)")
+        #expect(try await conflicts(a).count == 1)
+        #expect(try await conflicts(b).count == 1)
+    }
+
+    private func conflicts(_ device: Device) async throws -> [String] {
+        try await device.shell("ls \(Self.folder) | grep conflict || :").split(separator: "\n").map(String.init)
+    }
+
+    private func expectResolved(_ devices: Device...) async throws {
+        for device in devices {
+            #expect(try await conflicts(device) == [], "\(device.name)")
+            #expect(try await device.attribute("conflict-count", of: "Documents/report.txt") == "0")
+            #expect(try await device.attribute("has-unresolved-conflicts", of: "Documents") == "0")
+        }
+    }
+
+    @Test func everyWayToResolveHoldsOnAllDevices() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            let name = try #require(try await conflicts(b).first)
+            #expect(name.hasSuffix("Z laptop (conflict).txt"))
+            #expect(try await b.shell("cat '\(Self.folder)/\(name)'; cp '\(Self.folder)/\(name)' Documents/copy.txt") == "a 1")
+            #expect(try await b.attribute("conflict-count", of: ".") == "1")
+            #expect(try await b.attribute("saving-device", of: "\(Self.folder)/\(name)") == "laptop")
+            #expect(try await b.attribute("is-conflict", of: "\(Self.folder)/\(name)") == "1")
+            try await b.shell("rm '\(Self.folder)/\(name)'")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            #expect(try await a.shell("cat Documents/copy.txt") == "a 1")
+
+            try await conflict(world, a, b, "2")
+            try await a.shell("setfattr -n user.ubiquity.resolved -v 1 \(Self.folder)/*conflict*")
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+
+            try await conflict(world, a, b, "3")
+            try await b.shell("mv \(Self.folder)/*conflict* Documents/report.txt; echo more >> Documents/report.txt")
+            #expect(try await b.shell("cat Documents/report.txt") == "a 3\nmore")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            try await a.waitUntil("test \"$(cat Documents/report.txt)\" = 'a 3\nmore'")
+
+            try await conflict(world, a, b, "4")
+            try await b.shell("mv \(Self.folder)/*conflict* 'Documents/mine.txt'")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("cat Documents/mine.txt Documents/report.txt") == "a 4\nb 4")
+            }
+        }
+    }
+
+    @Test func noProgramMeetsIt() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "x")
+            try await b.shell("ls Documents/.versions/report.txt/* > /dev/null")
+            let copies = world.folder + "/copies"
+            try await b.shell(
+                """
+                mkdir '\(copies)'; cp -r Documents '\(copies)/cp'; rsync -a Documents/ '\(copies)/rsync'
+                tar cf - Documents | tar xf - -C '\(copies)'
+                git init -q .; git add .; git ls-files > '\(copies)/git'
+                ls -laR . > '\(copies)/ls'; find . > '\(copies)/find'
+                """)
+            #expect(try await world.shell("cd '\(copies)'; grep -r versions . || :; find . -name .versions") == "")
+            #expect(try await world.shell("ls -A '\(copies)/cp' '\(copies)/rsync' '\(copies)/Documents' | grep -c report") == "3")
+            try await b.python(
+                """
+                versions = 'Documents/.versions'
+                file = versions + '/report.txt'
+                entry = file + '/' + sorted(os.listdir(file))[0]
+                fails('EPERM', lambda: open(versions + '/x', 'w'))
+                fails('EPERM', lambda: open(file + '/x', 'w'))
+                fails('EPERM', lambda: os.mkdir(versions + '/x'))
+                fails('EPERM', lambda: os.symlink('x', file + '/x'))
+                fails('EPERM', lambda: os.rename('Documents/report.txt', file + '/x'))
+                fails('EPERM', lambda: open(entry, 'w'))
+                fails('EPERM', lambda: open(entry, 'a'))
+                fails('EPERM', lambda: os.chmod(entry, 0o600))
+                fails('EPERM', lambda: os.rmdir(versions))
+                fails('ENOTEMPTY', lambda: os.rmdir(file))
+                fails('ENOENT', lambda: os.stat(versions + '/none'))
+                assert os.stat(entry).st_blocks == 1 and os.stat(entry).st_size == len(open(entry).read())
+                """)
+            try await b.shell("rm -rf .git Documents")
+            #expect(try await b.shell("ls -A") == "")
+        }
+    }
+
+    @Test func decisionsAreMadeOffline() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "x")
+            try await b.ubiquity("offline", "")
+            // The conflict stands there without the cloud; what was not downloaded cannot be read.
+            let read = try await b.attempt("cat \(Self.folder)/*conflict*")
+            #expect(read.status != 0 && read.err.contains("Network is unreachable"))
+            try await b.shell("rm \(Self.folder)/*conflict*")
+            #expect(try await conflicts(b) == [])
+            #expect(try await conflicts(a).count == 1)
+            try await b.killAndMount()
+            #expect(try await conflicts(b) == [])
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+        }
+    }
+
+    @Test func commandsResolveRestoreAndUndelete() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            func report(_ device: Device) async throws -> [VersionReport] {
+                let outcome = try await device.ubiquity("versions", "Documents/report.txt", options: ["--json"])
+                try #require(outcome.status == 0, "\(outcome)")
+                return try ControlCodec.decode(VersionsReport.self, from: outcome.text.utf8).versions
+            }
+            try await conflict(world, a, b, "1")
+            #expect(try await report(a).map(\.kind) == [.current, .conflict, .history])
+            #expect(try await b.ubiquity("resolve", "Documents/report.txt").status == 0)
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            #expect(try await report(a).map(\.kind) == [.current, .resolved, .history])
+
+            try await conflict(world, a, b, "2")
+            #expect(try await a.ubiquity("resolve", "Documents/report.txt", options: ["--keep", "both"]).status == 0)
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat 'Documents/report (laptop).txt' Documents/report.txt") == "a 2\nb 2")
+            try await expectResolved(a, b)
+
+            try await conflict(world, a, b, "3")
+            let lost = try #require(try await report(b).first { $0.kind == .conflict }).id
+            #expect(try await b.ubiquity("resolve", "Documents/report.txt", options: ["--keep", lost]).status == 0)
+            try await world.settle(b, a)
+            for device in [a, b] { try await device.waitUntil("test \"$(cat Documents/report.txt)\" = 'a 3'") }
+            try await expectResolved(a, b)
+
+            let first = try #require(try await report(a).last { $0.kind == .history }).id.prefix(10)
+            let path = a.mountPoint + "/Documents/report.txt"
+            let beside = try await world.ubiquity("restore", path, String(first), "--to", a.mountPoint + "/first.txt")
+            #expect(beside.status == 0, "\(beside)")
+            #expect(try await a.shell("cat first.txt") == "base")
+            #expect(try await world.ubiquity("restore", path, "ffffffff").status == 1)
+            #expect(try await world.ubiquity("restore", path, String(first)).status == 0)
+            try await world.settle(a, b)
+            for device in [a, b] { try await device.waitUntil("test \"$(cat Documents/report.txt)\" = base") }
+
+            try await a.shell("rm -rf Documents; rm first.txt")
+            try await world.settle(a, b)
+            let listed = try await b.ubiquity("trash", "", options: ["list"])
+            #expect(listed.status == 0 && listed.out.contains("Documents") && listed.out.contains("first.txt"))
+            let back = try await world.ubiquity("trash", "restore", b.mountPoint + "/Documents")
+            #expect(back.status == 0, "\(back)")
+            #expect(try await world.ubiquity("trash", "restore", b.mountPoint + "/none").status == 1)
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat Documents/report.txt; ls") == "base\nDocuments")
+        }
+    }
+
+    @Test func aMergeCommandResolvesOrLeavesTheConflict() async throws {
+        try await World.run { world in
+            try await world.shell(
+                """
+                cd "$HOME"; mkdir -p .config/ubiquity
+                echo 'merge.txt = sh "$HOME/merge"' > .config/ubiquity/config
+                printf '%s\\n' 'test "$(cat "$1")" = base || exit 3' 'cat "$2" "$3" > "$4"' > merge
+                """)
+            let (a, b) = try await devices(world)
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo 'a 1' > Documents/report.txt")
+            try await b.shell("echo 'b 1' > Documents/report.txt")
+            for device in [b, a] { try await device.ubiquity("online", "") }
+            for device in [a, b] { try await device.waitUntil("test \"$(cat Documents/report.txt)\" = 'b 1\na 1'") }
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+
+            // The version both were made from is not "base" any more: the command fails.
+            try await conflict(world, a, b, "2")
+            try await world.eventually("the reason is told") {
+                try await a.ubiquity("versions", "Documents/report.txt").out.contains("not merged: the merge command failed")
+            }
+            #expect(try await conflicts(a).count == 1)
+            #expect(try await a.shell("cat Documents/report.txt") == "b 2")
+        }
+    }
+}

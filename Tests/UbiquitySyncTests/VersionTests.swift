@@ -1,0 +1,211 @@
+import Testing
+internal import UbiquityContent
+import UbiquitySync
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+import UbiquityWire
+
+/// Conflict versions and history on simulated devices.
+@Suite struct VersionTests {
+    private static let threads = BlockingPool(name: "version-tests", threads: 2)
+
+    private func run(
+        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: 5, devices: devices, settings: settings, scenario)
+        }
+    }
+
+    /// Both devices edit "f" without knowing each other; `b` later.
+    private func makeConflict(_ world: Simulation, size: Int = 10) async throws -> (lost: [UInt8], won: [UInt8]) {
+        if try world.a.row("f") == nil {
+            try await world.a.create("f", world.random.bytes(size))
+            try await world.settle()
+        }
+        // What is not here cannot be edited offline.
+        for device in [world.a, world.b] { try await device.materialize("f") }
+        try await world.settle()
+        let (lost, won) = (world.random.bytes(size), world.random.bytes(size))
+        try world.a.setPaused(true)
+        try world.b.setPaused(true)
+        try await world.a.edit("f") { _ in lost }
+        try await world.sleep(.seconds(5))
+        try await world.b.edit("f") { _ in won }
+        try world.b.setPaused(false)
+        try await world.settle([world.b])
+        try world.a.setPaused(false)
+        try await world.settle()
+        return (lost, won)
+    }
+
+    private func conflicts(_ device: SimulatedDevice, _ path: String = "f") throws -> [RemoteVersion] {
+        let row = try device.live(path)
+        return try device.index.read { try $0.conflicts(of: row.id) }
+    }
+
+    private func content(of version: RemoteVersion, on device: SimulatedDevice) async throws -> [UInt8] {
+        let engine = try device.engine
+        let content = try await engine.begin(version)
+        defer { engine.release(content) }
+        try await engine.fill(content, 0..<content.size)
+        return try content.file.read(count: Int(content.size), at: 0)
+    }
+
+    @Test(arguments: [10, 3_000_000]) func everyDeviceHasTheLoser(size: Int) async throws {
+        try await run(["a", "b", "c"]) { world in
+            let (lost, won) = try await makeConflict(world, size: size)
+            // The device that made it is gone for good.
+            world.a.crash()
+            for device in [world.b, world.devices[2]] {
+                let found = try conflicts(device)
+                #expect(found.count == 1 && found.first?.content.deviceName == "a")
+                #expect(try await device.read("f") == won)
+                #expect(try await content(of: #require(found.first), on: device) == lost)
+                #expect(try device.engine.status(of: device.live("f")).conflictCount == 1)
+            }
+        }
+    }
+
+    @Test func aDecisionIsMadeOfflineAndHoldsEverywhere() async throws {
+        try await run { world in
+            _ = try await makeConflict(world)
+            let found = try #require(try conflicts(world.b).first)
+            try world.b.setPaused(true)
+            try world.b.index.decide([(.resolve, found.id)], of: world.b.live("f").key)
+            #expect(try conflicts(world.b).isEmpty && conflicts(world.a).count == 1)
+            #expect(try !world.b.isIdle())
+            // It outlives the process.
+            world.b.crash()
+            try world.b.start()
+            try world.b.setPaused(false)
+            try await world.settle()
+            #expect(try conflicts(world.a).isEmpty && conflicts(world.b).isEmpty)
+            let kinds = try await world.b.engine.allVersions(of: world.b.live("f").id).map(\.kind)
+            #expect(kinds == [.current, .resolved, .history])
+            #expect(try world.b.index.read { try $0.versionActionCount() } == 0)
+        }
+    }
+
+    @Test func theSameDecisionTwiceIsOne() async throws {
+        try await run { world in
+            _ = try await makeConflict(world)
+            for device in [world.a, world.b] {
+                try device.setPaused(true)
+                try device.index.decide([(.resolve, #require(try conflicts(device).first).id)], of: device.live("f").key)
+            }
+            world.b.link.script(.commit, .loseAnswer)
+            for device in [world.a, world.b] { try device.setPaused(false) }
+            try await world.settle()
+            #expect(try conflicts(world.a).isEmpty && conflicts(world.b).isEmpty)
+        }
+    }
+
+    @Test func restoringTheLoserMakesItCurrentEverywhere() async throws {
+        try await run { world in
+            let (lost, _) = try await makeConflict(world)
+            let found = try #require(try conflicts(world.b).first)
+            try world.b.index.decide([(.restore, found.id)], of: world.b.live("f").key)
+            try await world.settle()
+            for device in [world.a, world.b] {
+                #expect(try await device.read("f") == lost)
+                #expect(try conflicts(device).isEmpty)
+            }
+            #expect(world.b.link.counts.uploadedBytes == 0, "the cloud has it already")
+            try await world.check()
+        }
+    }
+
+    @Test func movedOverTheFileItIsAnOrdinarySave() async throws {
+        try await run { world in
+            let (lost, _) = try await makeConflict(world)
+            let found = try #require(try conflicts(world.b).first)
+            let copy = try await world.b.engine.copy(found)
+            let row = try world.b.live("f")
+            let place = VersionPlace(parent: 1, name: try ItemName("f"), isExclusive: false)
+            try world.b.setPaused(true)
+            let old = try world.b.index.place(found, of: row.key, content: copy, ino: nil, at: place)
+            if let old { try world.b.store.remove(old) }
+            #expect(try conflicts(world.b).isEmpty)
+            #expect(try await world.b.read("f") == lost)
+            try world.b.setPaused(false)
+            try await world.settle()
+            #expect(try await world.a.read("f") == lost)
+            #expect(try conflicts(world.a).isEmpty)
+            try await world.check()
+        }
+    }
+
+    @Test func conflictsStayWithARenamedItem() async throws {
+        try await run { world in
+            _ = try await makeConflict(world)
+            try world.a.makeFolder("d")
+            try world.a.rename("f", "d/g")
+            try await world.settle()
+            #expect(try conflicts(world.b, "d/g").count == 1)
+            let folder = try world.b.live("d")
+            #expect(try world.b.index.read { try $0.conflictCount(of: folder) } == 1)
+        }
+    }
+
+    @Test(arguments: [-365.0, 365.0]) func aClockAYearOffNeitherWinsNorLoses(days: Double) async throws {
+        let skewed = SimulatedDevice.Settings(skew: .seconds(days * 86_400))
+        for name in ["a", "b"] {
+            try await run(["a", "b"], [name: skewed]) { world in
+                let (lost, won) = try await makeConflict(world)
+                for device in world.devices {
+                    #expect(try await device.read("f") == won, "\(name) is \(days) days off")
+                    #expect(try await content(of: #require(try conflicts(device).first), on: device) == lost)
+                }
+            }
+        }
+    }
+
+    @Test func earlierVersionsAreAskedForAndStandThereOffline() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.a.edit("f") { _ in [2, 2] }
+            try await world.settle()
+            let item = try world.b.live("f").id
+            let found = try await world.b.engine.otherVersions(of: item)
+            #expect(found.map(\.kind) == [.history] && found.first?.content.size == 1)
+            #expect(try await content(of: #require(found.first), on: world.b) == [1])
+            let asked = world.b.link.counts.calls[.versions]
+            _ = try await world.b.engine.otherVersions(of: item)
+            #expect(world.b.link.counts.calls[.versions] == asked)
+            try world.b.setPaused(true)
+            #expect(try await world.b.engine.otherVersions(of: item) == found)
+            world.b.link.setAway(true)
+            #expect(try await world.b.engine.otherVersions(of: item) == found)
+        }
+    }
+
+    @Test func aDeletedFolderComesBackWithWhatWentAlong() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            try world.a.makeFolder("d/e")
+            for name in ["d/f", "d/e/g", "d/earlier"] { try await world.a.create(name, [7]) }
+            try await world.settle()
+            try world.a.remove("d/earlier")
+            try await world.settle()
+            try await world.sleep(.seconds(2 * 3600))
+            try world.a.remove("d")
+            try await world.settle()
+            #expect(try world.b.row("d") == nil)
+            let trash = try await world.b.engine.trash(in: nil, limit: 10)
+            #expect(trash.items.map(\.item.name.description) == ["d"])
+            let deleted = try #require(trash.items.first)
+            #expect(try await world.b.engine.undelete(deleted, to: nil) == 4)
+            try await world.settle()
+            for device in [world.a, world.b] {
+                #expect(try device.row("d/e/g") != nil && device.row("d/f") != nil)
+                #expect(try device.row("d/earlier") == nil, "that was deleted by itself")
+            }
+            #expect(try await world.b.engine.trash(in: nil, limit: 10).items.map(\.item.name.description) == ["earlier"])
+        }
+    }
+}
