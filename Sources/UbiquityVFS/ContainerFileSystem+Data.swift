@@ -13,6 +13,7 @@ extension ContainerFileSystem {
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
             return .now(FileData(descriptor: whole, offset: offset, length: length))
         }
+        let nonBlocking = nonBlocking && !file.flags.contains(.patient)
         switch file.partial {
         case .content(let content): return try read(content, offset: offset, length: length, nonBlocking: nonBlocking)
         case .pending(let beginning):

@@ -18,17 +18,6 @@ enum CopyTools {
         "mksquashfs", "squashfs", "casync", "bup", "systemd-nspawn", "dpkg", "ostree", "buildah", "podman",
     ]
 
-    /// Whether the process (or thread) with that number is one of them: by its name, or by its program's if it has
-    /// named its threads.
-    static func isCopying(_ process: Int32) -> Bool {
-        guard process > 0 else { return false }
-        // A process that has ended meanwhile, or is another user's, is none that has to be spared.
-        if let name = try? SmallFile.read("/proc/\(process)/comm", limit: 64),
-            names.contains(String(decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self))
-        {
-            return true
-        }
-        guard let program = try? FileSystem.readLink("/proc/\(process)/exe") else { return false }
-        return names.contains(Path.name(of: String(decoding: program, as: UTF8.self)))
-    }
+    /// Whether the process (or thread) with that number is one of them.
+    static func isCopying(_ process: Int32) -> Bool { ProgramName.isOne(of: names, process) }
 }

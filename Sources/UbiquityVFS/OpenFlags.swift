@@ -11,6 +11,8 @@ package struct OpenFlags: OptionSet, Hashable, Sendable {
     package static let truncate = OpenFlags(rawValue: 0o1000)
     package static let append = OpenFlags(rawValue: 0o2000)
     package static let nonBlocking = OpenFlags(rawValue: 0o4000)
+    /// Not the kernel's: it was opened with O_NONBLOCK by a program that means to wait (`DeviceGuards`).
+    static let patient = OpenFlags(rawValue: 1 << 30)
 
     package var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
     package var reads: Bool { !contains(.writeOnly) }

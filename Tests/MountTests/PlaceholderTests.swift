@@ -27,6 +27,28 @@ import UbiquityControl
         }
     }
 
+    /// Both open with O_NONBLOCK and mean to wait; who means it is told at once.
+    @Test func grepAndTarWaitAndOthersWithNonBlockingDoNot() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; echo needle > d/x; head -c 2000000 /dev/urandom > d/y; head -c 9000000 /dev/urandom > z")
+            try await world.settle(a, b)
+            #expect(try await b.shell("grep -r needle d") == "d/x:needle")
+            try await b.ubiquity("evict", "d")
+            let sums = try await a.shell("cat d/x d/y | sha256sum")
+            #expect(try await b.shell("tar -cf - d | tar -xOf - d/x d/y | sha256sum") == sums)
+            try await b.python(
+                """
+                fd = os.open('z', os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    os.pread(fd, 10, 8999000)
+                    raise SystemExit('it waited')
+                except BlockingIOError:
+                    pass
+                """)
+        }
+    }
+
     @Test func openDownloadsOnceForAllWhoRead() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
