@@ -30,6 +30,7 @@ final class Download: Sendable {
         var lanes = 0
         var lastBatchBytes = 0
         var isFinished = false
+        var isOutOfRoom = false
     }
 
     private let state = Lock(State())
@@ -53,6 +54,13 @@ final class Download: Sendable {
 
     var isWanted: Bool { state.withLock { $0.openers > 0 || $0.isBackground || !$0.waiters.isEmpty } }
     var isBackground: Bool { state.withLock { $0.isBackground } }
+
+    /// Notes that the disk was full.
+    func noteNoRoom() { state.withLock { $0.isOutOfRoom = true } }
+
+    /// Whether what has come of it is worth nothing when nobody wants it any more: the disk has no room for the rest,
+    /// or, of a replacement, nothing in the index tells of it.
+    var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfRoom || isReplacement) } }
 
     /// Waits until the range is here. Throws what made its download fail, or `CancellationError`.
     func wait(for range: Range<Int64>, onWait: () -> Void) async throws {

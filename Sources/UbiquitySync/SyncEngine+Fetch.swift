@@ -28,7 +28,7 @@ extension SyncEngine {
             }
             // A lane at its end says nothing of what another one met: only the complete content clears a problem.
             download.leaveLane()
-            if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+            retire(download)
         } catch {
             download.leaveLane()
             noteFailure(of: download, .from(error))
@@ -47,9 +47,31 @@ extension SyncEngine {
             }
         }
         // Waiters are told; background interest ends here and is taken up again by the download loop.
+        if error.code == .noSpace { download.noteNoRoom() }
         download.clearBackground()
         download.fail(error)
-        if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+        retire(download)
+    }
+
+    /// Forgets a download that nobody wants now. What has come is kept for the next time, if it can be.
+    func retire(_ download: Download) {
+        guard !download.isWanted, !download.hasLanes else { return }
+        downloads.remove(download)
+        guard download.isForNothing else { return }
+        downloads.runLane {
+            do {
+                try await self.pool.run(evenIfCancelled: true) { try self.abandon(download) }
+            } catch {
+                self.logger.warning("cannot give back a download's room", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    private func abandon(_ download: Download) throws {
+        guard !download.isReplacement else { return discard([download.content.id]) }
+        // Somebody may have taken it up again meanwhile.
+        guard downloads.download(of: download.key) == nil else { return }
+        if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }
     }
 
     /// Gets chunks from wherever they are.

@@ -36,7 +36,7 @@ extension SyncEngine: Materializer {
         guard let download = downloads.download(with: content.id) else { return }
         download.removeOpener()
         // A lane that finds nothing wanted ends; the download's place is kept until then.
-        if !download.isWanted, !download.hasLanes { downloads.remove(download) }
+        retire(download)
     }
 
     package func request(_ key: ItemKey) {
@@ -152,7 +152,8 @@ extension SyncEngine: Materializer {
         return registered(Download(key: row.key, version: version, content: partial, isReplacement: false))
     }
 
-    private func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
+    /// Makes an item a placeholder again whose content has come in part.
+    func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
         try index.write(.remote) { transaction in
             guard let current = try transaction.row(key: row.key), current.content == content,
                 current.contentState == .partial
