@@ -83,10 +83,13 @@ extension IndexTransaction {
     /// - Returns: whether it was stored.
     @discardableResult
     package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
-        if let known = try remoteRevision(of: item.id), known > item.revision { return false }
+        let known = try db.first(
+            "SELECT revision, conflicts FROM remote WHERE id = ?", [SQLValue(item.id)]
+        ) { (revision: Revision($0.int(0)), conflicts: $0.int(1)) }
+        if let known, known.revision > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try execute(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
-        try setConflicts(of: item)
+        if !item.conflicts.isEmpty || known.map({ $0.conflicts > 0 }) ?? false { try setConflicts(of: item) }
         return true
     }
 

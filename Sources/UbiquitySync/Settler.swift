@@ -34,7 +34,7 @@ package struct Settler {
         try transaction.setRemote(item, state: .waiting)
         try overlay(item, old: old)
         try settle(item.id)
-        if item.conflictCount > 0 || item.hasHistory || (old?.conflictCount ?? 0) > 0 {
+        if item.conflictCount > 0 || old.map({ $0.conflictCount > 0 || item.hasHistory }) ?? false {
             try transaction.noteVersions(of: item.id)
         }
     }

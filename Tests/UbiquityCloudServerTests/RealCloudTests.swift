@@ -102,6 +102,25 @@ import UbiquityWire
         }
     }
 
+    @Test func versionsAndTrashAreAskedFor() async throws {
+        try await withCloud(at: ShiftedTime()) { socket, _, _ in
+            let one = try client(socket, device: 1)
+            _ = try await one.open()
+            let folders = (1...3).map { ItemID(high: 5, low: $0) }
+            for (number, item) in folders.enumerated() { try await make(item, "folder \(number)", one) }
+            for item in folders { try await remove(item, one) }
+            let first = try await one.trash(in: nil, after: nil, limit: 1)
+            #expect(first.items.count == 1 && first.hasMore)
+            let rest = try await one.trash(in: nil, after: first.items.last?.position, limit: 5)
+            #expect(Set((first.items + rest.items).map(\.item.id)) == Set(folders) && !rest.hasMore)
+            #expect(try await one.trash(in: folders[0], after: nil, limit: 5).items.isEmpty)
+            #expect(try await one.versions(of: folders[0]).isEmpty)
+            let failure = await #expect(throws: UbiquityError.self) { _ = try await one.versions(of: ItemID(high: 1, low: 1)) }
+            #expect(failure?.code == .notFound)
+            await one.shutdown()
+        }
+    }
+
     @Test func snapshotGoesOnAfterDeletionsAreForgotten() async throws {
         let time = ShiftedTime()
         try await withCloud(at: time) { socket, _, cloud in

@@ -112,6 +112,48 @@ import UbiquitySystem
         #expect(try state() == before)
     }
 
+    @Test func anIndexOfTheFormerFormatIsTakenOver() throws {
+        let file = try fixture.file("a")
+        let item = RemoteItem(
+            id: file.id, kind: .file, revision: Revision(7), parent: .root, name: try ItemName("a"), mode: 0o644,
+            createdAt: .zero, modifiedAt: .zero, conflictCount: 1)
+        try fixture.index.write(.remote) { transaction in
+            try transaction.setRemote(item, state: .settled)
+            try transaction.setFeedPosition(FeedPosition(revision: Revision(9), incarnation: 1, snapshotEpoch: 2))
+        }
+        try fixture.index.close()
+        let former = try DatabaseQueue(path: fixture.folder("index.db"))
+        try former.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    DROP INDEX remoteVersions; ALTER TABLE remote DROP COLUMN history;
+                    DROP TABLE conflicts; DROP TABLE versionActions; PRAGMA user_version = 1;
+                    """)
+        }
+        try former.close()
+        let index = try fixture.reopened()
+        #expect(try index.row(ino: file.ino)?.id == file.id)
+        // The versions of what is in conflict are missing: the snapshot is read once more, and brings them.
+        let position = try index.read { try $0.feedPosition() }
+        #expect(position.isInSnapshot && position.incarnation == 1)
+        #expect(try index.read { try $0.remote(id: file.id) }?.revision == Revision(6))
+        let version = RemoteVersion(
+            content: RemoteContent(
+                version: VersionID(high: 1, low: 1), size: 3, isAvailable: true, device: DeviceID(high: 1, low: 1),
+                deviceName: "other", manifest: nil),
+            kind: .conflict, modifiedAt: .zero, savedAt: .zero, savedName: item.name, baseVersion: nil)
+        var whole = item
+        whole.conflicts = [version]
+        try index.write(.remote) { _ = try $0.setRemote(whole, state: .settled) }
+        #expect(try index.read { try $0.conflicts(of: file.id) } == [version])
+        whole.conflicts = []
+        whole.conflictCount = 0
+        whole.revision = Revision(8)
+        try index.write(.remote) { _ = try $0.setRemote(whole, state: .settled) }
+        #expect(try index.read { try $0.conflicts(of: file.id) }.isEmpty)
+        try index.close()
+    }
+
     @Test func whatIsNoIndexIsRefused() throws {
         let text = [UInt8](repeating: UInt8(ascii: "x"), count: 5000)
         try FileDescriptor.open(fixture.folder("other"), [.writeOnly, .create]).write(text)

@@ -219,4 +219,13 @@ import UbiquitySync
         #expect(after.content == nil)
         #expect(after.ino != row.ino)
     }
+
+    @Test func theNameOfTheVersionsIsNeverShown() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "d"), fixture.folder(2, ".versions", in: Fixture.id(1)))
+        try fixture.receive(fixture.file(3, ".versions"), fixture.file(4, "in", in: Fixture.id(2)))
+        #expect(try fixture.paths() == ["d"])
+        try fixture.receive(fixture.folder(2, "renamed", in: Fixture.id(1), at: 5))
+        #expect(try fixture.paths() == ["d", "d/renamed", "d/renamed/in"])
+    }
 }

@@ -13,9 +13,9 @@ package struct RandomUser: Sendable {
         .notUploadedYet, .busy, .notPermitted, .noSuchAttribute, .damaged, .crossesContainers, .cancelled,
     ]
 
-    private let device: SimulatedDevice
+    let device: SimulatedDevice
     private let world: VirtualWorld
-    private var random: SeededRandom { world.random }
+    var random: SeededRandom { world.random }
 
     package init(_ device: SimulatedDevice) {
         self.device = device
@@ -41,13 +41,14 @@ package struct RandomUser: Sendable {
         }
     }
 
-    private func note(_ text: String) { world.trace.note("\(world.uptime) user of \(device.name) \(text)") }
+    func note(_ text: String) { world.trace.note("\(world.uptime) user of \(device.name) \(text)") }
 
     // MARK: Choices
 
     private func change() async throws {
         switch random.below(100) {
-        case 0..<18: try await create()
+        case 0..<15: try await create()
+        case 15..<18: try await decide()
         case 18..<26: try makeFolder()
         case 26..<38: try await edit()
         case 38..<44: try await saveOver()
