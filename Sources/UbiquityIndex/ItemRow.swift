@@ -125,8 +125,8 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     package static let keptCurrent = ItemFlags(rawValue: 8)
     /// A download was asked for and has not ended.
     package static let downloadRequested = ItemFlags(rawValue: 16)
-    /// The uploaded state of the item was confirmed, then the cloud said it no longer has the item, while it is still
-    /// needed here (it has children that are not uploaded): it goes when they go.
+    /// A folder that the cloud has deleted and that is still needed here, for what is kept local in it: it goes when
+    /// that goes.
     package static let lingering = ItemFlags(rawValue: 32)
     /// Its creation was sent at least once: the cloud may have it, whatever became of the answer.
     package static let creationSent = ItemFlags(rawValue: 64)

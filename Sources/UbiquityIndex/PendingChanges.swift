@@ -50,6 +50,14 @@ extension IndexReader {
         try number("SELECT sum(size) FROM items WHERE content IS NOT NULL", []) ?? 0
     }
 
+    /// Whether something lies in the folder that is not only kept here for want of a place elsewhere.
+    package func hasSyncedChildren(_ parent: ItemKey) throws -> Bool {
+        let local = ItemFlags([.excluded, .lingering]).rawValue
+        return try exists(
+            "SELECT 1 FROM entries JOIN items ON key = item WHERE parent = ? AND flags & \(local) = 0 LIMIT 1",
+            [SQLValue(parent)])
+    }
+
     /// Folders and items the cloud has deleted that are kept for something below them.
     package func lingering(limit: Int) throws -> [ItemRow] {
         try rows(

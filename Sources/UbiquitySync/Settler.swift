@@ -111,6 +111,7 @@ package struct Settler {
     // MARK: Additions and changes
 
     private mutating func add(_ item: RemoteItem) throws -> Bool {
+        if try adopt(item) { return true }
         guard let entry = try freePlace(for: item, row: nil) else { return false }
         var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
         row.entry = entry
@@ -123,6 +124,11 @@ package struct Settler {
     private mutating func follow(_ item: RemoteItem, _ row: ItemRow) throws -> SettlingState {
         guard !row.isDeleted else { return .settled }
         var row = row
+        if row.flags.contains(.lingering) {
+            let before = row
+            row.flags.remove(.lingering)
+            try transaction.update(row, before: before)
+        }
         let isPlaced = try followPlace(item, &row)
         let hasContent = try followContent(item, row)
         return isPlaced ? (hasContent ? .settled : .awaitingContent) : try waiting(item)
@@ -263,11 +269,54 @@ package struct Settler {
         }
         // An edit, or what was made inside, wins against the deletion: the cloud brings the item back at the commit.
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
-        if try row.isWriting || transaction.hasChildren(row.key) { return false }
+        if row.isWriting { return false }
+        if try transaction.hasChildren(row.key) { return try linger(row) }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         try transaction.forgetRemote(id)
+        return true
+    }
+}
+
+// Folders that were deleted elsewhere while something that never leaves this device lies in them.
+extension Settler {
+    /// A folder in which nothing is left but what is kept local stays for that, on this device only, until that is gone
+    /// or something new in it brings the folder back.
+    /// - Returns: false if there is more in it.
+    private func linger(_ row: ItemRow) throws -> Bool {
+        guard try !transaction.hasSyncedChildren(row.key) else { return false }
+        var next = row
+        next.flags.insert(.lingering)
+        try transaction.update(next, before: row)
+        return true
+    }
+
+    /// Removes the folders that nothing keeps any more.
+    package func removeLingering(limit: Int) throws {
+        for row in try transaction.lingering(limit: limit) {
+            guard row.dirty.isEmpty, try !transaction.hasChildren(row.key),
+                try transaction.remote(id: row.id)?.isDeleted ?? true
+            else { continue }
+            try transaction.delete(row)
+            transaction.note(.removed, before: row, after: nil)
+            try transaction.forgetRemote(row.id)
+        }
+    }
+
+    /// A folder of that name is there again: what was kept for local things is that one now.
+    private mutating func adopt(_ item: RemoteItem) throws -> Bool {
+        guard item.kind == .directory, let parent = try transaction.row(id: item.parent),
+            let other = try transaction.child(of: parent.key, named: item.name), other.flags.contains(.lingering),
+            other.dirty.isEmpty
+        else { return false }
+        try transaction.forgetRemote(other.id)
+        var row = other
+        row.id = item.id
+        row.flags.remove(.lingering)
+        let shown = Overlay.metadata(row, old: nil, new: item, keepTimes: false)
+        try transaction.update(shown, before: other)
+        transaction.note(.attributes, before: other, after: shown)
         return true
     }
 }

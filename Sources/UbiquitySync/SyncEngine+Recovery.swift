@@ -73,6 +73,7 @@ extension SyncEngine {
                 try await pool.run { try self.syncContents() }
                 try await pool.run { [index] in try index.checkpoint() }
                 try await pool.run { try self.keepWithinLimits() }
+                try await pool.run { try self.removeLingering() }
             } catch {
                 guard !Task.isCancelled else { return }
                 logger.warning("maintenance failed", metadata: ["reason": "\(error)"])
@@ -97,6 +98,12 @@ extension SyncEngine {
         }
         guard !synced.isEmpty else { return }
         try index.write(.startup) { [synced] in try $0.markSynced(synced) }
+    }
+
+    /// Folders deleted elsewhere whose last local item is gone by now.
+    private func removeLingering() throws {
+        guard try index.read({ try !$0.lingering(limit: 1).isEmpty }) else { return }
+        try index.write(.remote) { try settler($0).removeLingering(limit: SyncLimits.settleBatch) }
     }
 
     /// Evicts the least recently used contents beyond the cache limit, or below the disk floor.

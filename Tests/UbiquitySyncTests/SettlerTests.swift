@@ -77,6 +77,53 @@ import UbiquitySync
         #expect(try fixture.waiting == 0)
     }
 
+    // MARK: What is kept local
+
+    private func deleted(_ item: RemoteItem, at revision: Int64 = 2) -> RemoteItem {
+        var item = item
+        item.isDeleted = true
+        item.revision = Revision(revision)
+        return item
+    }
+
+    @Test func aDeletedFolderStaysForWhatIsKeptLocal() throws {
+        let fixture = try Fixture()
+        let outer = fixture.folder(1, "outer"), inner = fixture.folder(2, "inner", in: Fixture.id(1))
+        try fixture.receive(outer, inner, fixture.file(3, "f", in: Fixture.id(2)))
+        try fixture.make("outer/inner/a~")
+        try fixture.receive(deleted(outer), deleted(inner), deleted(fixture.file(3, "f", in: Fixture.id(2))))
+        #expect(try fixture.paths() == ["outer", "outer/inner", "outer/inner/a~"] && fixture.waiting == 0)
+        let (folder, name) = try fixture.place("outer/inner/a~")
+        _ = try fixture.index.remove(from: folder, named: name, directory: false)
+        for _ in 0..<2 {
+            try fixture.index.write(.remote) {
+                try Settler($0, owner: (0, 0), now: .zero).removeLingering(limit: 10)
+            }
+        }
+        #expect(try fixture.paths() == [])
+        try fixture.check()
+    }
+
+    @Test func aFolderThatComesAgainTakesInWhatIsKeptLocal() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "folder"))
+        try fixture.make("folder/a~")
+        try fixture.receive(deleted(fixture.folder(1, "folder")))
+        try fixture.receive(fixture.folder(2, "folder", at: 3), fixture.file(3, "new", in: Fixture.id(2), at: 3))
+        #expect(try fixture.paths() == ["folder", "folder/a~", "folder/new"] && fixture.waiting == 0)
+        #expect(try fixture.found("folder").id == Fixture.id(2))
+    }
+
+    @Test func aFolderThatIsTakenBackIsAnOrdinaryOne() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "folder"))
+        try fixture.make("folder/a~")
+        try fixture.receive(deleted(fixture.folder(1, "folder")))
+        #expect(try fixture.found("folder").flags.contains(.lingering))
+        try fixture.receive(fixture.folder(1, "folder", at: 3))
+        #expect(try !fixture.found("folder").flags.contains(.lingering) && fixture.waiting == 0)
+    }
+
     // MARK: Folders
 
     @Test func aFolderMovedIntoItsFormerChild() throws {
