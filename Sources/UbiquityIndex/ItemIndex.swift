@@ -31,6 +31,7 @@ package final class ItemIndex: Sendable {
     package let timekeeper: any Timekeeper
     let ignoreFiles: IgnoreFiles
     let tunnels = Tunnels()
+    package let packages: PackageRules
     /// Who owns the top folder and what comes from other devices: owner and group are not synced.
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
@@ -50,14 +51,17 @@ package final class ItemIndex: Sendable {
     /// - Parameters:
     ///   - path: the database's file; nil keeps all in memory (the simulator).
     ///   - ignoring: what stays on this device, wherever it lies, unless an ignore file takes it back.
+    ///   - packages: which folders are one document.
     package init(
         path: String?, timekeeper: any Timekeeper, random: any RandomSource, ignoring: IgnoreRules = .standard,
+        packages: PackageRules = .standard,
         owner: (uid: UInt32, gid: UInt32) = (0, 0)
     ) throws {
         self.path = path
         self.timekeeper = timekeeper
         self.random = random
         ignoreFiles = IgnoreFiles(standard: ignoring)
+        self.packages = packages
         self.owner = owner
         // Open until the database itself is: so its log is read through once, not twice.
         let probe = try mapErrors { try path.flatMap(Schema.probe) }

@@ -21,6 +21,11 @@ extension IndexReader {
         return result
     }
 
+    /// Whether the record is in this state.
+    package func isRecord(_ id: ItemID, _ state: SettlingState) throws -> Bool {
+        try exists("SELECT 1 FROM remote WHERE id = ? AND unsettled = ?", [SQLValue(id), .int(state.rawValue)])
+    }
+
     /// Records in this state, at most `limit`.
     package func records(_ state: SettlingState, limit: Int) throws -> [ItemID] {
         var result = [ItemID]()
@@ -59,6 +64,8 @@ package enum SettlingState: Int64, Sendable, Hashable {
     case awaitingContent = 2
     /// Its folder is not here yet: tried when that comes.
     case awaitingParent = 3
+    /// Of a package that shows an older state, and goes on showing it whole until what it needs of the newer is here.
+    case awaitingPackage = 4
 }
 
 package struct FeedPosition: Sendable, Hashable {

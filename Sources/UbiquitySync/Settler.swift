@@ -27,6 +27,7 @@ package struct Settler {
     /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
+        if try isHeld(item.id) { return try hold(item) }
         let old = try transaction.remote(id: item.id)
         if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
             return try transaction.noteInSnapshot(item.id)
@@ -42,7 +43,7 @@ package struct Settler {
     /// Shows the known record in every field that is clean now: after a commit, whose outcome the feed may have brought
     /// before its answer came.
     package mutating func review(_ id: ItemID) throws {
-        guard let item = try transaction.remote(id: id) else { return }
+        guard let item = try transaction.remote(id: id), try !isHeld(id) else { return }
         try overlay(item, old: item)
         try settle(id)
         // An item may have taken this identity only now: what waited for it is in it already.
@@ -50,7 +51,7 @@ package struct Settler {
         for child in try transaction.recordsWaiting(in: id) { try settle(child) }
     }
 
-    private func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
+    func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted else { return }
         let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
         guard merged != row else { return }
@@ -76,7 +77,7 @@ package struct Settler {
 
     /// Makes the local item follow its record as far as that can be done now.
     package mutating func settle(_ id: ItemID) throws {
-        guard let item = try transaction.remote(id: id) else { return }
+        guard let item = try transaction.remote(id: id), try !isHeld(id) else { return }
         // A cloud does not take the name that the versions have; should one tell of it, it is never shown.
         guard item.name != .versionsFolder else { return try transaction.setState(id, .settled) }
         let row = try transaction.row(id: id)

@@ -48,6 +48,14 @@ enum SyncLimits {
     /// How long a new file rests after it was closed: programs that save by renaming do so within that. Shorter than
     /// `quiet`, so that a file written in one go is not kept for a second round.
     static let newFileRest = Duration.milliseconds(10)
+    /// How long nothing in a package has changed before its changes go up; programs save one file by file.
+    static let packageQuiet = Duration.milliseconds(400)
+    /// A package that never comes to rest goes up after this all the same.
+    static let packagePatience = Duration.seconds(10)
+    /// How long an open of a file waits for the other files of its package that are on their way.
+    static let packageWait = Duration.seconds(60)
+    /// Dirty rows looked through for the changes of packages.
+    static let packageScan = 50_000
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
     static let changesPerCommit = 1000
     /// Files up to this size travel inside the commit: one chunk always.

@@ -31,6 +31,7 @@ extension SyncEngine {
 
     /// Records that waited for a writer's close or a name.
     private func settleWaiting() throws {
+        try showReadyPackages()
         let isNeeded = try index.read { try !$0.records(.waiting, limit: 1).isEmpty }
         guard isNeeded else { return }
         let dropped = try index.write(.remote) { transaction in
@@ -55,7 +56,7 @@ extension SyncEngine {
         var result = try index.read { reader in
             try reader.records(.awaitingContent, limit: SyncLimits.settleBatch).compactMap { id in
                 try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
-            }
+            } + wantedByPackages(reader).filter { try self.awaitsReplacement($0, reader) }
         }
         let isEager = try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
         var key = ItemKey(0)
@@ -63,7 +64,9 @@ extension SyncEngine {
             let rows = try index.read { try $0.wanted(all: isEager, after: key, limit: SyncLimits.rowsPerRead) }
             guard let last = rows.last else { break }
             key = last.key
-            result += try index.read { reader in try rows.filter { try self.canDownload($0, reader) } }
+            result += try index.read { reader in
+                try rows.filter { try self.canDownload($0, reader) && !reader.isRecord($0.id, .awaitingPackage) }
+            }
         }
         return Array(result.prefix(room))
     }

@@ -115,7 +115,7 @@ extension SyncEngine {
         guard !page.items.isEmpty || page.revision != position.revision else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
-            for item in page.items { try settler.receive(item) }
+            try settler.receive(page: page.items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
             var next = position
             next.revision = page.revision

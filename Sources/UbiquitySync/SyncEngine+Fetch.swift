@@ -127,8 +127,9 @@ extension SyncEngine {
     // MARK: The end
 
     private func finish(_ download: Download) async throws {
-        let dropped = try await pool.run(evenIfCancelled: true) {
-            download.isReplacement ? try self.finishReplacement(download) : try self.finishPlaceholder(download)
+        let dropped = try await pool.run(evenIfCancelled: true) { () -> [ContentID] in
+            guard download.isReplacement else { return try self.finishPlaceholder(download) }
+            return try self.stage(download) ? [] : try self.finishReplacement(download)
         }
         downloads.remove(download)
         download.wakeReaders()
@@ -166,30 +167,39 @@ extension SyncEngine {
                 !row.dirty.contains(.content), !row.isDeleted, let remote = try transaction.remote(id: row.id),
                 remote.content?.version == download.version
             else { return [content.id] }
-            try content.finish(modifiedAt: remote.modifiedAt)
-            var next = row
-            next.ino = UInt64(transaction.newNumber())
-            next.content = content.id
-            next.version = download.version
-            next.size = content.size
-            next.flags.insert(.keptCurrent)
-            next.flags.remove(.downloadRequested)
-            if !row.dirty.contains(.times) {
-                next.modifiedAt = remote.modifiedAt
-                next.createdAt = remote.createdAt
-            }
-            next.changedAt = timekeeper.now()
-            if let old = row.content { try transaction.forgetContent(old) }
-            try transaction.update(next, before: row)
-            try transaction.setContent(
-                ContentRecord(
-                    content: content.id, version: download.version, size: content.size, manifest: content.manifest,
-                    unsyncedBoot: configuration.boot))
-            try transaction.setLocations(content.manifest, in: content.id)
-            transaction.note(.replaced, before: row, after: next)
+            try exchange(row, remote, StagedContent(content: content, version: download.version), transaction)
             var settler = settler(transaction)
             try settler.settle(row.id)
             return row.content.map { [$0] } ?? []
         }
+    }
+
+    /// The item has that content, under another inode, instead of the one that it has; the old backing file is the
+    /// caller's.
+    func exchange(
+        _ row: ItemRow, _ remote: RemoteItem, _ new: StagedContent, _ transaction: IndexTransaction
+    ) throws {
+        let content = new.content
+        try content.finish(modifiedAt: remote.modifiedAt)
+        var next = row
+        next.ino = UInt64(transaction.newNumber())
+        next.content = content.id
+        next.version = new.version
+        next.size = content.size
+        next.flags.insert(.keptCurrent)
+        next.flags.remove(.downloadRequested)
+        if !row.dirty.contains(.times) {
+            next.modifiedAt = remote.modifiedAt
+            next.createdAt = remote.createdAt
+        }
+        next.changedAt = timekeeper.now()
+        if let old = row.content { try transaction.forgetContent(old) }
+        try transaction.update(next, before: row)
+        try transaction.setContent(
+            ContentRecord(
+                content: content.id, version: new.version, size: content.size, manifest: content.manifest,
+                unsyncedBoot: configuration.boot))
+        try transaction.setLocations(content.manifest, in: content.id)
+        transaction.note(.replaced, before: row, after: next)
     }
 }

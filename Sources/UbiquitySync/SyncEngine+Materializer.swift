@@ -76,6 +76,7 @@ extension SyncEngine: Materializer {
 
     /// Makes (or takes up again) the backing file of the version that the item shows.
     private func beginDownload(_ key: ItemKey) async throws -> Download {
+        try await waitForPackage(of: key)
         let (row, remote) = try await pool.run { [index] in
             try index.read { reader in
                 let row = try reader.row(key: key)

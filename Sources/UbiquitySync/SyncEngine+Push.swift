@@ -13,12 +13,25 @@ struct PushState {
     var uploading: Set<ItemKey> = []
     /// A file that changed while it was read rests until then.
     var rescanAt: [ItemKey: Timestamp] = [:]
+    /// Since when packages have had changes that have not gone up.
+    var packagesSince: [ItemKey: Timestamp] = [:]
 }
 
 /// A group that is ready to be sent.
-private struct Outgoing {
-    var group: [PlannedChange]
-    var chunks: [Chunk]
+struct Outgoing {
+    var group: [PlannedChange] = []
+    var chunks: [Chunk] = []
+    /// The package that all changes of the group are of; the cloud gets them together or not at all.
+    var package: ItemKey?
+    /// Contents whose chunks go up now and whose changes do not yet.
+    var ahead: [ItemKey: PreparedContent] = [:]
+
+    init(package: ItemKey) { self.package = package }
+
+    init(group: [PlannedChange], chunks: [Chunk]) {
+        self.group = group
+        self.chunks = chunks
+    }
 }
 
 // The push loop: sends what was changed here, in order, metadata before large contents.
@@ -76,6 +89,7 @@ extension SyncEngine {
         try connection.requireAllowed()
         let outgoing = try await pool.run { try self.gather() }
         guard let outgoing else { return false }
+        if !outgoing.ahead.isEmpty { try await sendAhead(outgoing) }
         guard !outgoing.group.isEmpty else { return true }
         try await commit(outgoing.group, outgoing)
         return true
@@ -87,7 +101,9 @@ extension SyncEngine {
     private func gather() throws -> Outgoing? {
         var chunks = [ChunkID: Chunk]()
         var prepared = push.withLock { $0.prepared }
-        let rows = try sendableRows()
+        let sendable = try sendableRows()
+        if let package = sendable.package { return try gather(package) }
+        let rows = sendable.loose
         guard !rows.isEmpty else { return nil }
         var inlineBytes = 0, cleaned = 0
         var ready = [ItemRow]()
@@ -109,22 +125,39 @@ extension SyncEngine {
             }
             ready.append(row)
         }
-        let group = try plan(ready, prepared)
+        let group = try plan(ready, prepared, limit: SyncLimits.changesPerCommit)
         let isIdle = group.isEmpty && cleaned == 0
         return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
     }
 
-    /// Dirty rows that may go now, in order: as many as make a group.
-    private func sendableRows() throws -> [ItemRow] {
+    /// Dirty rows that may go now, in order: as many as make a group, or all of one package.
+    private func sendableRows() throws -> SendableRows {
         let now = timekeeper.now()
-        var result = [ItemRow]()
-        var order: Int64 = 0
-        while result.count < SyncLimits.changesPerCommit {
-            let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
+        var result = SendableRows()
+        var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
+        while true {
+            let (rows, owners) = try index.read { reader in
+                let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
+                var finder = PackageFinder(reader, index)
+                return (rows, try rows.map { try finder.package(of: $0) })
+            }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
-            result += rows.filter { isSendable($0, now) }
+            scanned += rows.count
+            for (row, owner) in zip(rows, owners) {
+                if let owner {
+                    packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
+                } else if result.loose.count < SyncLimits.changesPerCommit, isSendable(row, now) {
+                    result.loose.append(row)
+                }
+            }
+            // A package is sent only when all of its changes are known.
+            let isEnough = result.loose.count >= SyncLimits.changesPerCommit
+            guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
+        push.withLock { state in state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil } }
+        let ordered = packages.values.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
+        result.package = try readyPackage(among: ordered, now)
         return result
     }
 
@@ -153,7 +186,7 @@ extension SyncEngine {
         push.withLock { $0.prepared[row.key]?.generation == row.generation }
     }
 
-    private func isResting(_ row: ItemRow, _ now: Timestamp) -> Bool {
+    func isResting(_ row: ItemRow, _ now: Timestamp) -> Bool {
         if let until = push.withLock({ $0.rescanAt[row.key] }), until > now { return true }
         guard let until = throttle.restsUntil(row.key) else { return false }
         push.withLock { $0.rescanAt[row.key] = until }
@@ -161,7 +194,7 @@ extension SyncEngine {
     }
 
     /// A small file's one consistent state; nil if it is being written to, and then it rests.
-    private func readSmall(_ row: ItemRow) throws -> (PreparedContent, [UInt8])? {
+    func readSmall(_ row: ItemRow) throws -> (PreparedContent, [UInt8])? {
         guard let content = row.content, !isResting(row, timekeeper.now()) else { return nil }
         do {
             let file = try store.open(content, writable: false)
@@ -237,7 +270,9 @@ extension SyncEngine {
     }
 
     /// Draws version ids, drops what the cloud never saw, and makes the group.
-    private func plan(_ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent]) throws -> [PlannedChange] {
+    func plan(
+        _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int
+    ) throws -> [PlannedChange] {
         let (group, dropped) = try index.write(.remote) { transaction in
             for row in rows where row.isToBeMarked {
                 guard var current = try transaction.row(key: row.key), current.isToBeMarked else { continue }
@@ -249,7 +284,7 @@ extension SyncEngine {
                 }
                 try transaction.update(current, before: before)
             }
-            var planner = Planner(transaction, prepared: prepared, limit: SyncLimits.changesPerCommit)
+            var planner = Planner(transaction, prepared: prepared, limit: limit)
             for row in rows where !planner.isFull {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }
@@ -278,9 +313,11 @@ extension SyncEngine {
         do {
             let response = try await sendPersistently(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
+            if let package = outgoing.package { push.withLock { $0.packagesSince[package] = nil } }
         } catch let error as MissingChunks {
             forgetPrepared(group, lacking: Set(error.ids))
         } catch let error as UbiquityError where Self.isAboutContent(error) {
+            guard outgoing.package == nil else { return noteRefusal(of: group, error) }
             guard group.count > 1 else {
                 logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
                 return problems.note(error, .upload, of: group[0].row.key)

@@ -101,7 +101,7 @@ extension SyncEngine {
             (
                 try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
                 try reader.dirtyBytes(),
-                try [.waiting, .awaitingContent, .awaitingParent].allSatisfy {
+                try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
                 try reader.wanted(all: false, after: ItemKey(0), limit: 1)

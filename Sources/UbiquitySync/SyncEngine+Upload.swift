@@ -17,7 +17,7 @@ extension SyncEngine {
             let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
-            for row in rows where room > 0 && needsUpload(row, now) {
+            for row in rows where try room > 0 && needsUpload(row, now) {
                 guard push.withLock({ $0.uploading.insert(row.key).inserted }) else { continue }
                 result.append(row)
                 room -= 1
@@ -26,17 +26,22 @@ extension SyncEngine {
         return result
     }
 
-    private func needsUpload(_ row: ItemRow, _ now: Timestamp) -> Bool {
-        // A new file is announced first.
-        guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, !row.dirty.contains(.created),
-            row.contentState == .complete, !row.wantsInlineContent, !row.isFresh, !problems.isHeld(.upload, of: row.key)
+    private func needsUpload(_ row: ItemRow, _ now: Timestamp) throws -> Bool {
+        guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted, row.contentState == .complete,
+            !row.wantsInlineContent, !row.isFresh, !problems.isHeld(.upload, of: row.key)
         else { return false }
         let (isPrepared, rests) = push.withLock {
             ($0.prepared[row.key]?.generation == row.generation, $0.rescanAt[row.key])
         }
         if isPrepared { return false }
         if let rests, rests > now { return false }
-        return throttle.restsUntil(row.key) == nil
+        guard throttle.restsUntil(row.key) == nil else { return false }
+        // A new file is announced first, but for one in a package, of which nothing is told before all is there.
+        guard row.dirty.contains(.created) else { return true }
+        return try index.read { reader in
+            var finder = PackageFinder(reader, index)
+            return try finder.package(of: row) != nil
+        }
     }
 
     /// Sends a file's content. What becomes of it stands in `prepared`, or in `problems`.

@@ -11,8 +11,8 @@ extension ContainerFileSystem {
         if let node = versionNodes.node(ino) { return try versionXattr(of: node, name: name) }
         let (row, _) = try row(ino)
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
-            guard let attribute = StatusAttribute(name: name) else { throw Errno.ENODATA }
-            return try facts(of: row).value(of: attribute)
+            if let attribute = StatusAttribute(name: name) { return try facts(of: row).value(of: attribute) }
+            guard name == PackageRules.mark else { throw Errno.ENODATA }
         }
         try checkNamespace(name)
         let list = name.starts(with: Self.userNamespace) ? row.xattrs : row.localXattrs
@@ -32,9 +32,25 @@ extension ContainerFileSystem {
 
     private func facts(of row: ItemRow) throws -> ItemFacts {
         let (remote, conflicts) = try index.peek { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
-        return ItemFacts(
+        var facts = ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)
+        if index.isPackage(row) { facts.members = try memberFacts(of: row) }
+        return facts
+    }
+
+    /// Members of a package whose state is looked at for that of the whole.
+    private static let summarisedMembers = 10_000
+
+    private func memberFacts(of package: ItemRow) throws -> [ItemFacts] {
+        try index.read { reader in
+            let members = try reader.members(of: package.key, limit: Self.summarisedMembers)
+            return try members.filter { !$0.isExcluded }.map { row in
+                ItemFacts(
+                    row: row, remote: try reader.remote(id: row.id), conflicts: 0,
+                    transfer: parts.transfers.transfer(of: row.key), container: parts.container)
+            }
+        }
     }
 
     private static let userNamespace = Array("user.".utf8)
@@ -52,7 +68,9 @@ extension ContainerFileSystem {
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
         if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
-        if name.starts(with: Array(StatusAttribute.prefix.utf8)) { return try setOwn(of: ino, name, value, caller) }
+        if name == PackageRules.mark { try checkMark(of: ino, value) } else if name.isOwn {
+            return try setOwn(of: ino, name, value, caller)
+        }
         try checkNamespace(name)
         guard name.count <= Limits.maximumNameLength else { throw Errno.ERANGE }
         guard value.count <= Self.maximumValue else { throw Errno.E2BIG }
@@ -72,13 +90,19 @@ extension ContainerFileSystem {
 
     package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
         guard !isInVersions(ino) else { throw Errno.EPERM }
-        if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
+        if name.isOwn, name != PackageRules.mark {
             if CopyTools.isCopying(caller.pid) { return }
             guard StatusAttribute(name: name) != nil else { throw Errno.ENODATA }
             throw Errno.EPERM
         }
         try checkNamespace(name)
         try index.removeXattr(ino: ino, named: name)
+    }
+
+    /// A folder is marked as a package with "1", as none with "0".
+    private func checkMark(of ino: UInt64, _ value: [UInt8]) throws {
+        guard try liveRow(ino).kind == .directory else { throw Errno.ENOTDIR }
+        _ = try Self.flag(value)
     }
 
     private func setOwn(of ino: UInt64, _ name: [UInt8], _ value: [UInt8], _ caller: Caller) throws -> Answer<Void> {
@@ -122,4 +146,9 @@ extension ContainerFileSystem {
         default: throw Errno.EINVAL
         }
     }
+}
+
+extension [UInt8] {
+    /// Begins as the attributes that mean something here.
+    fileprivate var isOwn: Bool { starts(with: Array(StatusAttribute.prefix.utf8)) }
 }

@@ -58,6 +58,8 @@ struct ItemFacts {
     var conflicts: Int
     var transfer: ItemTransfer?
     var container: ContainerID
+    /// Of a package: the facts of itself and of all that is in it, of which its state is made.
+    var members: [ItemFacts]?
 
     func value(of attribute: StatusAttribute) -> [UInt8] { Array(text(of: attribute).utf8) }
 
@@ -65,8 +67,7 @@ struct ItemFacts {
         switch attribute {
         case .isUbiquitous: flag(!row.isExcluded)
         case .isExcludedFromSync: flag(row.isExcluded)
-        // A directory that is one document: the kinds that are so are not told apart yet.
-        case .isPackage: flag(false)
+        case .isPackage: flag(members != nil)
         case .isPinned: flag(row.isPinned)
         case .itemID: row.id.description
         case .versionID: row.version?.description ?? ""
@@ -78,7 +79,8 @@ struct ItemFacts {
     }
 
     private func transferText(of attribute: StatusAttribute) -> String {
-        switch attribute {
+        if let members { return Self.summary(of: attribute, members) }
+        return switch attribute {
         case .downloadingStatus: downloadingStatus
         case .isDownloading: flag(transfer?.isDownloading ?? false)
         case .percentDownloaded: isHere ? "100" : String(transfer?.percentDownloaded ?? 0)
@@ -90,6 +92,28 @@ struct ItemFacts {
         case .uploadingError: isUploaded ? "" : transfer?.uploadingError?.description ?? ""
         default: ""
         }
+    }
+
+    /// The state of a package: it is here, or at the cloud, when all of it is.
+    private static func summary(of attribute: StatusAttribute, _ members: [ItemFacts]) -> String {
+        let texts = members.map { $0.transferText(of: attribute) }
+        switch attribute {
+        case .downloadingStatus:
+            return ["not-downloaded", "downloaded"].first(where: texts.contains) ?? "current"
+        case .isUploaded: return texts.allSatisfy { $0 == "1" } ? "1" : "0"
+        case .isDownloading, .isUploading, .downloadRequested: return texts.contains("1") ? "1" : "0"
+        case .percentDownloaded, .percentUploaded: return percent(texts, members)
+        default: return texts.first { !$0.isEmpty } ?? ""
+        }
+    }
+
+    /// The mean by size; 100 only when all of it is.
+    private static func percent(_ texts: [String], _ members: [ItemFacts]) -> String {
+        let parts = zip(texts, members).filter { $1.row.kind == .file }.map { (Double($0) ?? 0, Double($1.row.size)) }
+        guard parts.contains(where: { $0.0 < 100 }) else { return "100" }
+        let whole = parts.reduce(0) { $0 + $1.1 }
+        let done = parts.reduce(0) { $0 + $1.0 * $1.1 }
+        return String(whole > 0 ? min(99, Int(done / whole)) : 0)
     }
 
     private var isHere: Bool { row.kind != .file || row.contentState == .complete }

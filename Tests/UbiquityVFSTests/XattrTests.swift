@@ -97,3 +97,37 @@ import UbiquityVFS
         container.fs.release(handle)
     }
 }
+
+/// Folders that are one document, as their attributes show it.
+@Suite struct PackageAttributeTests {
+    @Test func packagesAreKnownByNameOrMark() throws {
+        let container = try TestContainer()
+        let bundle = try container.makeDirectory("a.RTFD"), plain = try container.makeDirectory("b")
+        let file = try container.create("c.rtfd")
+        #expect(try container.status(bundle, "is-package") == "1")
+        for ino in [plain, file] { #expect(try container.status(ino, "is-package") == "0") }
+        let mark = Array("user.ubiquity.package".utf8)
+        func set(_ ino: UInt64, _ value: String) throws {
+            _ = try container.fs.setXattr(of: ino, name: mark, value: Array(value.utf8), flags: 0, caller: container.caller)
+        }
+        try set(plain, "1")
+        #expect(try container.status(plain, "is-package") == "1" && container.status(plain, "package") == "1")
+        try set(bundle, "0")
+        #expect(try container.status(bundle, "is-package") == "0")
+        #expect(errno { try set(plain, "x") } == .EINVAL)
+        #expect(errno { try set(file, "1") } == .ENOTDIR)
+        try container.fs.removeXattr(of: plain, name: mark, caller: container.caller)
+        #expect(try container.status(plain, "is-package") == "0")
+        #expect(errno { _ = try container.status(plain, "package") } == .ENODATA)
+    }
+
+    @Test func theStateIsThatOfAllMembers() throws {
+        let container = try TestContainer()
+        let package = try container.makeDirectory("a.pages"), plain = try container.makeDirectory("b")
+        for folder in [package, plain] { try container.create("f", in: folder, "text") }
+        #expect(try container.status(package, "is-uploaded") == "0")
+        #expect(try container.status(package, "percent-uploaded") == "0")
+        #expect(try container.status(package, "downloading-status") == "current")
+        #expect(try container.status(package, "percent-downloaded") == "100")
+    }
+}

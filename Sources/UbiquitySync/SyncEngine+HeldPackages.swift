@@ -1,0 +1,107 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+/// A content that is here and not shown yet: the others of its package are still on their way.
+struct StagedContent: Sendable {
+    var content: PartialContent
+    var version: VersionID
+}
+
+// Packages that wait for contents: these are downloaded beside the ones that are shown, and exchanged together.
+extension SyncEngine {
+    /// Files of held packages whose newer content is not here.
+    func wantedByPackages(_ reader: IndexReader) throws -> [ItemRow] {
+        let staged = self.staged.withLock { $0 }
+        return try reader.records(.awaitingPackage, limit: SyncLimits.packageScan).compactMap { id in
+            guard let item = try reader.remote(id: id), let row = try reader.row(id: id), row.awaitsContent(of: item),
+                staged[row.key]?.version != item.content?.version
+            else { return nil }
+            return row
+        }
+    }
+
+    /// Keeps a complete content until its package can show it.
+    /// - Returns: false if the item is in no package that is held.
+    func stage(_ download: Download) throws -> Bool {
+        guard let row = try index.row(key: download.key),
+            try index.read({ try $0.isRecord(row.id, .awaitingPackage) })
+        else { return false }
+        let old = staged.withLock { staged in
+            defer { staged[download.key] = StagedContent(content: download.content, version: download.version) }
+            return staged[download.key]
+        }
+        discard(old.map { [$0.content.id] } ?? [])
+        try showReadyPackages()
+        return true
+    }
+
+    /// Exchanges the contents of each package all of whose newer ones are here, and shows the rest of its new state.
+    func showReadyPackages() throws {
+        guard try index.read({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
+        let (dropped, shown) = try index.write(.remote) { transaction -> ([ContentID], Set<ItemKey>) in
+            var settler = settler(transaction), dropped = [ContentID](), shown = Set<ItemKey>()
+            for (_, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
+                guard let exchanges = try exchanges(for: records, transaction) else { continue }
+                for (row, item, staged) in exchanges {
+                    try exchange(row, item, staged, transaction)
+                    if let old = row.content { dropped.append(old) }
+                    shown.insert(row.key)
+                }
+                try settler.release(records)
+            }
+            try settler.settleAll(limit: SyncLimits.settleBatch)
+            return (dropped + settler.dropped, shown)
+        }
+        staged.withLock { staged in for key in shown { staged[key] = nil } }
+        discard(dropped)
+        progress.fire()
+    }
+
+    /// What a package exchanges; nil if something is not here yet, or is being written.
+    private func exchanges(
+        for records: [ItemID], _ transaction: IndexTransaction
+    ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
+        var result = [(ItemRow, RemoteItem, StagedContent)]()
+        for id in records {
+            guard let item = try transaction.remote(id: id), let row = try transaction.row(id: id),
+                row.awaitsContent(of: item)
+            else { continue }
+            guard !row.isWriting, let content = staged.withLock({ $0[row.key] }),
+                content.version == item.content?.version
+            else { return nil }
+            result.append((row, item, content))
+        }
+        return result
+    }
+
+    /// Contents whose package needs them no longer.
+    private func dropStaged() {
+        let unneeded = staged.withLock { staged in
+            defer { staged = [:] }
+            return staged.values.map(\.content.id)
+        }
+        discard(unneeded)
+    }
+
+    /// Waits until the item's package shows one state, if it does not.
+    func waitForPackage(of key: ItemKey) async throws {
+        let isShown = try await wait(atMost: SyncLimits.packageWait) { [self] in
+            let isHeld = try await pool.run { [index] in
+                try index.read { reader in
+                    try reader.row(key: key).map { try reader.isRecord($0.id, .awaitingPackage) } ?? false
+                }
+            }
+            if isHeld {
+                try connection.requireAllowed()
+                downloadSignal.fire()
+            }
+            return !isHeld
+        }
+        guard isShown else {
+            throw UbiquityError(.timedOut, "the package's other files are still on their way", remedy: "try again")
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// Folders that are one document: all of it or nothing.
+@Suite struct PackageTests {
+    private static let threads = BlockingPool(name: "package-tests", threads: 2)
+
+    private func run(
+        _ scenario: @escaping @Sendable (Simulation, SimulatedDevice, SimulatedDevice) async throws -> Void
+    ) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: 5, devices: ["a", "b"]) { world in
+                try await scenario(world, world.a, world.b)
+                try await world.settle()
+                try await world.check()
+            }
+        }
+    }
+
+    private func revisions(_ device: SimulatedDevice, in package: String) throws -> Set<Int64> {
+        try device.index.read { reader in
+            let top = try #require(try reader.row(path: SimulatedDevice.names(package)))
+            return Set(
+                try reader.members(of: top.key, limit: 10_000).compactMap {
+                    try reader.remote(id: $0.id)?.revision.number
+                })
+        }
+    }
+
+    @Test func aNewPackageTravelsInOneCommit() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.rtfd")
+            try a.makeFolder("d.rtfd/images")
+            try await a.create("d.rtfd/text", world.random.bytes(100))
+            try await a.create("d.rtfd/images/large", world.random.bytes(700_000))
+            try a.makeLink("d.rtfd/link", to: "text")
+            try await world.settle()
+            #expect(try revisions(b, in: "d.rtfd").count == 1)
+            #expect(try b.paths().map(\.path).sorted().count == 5)
+        }
+    }
+
+    @Test func aPackageThatIsSavedSlowlyTravelsInOneCommit() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.pages")
+            for number in 0..<8 {
+                try await a.create("d.pages/\(number)", world.random.bytes(1000))
+                try await world.sleep(.milliseconds(200))
+                #expect(try b.row("d.pages") == nil)
+            }
+            try await world.settle()
+            #expect(try revisions(b, in: "d.pages").count == 1)
+        }
+    }
+
+    @Test func smallContentsBeyondWhatACommitCarriesGoAhead() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.key")
+            for number in 0..<100 { try await a.create("d.key/\(number)", world.random.bytes(60_000)) }
+            try await world.settle()
+            #expect(try revisions(b, in: "d.key").count == 1)
+        }
+    }
+
+    @Test func onlyWhatChangedTravels() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.band")
+            for number in 0..<5 { try await a.create("d.band/\(number)", world.random.bytes(80_000)) }
+            try await world.settle()
+            a.link.resetCounts()
+            try await a.edit("d.band/3") { $0 + [1] }
+            for number in [0, 1] { try await a.rewrite("d.band/\(number)") }
+            try await world.settle()
+            #expect(a.link.counts.contents == 1)
+            #expect(try await b.read("d.band/3").count == 80_001)
+        }
+    }
+
+    /// Sizes of all that is in the package, by name, as a device shows it now.
+    private func picture(_ device: SimulatedDevice) throws -> [String: Int64] {
+        Dictionary(uniqueKeysWithValues: try device.paths().filter { $0.row.kind == .file }.map { ($0.path, $0.row.size) })
+    }
+
+    @Test(arguments: [false, true]) func anotherDeviceSeesOneStateOrTheOther(someAreAway: Bool) async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.numbers")
+            for number in 0..<6 { try await a.create("d.numbers/\(number)", world.random.bytes(300_000 + number)) }
+            try await world.settle()
+            for number in 0..<6 { _ = try await b.read("d.numbers/\(number)") }
+            if someAreAway { for number in [0, 4] { try b.evict("d.numbers/\(number)") } }
+            let before = try picture(b)
+            for number in 0..<4 { try await a.edit("d.numbers/\(number)") { $0 + [1, 2, 3] } }
+            try await a.edit("d.numbers/0") { Array($0.prefix(10)) }
+            try a.rename("d.numbers/4", "d.numbers/four")
+            try a.remove("d.numbers/5")
+            try await a.create("d.numbers/new", [1])
+            let after = try picture(a)
+            var seen: Set<String> = []
+            while try picture(b) != after {
+                let now = try picture(b)
+                #expect(now == before, "\(now)")
+                guard now == before else { return }
+                seen.insert("before")
+                try await world.sleep(.milliseconds(2))
+            }
+            #expect(seen == ["before"])
+            try await world.settle()
+            #expect(try picture(b) == after)
+            #expect(try await b.read("d.numbers/0").count == 10)
+            #expect(try b.index.read { try $0.records(.awaitingPackage, limit: 1) }.isEmpty)
+        }
+    }
+
+    @Test func aMarkedFolderIsAPackageAndAnUnmarkedBundleIsNone() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("plain")
+            try a.setXattr("plain", "user.ubiquity.package", "1")
+            try a.makeFolder("d.app")
+            try a.setXattr("d.app", "user.ubiquity.package", "0")
+            try await world.settle()
+            #expect(try b.index.isPackage(b.live("plain")) && !b.index.isPackage(b.live("d.app")))
+            try a.makeFolder("plain/inner.rtfd")
+            try await a.create("plain/inner.rtfd/f", [1])
+            try await a.create("plain/g", [2])
+            try await world.settle()
+            let member = try b.live("plain/inner.rtfd/f"), package = try b.live("plain")
+            let found = try b.index.read { reader in
+                var finder = PackageFinder(reader, b.index)
+                return try finder.package(of: member)
+            }
+            #expect(found == package.key)
+        }
+    }
+
+    @Test func aPackageThatIsDeletedOrMovedGoes() async throws {
+        try await run { world, a, b in
+            for name in ["x.rtfd", "y.rtfd"] {
+                try a.makeFolder(name)
+                try await a.create(name + "/f", world.random.bytes(1000))
+            }
+            try await world.settle()
+            _ = try await b.read("x.rtfd/f")
+            try await a.edit("x.rtfd/f") { $0 + [1] }
+            try a.rename("x.rtfd", "z.rtfd")
+            try a.remove("y.rtfd/f")
+            try a.remove("y.rtfd")
+            try await world.settle()
+            #expect(try b.paths().map(\.path).sorted() == ["z.rtfd", "z.rtfd/f"])
+            #expect(try await b.read("z.rtfd/f").count == 1001)
+        }
+    }
+}
