@@ -61,7 +61,10 @@ final class Mount: Sendable {
         let timekeeper = SystemTimekeeper(), random = SystemRandom()
         let pool = BlockingPool(name: "disk", threads: diskThreads)
         let owner = (uid: ProcessHost.userID, gid: ProcessHost.groupID)
-        let index = try ItemIndex(path: folder.index, timekeeper: timekeeper, random: random, owner: owner)
+        let options = try UserConfiguration.load()
+        let index = try ItemIndex(
+            path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
+            packages: options.packages, owner: owner)
         let contents = try ContentStore(stateFolder: folder.path)
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)

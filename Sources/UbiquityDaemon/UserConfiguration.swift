@@ -8,7 +8,8 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
 
-    private var values: [String: String] = [:]
+    /// Of a name that stands several times, all in order.
+    private var values: [String: [String]] = [:]
 
     package static func path() throws(UbiquityError) -> String {
         try DeviceFolder.base("XDG_CONFIG_HOME", inHome: ".config") + "/ubiquity/config"
@@ -26,7 +27,7 @@ package struct UserConfiguration: Hashable, Sendable {
                 continue
             }
             let name = Self.trimmed(line[..<equals]), value = Self.trimmed(line[line.index(after: equals)...])
-            if !name.isEmpty { values[name] = value }
+            if !name.isEmpty { values[name, default: []].append(value) }
         }
     }
 
@@ -40,9 +41,24 @@ package struct UserConfiguration: Hashable, Sendable {
     /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none.
     package func mergeCommand(for name: ItemName) -> String? {
         let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self)
-        guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix], !command.isEmpty else { return nil }
+        guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix]?.last, !command.isEmpty else {
+            return nil
+        }
         return command
     }
 
     package var hasMergeCommands: Bool { values.keys.contains { $0.hasPrefix(Self.mergePrefix) } }
+
+    /// `ignore = PATTERN` adds a line to the standard list (one with "!" takes something back); `ignore.standard = no`
+    /// leaves the standard list out.
+    package var ignoring: IgnoreRules { IgnoreRules(standard("ignore", IgnoreRules.standardLines)) }
+
+    /// `package = EXTENSION` adds to the standard list of packages; `package.standard = no` leaves that out.
+    package var packages: PackageRules {
+        PackageRules(extensions: standard("package", PackageRules.standardExtensions))
+    }
+
+    private func standard(_ name: String, _ standard: [String]) -> [String] {
+        (values[name + ".standard"]?.last == "no" ? [] : standard) + (values[name] ?? [])
+    }
 }

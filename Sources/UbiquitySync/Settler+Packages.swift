@@ -19,7 +19,10 @@ extension Settler {
         }
     }
 
-    func isHeld(_ id: ItemID) throws -> Bool { try transaction.isRecord(id, .awaitingPackage) }
+    mutating func isHeld(_ id: ItemID) throws -> Bool {
+        if holdsPackages == nil { holdsPackages = try !transaction.records(.awaitingPackage, limit: 1).isEmpty }
+        return try holdsPackages == true && transaction.isRecord(id, .awaitingPackage)
+    }
 
     /// The packages of the records, by where they are now, or else by where they will be.
     private func owners(of items: [RemoteItem], _ index: ItemIndex) throws -> [ItemID: ItemKey] {
@@ -47,6 +50,7 @@ extension Settler {
         if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
             return try transaction.noteInSnapshot(item.id)
         }
+        holdsPackages = true
         try transaction.setRemote(item, state: .awaitingPackage)
     }
 

@@ -12,6 +12,8 @@ package struct Settler {
     let now: Timestamp
     /// Backing files nobody needs any more once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
+    /// Whether some package is held; nil until that was asked.
+    var holdsPackages: Bool?
 
     package init(_ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp) {
         self.transaction = transaction

@@ -21,4 +21,22 @@ import UbiquityCore
         #expect(configuration.hasMergeCommands)
         #expect(!UserConfiguration("# merge.txt = x\nother = 1").hasMergeCommands)
     }
+
+    private func isIgnored(_ name: String, _ text: String) throws -> Bool {
+        try UserConfiguration(text).ignoring.decision(on: [ItemName(name)], isDirectory: false) == true
+    }
+
+    @Test func linesAddToTheIgnoreList() throws {
+        let text = "# mine\n\n ignore = *.part \nignore = !*.bak~\r\n"
+        #expect(try isIgnored("a.part", text) && isIgnored("a~", text) && !isIgnored("a.bak~", text))
+        #expect(try !isIgnored("a.part", "") && isIgnored("a.bak~", ""))
+        #expect(try !isIgnored("a~", "ignore.standard = no\nignore = x") && isIgnored("x", "ignore.standard=no\nignore=x"))
+    }
+
+    @Test func linesAddToThePackages() throws {
+        let name = try ItemName("a.Box")
+        #expect(UserConfiguration("package = box").packages.isPackage(name, []))
+        #expect(!UserConfiguration("").packages.isPackage(name, []))
+        #expect(try !UserConfiguration("package.standard = no").packages.isPackage(ItemName("a.rtfd"), []))
+    }
 }
