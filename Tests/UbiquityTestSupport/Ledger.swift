@@ -38,6 +38,16 @@ package final class Ledger: Sendable {
         if let moved { state.withLock { $0.current[target.key] = moved } }
     }
 
+    /// The content of an item that is gone has become another's.
+    func move(_ fingerprint: ChunkID, to target: ItemKey, ifGone isGone: (ItemKey) throws -> Bool) rethrows {
+        let holders = state.withLock { state in state.current.filter { $0.value == fingerprint }.map(\.key).sorted() }
+        guard let source = try holders.first(where: isGone) else { return }
+        state.withLock { state in
+            state.current[source] = nil
+            state.current[target] = fingerprint
+        }
+    }
+
     /// Every content that must be at the cloud when all is settled.
     package var required: Set<ChunkID> { state.withLock { $0.confirmed.union($0.current.values) } }
 }

@@ -22,8 +22,9 @@ extension SimulatedDevice {
         }
         await world.pause()
         try write(bytes, to: file)
-        ledger.close(row.key, Self.fingerprint(bytes), before: nil)
-        try close(row.key, bytes.count)
+        let current = try index.row(ino: row.ino) ?? row
+        ledger.close(current.key, Self.fingerprint(bytes), before: nil)
+        try close(row.ino, bytes.count)
     }
 
     /// Opens a file, changes its bytes in place, and closes it. Downloads it first if it is not here.
@@ -33,10 +34,10 @@ extension SimulatedDevice {
         await world.pause()
         let bytes = change(try read(file))
         try write(bytes, to: file)
-        guard let before = try index.row(key: row.key) else { return }
-        ledger.close(row.key, Self.fingerprint(bytes), before: before)
+        guard let before = try index.row(ino: row.ino) else { return }
+        ledger.close(before.key, Self.fingerprint(bytes), before: before)
         await world.pause()
-        try close(row.key, bytes.count)
+        try close(row.ino, bytes.count)
     }
 
     /// Writes into a file without closing it, and the machine dies.
@@ -61,7 +62,7 @@ extension SimulatedDevice {
         await world.pause()
         try write(bytes, to: file)
         ledger.close(row.key, Self.fingerprint(bytes), before: nil)
-        try close(row.key, bytes.count)
+        try close(row.ino, bytes.count)
     }
 
     /// Opens a file for writing and writes the very bytes that are there.
@@ -127,9 +128,9 @@ extension SimulatedDevice {
         try file.setTimes(accessed: nil, modified: timekeeper.now())
     }
 
-    private func close(_ key: ItemKey, _ size: Int) throws {
-        // Removed or taken elsewhere while it was open.
-        guard let row = try index.row(key: key), !row.isDeleted else { return }
+    private func close(_ ino: UInt64, _ size: Int) throws {
+        // Removed or replaced while it was open.
+        guard let row = try index.row(ino: ino), !row.isDeleted else { return }
         _ = try index.noteWriting(
             ino: row.ino, changed: true, size: Int64(size), modifiedAt: timekeeper.now(), stillOpen: false)
     }

@@ -65,6 +65,10 @@ extension SimulatedDevice {
         let removed = try index.remove(from: folder.ino, named: name, directory: row.kind == .directory)
         ledger.giveUp(removed)
         if let content = removed.content { try store.remove(content) }
+        // A backup that is deleted: the document is back at its name, with what was saved there.
+        guard let back = try index.row(key: removed.key), !back.isDeleted, let content = back.content else { return }
+        let bytes = try read(store.open(content, writable: false))
+        try ledger.move(Self.fingerprint(bytes), to: back.key) { try index.row(key: $0)?.isDeleted ?? true }
     }
 
     package func children(of folder: ItemRow) throws -> [ItemRow] {
