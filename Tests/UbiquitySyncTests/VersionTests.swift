@@ -21,7 +21,10 @@ import UbiquityWire
     }
 
     /// Both devices edit "f" without knowing each other; `b` later.
-    private func makeConflict(_ world: Simulation, size: Int = 10) async throws -> (lost: [UInt8], won: [UInt8]) {
+    /// - Parameter reunion: within that time they agree again.
+    private func makeConflict(
+        _ world: Simulation, size: Int = 10, reunion: Duration = .seconds(60)
+    ) async throws -> (lost: [UInt8], won: [UInt8]) {
         if try world.a.row("f") == nil {
             try await world.a.create("f", world.random.bytes(size))
             try await world.settle()
@@ -37,8 +40,10 @@ import UbiquityWire
         try await world.b.edit("f") { _ in won }
         try world.b.setPaused(false)
         try await world.settle([world.b])
+        let start = world.world.uptime
         try world.a.setPaused(false)
         try await world.settle()
+        #expect(world.world.uptime - start < reunion)
         return (lost, won)
     }
 
@@ -66,6 +71,18 @@ import UbiquityWire
                 #expect(try await device.read("f") == won)
                 #expect(try await content(of: #require(found.first), on: device) == lost)
                 #expect(try device.engine.status(of: device.live("f")).conflictCount == 1)
+            }
+        }
+    }
+
+    /// The feed may tell of the conflict before the answer to the commit comes.
+    @Test(arguments: 1...8) func theWinnerIsFetchedAtOnce(seed: UInt64) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: seed, devices: ["a", "b"]) { world in
+                var slow = NetworkConditions.perfect
+                slow.delay = .milliseconds(1)...(.seconds(1))
+                world.a.link.setConditions(slow)
+                _ = try await makeConflict(world, reunion: .seconds(15))
             }
         }
     }
