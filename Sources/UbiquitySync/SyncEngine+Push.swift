@@ -376,6 +376,8 @@ extension SyncEngine {
             }
         }
         connection.succeeded()
+        // What had to wait for the change is fetched now: the feed may have told of it before this answer came.
+        downloadSignal.fire()
         progress.fire()
     }
 
