@@ -62,7 +62,7 @@ extension MountController {
     /// The first of what waits to go up, each with the reason.
     func pendingUploads() throws -> [PendingItem] {
         let running = engine.runningUploads
-        return try engine.pendingUploads(limit: MountStatus.maximumPendingItems).compactMap { waiting in
+        let items = try engine.pendingUploads(limit: MountStatus.maximumPendingItems).compactMap { waiting in
             let row = waiting.row
             // A deleted item has no path any more, but its deletion has still to go up.
             let path = try parts.tree.path(of: row.key) ?? row.entry?.name.description ?? "(deleted)"
@@ -80,6 +80,16 @@ extension MountController {
                 item.retryAt = seconds(rests)
             }
             return item
+        }
+        return items + (try pendingDecisions(limit: MountStatus.maximumPendingItems - items.count))
+    }
+
+    /// Files about whose versions something was decided.
+    private func pendingDecisions(limit: Int) throws -> [PendingItem] {
+        guard limit > 0 else { return [] }
+        return try parts.index.read { try $0.itemsWithVersionActions(limit: limit) }.map { row in
+            let path = try parts.tree.path(of: row.key) ?? row.entry?.name.description ?? "(deleted)"
+            return PendingItem(path: path, direction: .upload, reason: .waiting)
         }
     }
 

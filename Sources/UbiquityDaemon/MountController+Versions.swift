@@ -11,7 +11,12 @@ import UbiquityWire
 extension MountController {
     /// A file's row, or why it has no versions.
     private func file(at path: String) async throws -> ItemRow {
-        let row = try await pool.run { [self] in try parts.tree.row(at: path) }
+        let row: ItemRow
+        do {
+            row = try await pool.run { [self] in try parts.tree.row(at: path) }
+        } catch let error as UbiquityError where error.place.isEmpty {
+            throw UbiquityError(error.code, error.message, at: path, remedy: error.remedy)
+        }
         guard row.kind == .file else { throw UbiquityError(.invalid, "only a file has versions", at: path) }
         return row
     }

@@ -114,7 +114,10 @@ final class WaitCheck: Sendable {
 
     private func hasPendingUpload() throws -> Bool {
         try parts.index.read { reader in
-            if isWholeMount { return try reader.dirtyCount() > 0 }
+            if isWholeMount { return try reader.dirtyCount() + reader.versionActionCount() > 0 }
+            for row in try reader.itemsWithVersionActions(limit: .max) where try isWithinTops(row.key, reader) {
+                return true
+            }
             var order: Int64 = 0
             while true {
                 let rows = try reader.dirtyRows(after: order, limit: Self.pageSize)

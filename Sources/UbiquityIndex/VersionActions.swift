@@ -46,6 +46,13 @@ extension IndexReader {
 
     package func versionActionCount() throws -> Int { Int(try number("SELECT count(*) FROM versionActions", []) ?? 0) }
 
+    /// Files about whose versions something was decided that has not gone up, at most `limit`.
+    package func itemsWithVersionActions(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.id IN (SELECT item FROM versionActions)") + " ORDER BY items.key LIMIT ?",
+            [.int(Int64(limit))])
+    }
+
     /// Versions of an item that were decided about here.
     package func decidedVersions(of item: ItemID) throws -> [VersionID: PendingVersionAction.Kind] {
         var result: [VersionID: PendingVersionAction.Kind] = [:]

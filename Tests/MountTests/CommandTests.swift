@@ -8,7 +8,7 @@ import UbiquityControl
         try await World.run { world in
             for command in [
                 "mount", "unmount", "serve", "status", "monitor", "wait", "download", "evict", "pin", "unpin",
-                "offline", "online"]
+                "offline", "online", "versions", "resolve", "restore", "trash"]
             {
                 #expect(try await world.ubiquity(command, "--help").status == 0)
                 let wrong = try await world.ubiquity(command, "--no-such-option")
@@ -18,14 +18,16 @@ import UbiquityControl
             #expect(try await world.ubiquity("nonsense").status == 2)
             #expect(try await world.ubiquity("mount").status == 2)
             #expect(try await world.ubiquity("mount", "--policy", "odd", "/tmp").status == 2)
-            for command in ["unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor"] {
+            for command in [
+                "unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor", "versions", "resolve",
+            ] {
                 let none = try await world.ubiquity(command, world.folder)
                 #expect(none.status == 3, "\(command): \(none)")
                 #expect(none.err.contains(world.folder))
             }
             let a = try await world.mounted("a")
             try await a.waitUntilIdle()
-            for command in ["download", "evict", "pin", "status"] {
+            for command in ["download", "evict", "pin", "status", "versions", "resolve"] {
                 let missing = try await a.ubiquity(command, "missing")
                 #expect(missing.status == 1, "\(command): \(missing)")
                 #expect(missing.err.contains("missing"))
