@@ -51,8 +51,13 @@ extension SyncEngine {
         let list = fresh ?? versionLists.list(of: item, at: remote.revision, now: now, old: true) ?? []
         // A restored one stays where it is in the history.
         let history = list.filter { $0.kind == .history && decided[$0.id] != .remove }
-        let isWhole = conflicts.count >= remote.conflictCount - decided.count
-        let others = (conflicts + history).sorted { $0.isListed(before: $1) }
+        // Of very many conflicts the record has only some.
+        let isWhole = remote.conflictCount <= Limits.maximumConflictsInRecord
+        let known = Set(conflicts.map(\.id))
+        let more = isWhole ? [] : list.filter {
+            $0.kind == .conflict && decided[$0.id] == nil && !known.contains($0.id)
+        }
+        let others = (conflicts + more + history).sorted { $0.isListed(before: $1) }
         return (others, fresh != nil || !remote.hasHistory && isWhole)
     }
 
@@ -75,14 +80,13 @@ extension SyncEngine {
     package func begin(_ version: RemoteVersion) async throws -> PartialContent {
         if let content = versionContents.use(version.id) { return resumed(content, version) }
         let manifest = try await manifest(of: version.content)
-        // Another caller may have been quicker.
-        if let content = versionContents.use(version.id) { return resumed(content, version) }
-        let content = try await pool.run { [index, store] in
+        let made = try await pool.run { [index, store] in
             let id = ContentID(try index.newContentNumber())
             return try PartialContent(
                 id: id, file: try store.create(id), manifest: manifest, size: version.content.size)
         }
-        versionContents.add(content, of: version.id)
+        let content = versionContents.add(made, of: version.id)
+        if content !== made { discard([made.id]) }
         return resumed(content, version)
     }
 

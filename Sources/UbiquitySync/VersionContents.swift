@@ -34,11 +34,17 @@ final class VersionContents: Sendable {
         }
     }
 
-    /// Adds a content in use by the caller.
-    func add(_ content: PartialContent, of version: VersionID) {
+    /// Adds a content. Another caller may have been quicker: then that one's is the version's.
+    /// - Returns: the version's content, in use by the caller until `release`.
+    func add(_ content: PartialContent, of version: VersionID) -> PartialContent {
         state.withLock { state in
+            if let known = state.entries[version]?.content {
+                state.entries[version]?.users += 1
+                return known
+            }
             state.entries[version] = Entry(content: content, users: 1)
             state.versions[content.id] = version
+            return content
         }
     }
 

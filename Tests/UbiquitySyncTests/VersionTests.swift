@@ -156,6 +156,22 @@ import UbiquityWire
         }
     }
 
+    @Test func whoReadsAVersionAtTheSameTimeSharesItsDownload() async throws {
+        try await run { world in
+            let (lost, _) = try await makeConflict(world, size: 2_000_000)
+            let found = try #require(try conflicts(world.b).first)
+            world.b.link.resetCounts()
+            let read = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+                for _ in 0..<5 { group.addTask { try await content(of: found, on: world.b) } }
+                return try await group.reduce(into: [[UInt8]]()) { $0.append($1) }
+            }
+            #expect(read == Array(repeating: lost, count: 5))
+            // And once more, from what is kept.
+            #expect(try await content(of: found, on: world.b) == lost)
+            #expect(world.b.link.counts.fetchedBytes == lost.count)
+        }
+    }
+
     @Test func conflictsStayWithARenamedItem() async throws {
         try await run { world in
             _ = try await makeConflict(world)
