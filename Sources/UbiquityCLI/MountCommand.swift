@@ -43,6 +43,9 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Do not let the kernel serve files past the daemon.")
     var noPassthrough = false
 
+    @Flag(help: "Do not hold deletions of more than half of all items for a confirmation.")
+    var allowMassDelete = false
+
     @Flag(help: "Stay, and write the log to standard error.")
     var foreground = false
 
@@ -72,6 +75,7 @@ struct MountCommand: AsyncParsableCommand {
         return try MountSettings(
             deviceFolder: state.resolved(), container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
+            allowsMassDelete: allowMassDelete,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },
             mountPoint: AbsolutePath.of(mountPoint))
     }

@@ -13,6 +13,10 @@ enum StatusText {
         lines.append(field("traffic", "\(sent) sent, \(received) received since the start"))
         let reason = status.passthrough.reason.map { ": \($0)" } ?? ""
         lines.append(field("passthrough", status.passthrough.isActive ? "yes" : "no\(reason)"))
+        if status.heldDeletions > 0 {
+            let advice = "'ubiquity deletions confirm' or '… undo'"
+            lines.append(field("held", "\(status.heldDeletions) deletions, more than half of all items: \(advice)"))
+        }
         lines += status.pending.map { "    " + of($0) }
         if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
         return lines.joined(separator: "\n")

@@ -13,7 +13,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, LoginCommand.self,
             LogoutCommand.self, StatusCommand.self, MonitorCommand.self, WaitCommand.self, DownloadCommand.self,
             EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self, OnlineCommand.self,
-            VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
+            VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self, DeletionsCommand.self,
         ])
 
     static func main() async {

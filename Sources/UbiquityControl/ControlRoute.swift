@@ -22,6 +22,8 @@ package enum ControlRoute {
     package static let trash = "/v1/trash"
     /// POST `TrashRestoreRequest`: a `TrashRestoreReport`.
     package static let trashRestore = "/v1/trash/restore"
+    /// POST `DeletionsRequest`: a `DeletionsReport`.
+    package static let deletions = "/v1/deletions"
     /// POST without a body: an `Acknowledgement`.
     package static let offline = "/v1/offline"
     package static let online = "/v1/online"

@@ -27,6 +27,8 @@ package struct MountStatus: Codable, Hashable, Sendable {
     package var processID: Int32
     package var startedAt: Double
     package var version: String
+    /// Deletions that are held because they are many, until somebody confirms or undoes them.
+    package var heldDeletions: Int
 
     /// Pending items told one by one: a screenful or two; the totals count the rest.
     package static let maximumPendingItems = 100
@@ -36,7 +38,7 @@ package struct MountStatus: Codable, Hashable, Sendable {
         revision: Int64, policy: String, cacheLimit: Int64?, diskFloor: Int64?, cachedBytes: Int64?,
         uploads: TransferTotal, downloads: TransferTotal, pending: [PendingItem], pendingOmitted: Int,
         passthrough: PassthroughStatus, bytesSent: Int64, bytesReceived: Int64, processID: Int32, startedAt: Double,
-        version: String
+        version: String, heldDeletions: Int = 0
     ) {
         self.mountPoint = mountPoint
         self.container = container
@@ -58,6 +60,7 @@ package struct MountStatus: Codable, Hashable, Sendable {
         self.processID = processID
         self.startedAt = startedAt
         self.version = version
+        self.heldDeletions = heldDeletions
     }
 }
 

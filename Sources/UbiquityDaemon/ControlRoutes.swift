@@ -19,6 +19,7 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.unpin, to: router) { controller.setPinned(false, $0) }
         router.post(RouterPath(ControlRoute.offline)) { _, _ in try await setOffline(true) }
         router.post(RouterPath(ControlRoute.online)) { _, _ in try await setOffline(false) }
+        add(ControlRoute.deletions, to: router, answering: controller.decideDeletions)
         addVersionRoutes(to: router)
         router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }

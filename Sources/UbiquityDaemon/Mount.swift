@@ -69,10 +69,11 @@ final class Mount: Sendable {
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
         let (client, service) = try makeCloud(settings, signIn, identity, pool, logger)
-        let configuration = SyncConfiguration(
+        var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8),
             owner: owner)
+        configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(
             index: index, store: contents, service: service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))

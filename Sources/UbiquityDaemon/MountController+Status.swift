@@ -26,7 +26,8 @@ extension MountController {
             downloads: TransferTotal(items: downloads, bytes: summary.pendingDownloadBytes), pending: shown,
             pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
-            processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text)
+            processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
+            heldDeletions: engine.heldDeletions)
     }
 
     private var passthrough: PassthroughStatus {
@@ -55,6 +56,14 @@ extension MountController {
             address: parts.client.address.description, state: state,
             reason: state == .online || connection.reason.isEmpty ? nil : connection.reason,
             lastContact: connection.lastContact.map(seconds))
+    }
+
+    /// What is to be said of deletions that wait for a decision; nil if none do.
+    var heldDeletions: String? {
+        let count = engine.heldDeletions
+        guard count > 0 else { return nil }
+        return "\(count) deletions are held, which are more than half of all items; "
+            + "'ubiquity deletions confirm' sends them, 'ubiquity deletions undo' brings the items back"
     }
 
     // MARK: Pending

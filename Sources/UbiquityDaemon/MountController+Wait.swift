@@ -37,9 +37,10 @@ extension MountController {
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
         let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in
             let graceIsOver = parts.timekeeper.uptime() - start > Self.releaseGrace
-            return try await pool.run { try check.holds(graceIsOver: graceIsOver) }
+            // A person's word is waited for in vain here.
+            return try await pool.run { try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() }
         }
-        return isDone ? WaitReport(done: true) : try await unfinished()
+        return try await isDone && !check.isHeldBack() ? WaitReport(done: true) : unfinished()
     }
 
     private func unfinished() async throws -> WaitReport {
@@ -47,7 +48,7 @@ extension MountController {
         let connection = engine.connection.status
         return WaitReport(
             done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)),
-            reason: connection.phase == .online ? nil : "the cloud is away: \(connection.reason)")
+            reason: heldDeletions ?? (connection.phase == .online ? nil : "the cloud is away: \(connection.reason)"))
     }
 
     /// Asks the cloud where its feed ends, and waits until that has been read here.
@@ -93,6 +94,9 @@ final class WaitCheck: Sendable {
         if wanted.downloaded, try hasMissingContent() { return false }
         return try !wanted.idle || parts.engine.summary().isIdle
     }
+
+    /// Whether what is waited for needs somebody's decision first.
+    func isHeldBack() -> Bool { (wanted.uploaded || wanted.idle) && isWholeMount && parts.engine.heldDeletions > 0 }
 
     private var isWholeMount: Bool { tops.isEmpty || tops.contains(.root) || wanted.idle }
 

@@ -30,6 +30,15 @@ final class MountController: Sendable {
         if !offline { engine.retryNow() }
     }
 
+    func decideDeletions(_ wanted: DeletionsRequest) async throws -> DeletionsReport {
+        try await pool.run { [engine] in
+            switch wanted.decision {
+            case .confirm: DeletionsReport(items: try engine.confirmDeletions())
+            case .undo: DeletionsReport(items: try engine.undoDeletions())
+            }
+        }
+    }
+
     // MARK: The end
 
     /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.

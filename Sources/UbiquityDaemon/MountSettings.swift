@@ -21,6 +21,8 @@ package struct MountSettings: Hashable, Sendable {
     package var diskFloor: Int64
     /// False with `--no-passthrough`.
     package var allowsPassthrough: Bool
+    /// With `--allow-mass-delete`: many deletions at once go up like few.
+    package var allowsMassDelete: Bool
     /// Options of mount(8), from `-o`.
     package var options: [String]
     /// Absolute.
@@ -32,7 +34,8 @@ package struct MountSettings: Hashable, Sendable {
 
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
-        diskFloor: Int64?, allowsPassthrough: Bool, options: [String], mountPoint: String
+        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false, options: [String],
+        mountPoint: String
     ) throws(UbiquityError) {
         guard let id = ContainerID(container) else {
             throw UbiquityError(
@@ -45,6 +48,7 @@ package struct MountSettings: Hashable, Sendable {
         self.cacheLimit = cacheLimit
         self.diskFloor = diskFloor ?? Self.defaultDiskFloor
         self.allowsPassthrough = allowsPassthrough
+        self.allowsMassDelete = allowsMassDelete
         self.options = options
         self.mountPoint = mountPoint
     }
@@ -56,6 +60,7 @@ package struct MountSettings: Hashable, Sendable {
         arguments += ["--policy", policy.rawValue, "--disk-floor", String(diskFloor)]
         if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
         if !allowsPassthrough { arguments.append("--no-passthrough") }
+        if allowsMassDelete { arguments.append("--allow-mass-delete") }
         for option in options { arguments += ["-o", option] }
         return arguments + ["--", mountPoint]
     }

@@ -16,6 +16,8 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var cacheLimit: Int64?
     /// Bytes that stay free on the disk of the state folder.
     package var diskFloor: Int64
+    /// Whether any number of deletions goes up at once (`DeletionGuard`).
+    package var allowsMassDelete = false
     /// This boot of the machine.
     package var boot: [UInt8]
     /// Owner of what comes from other devices.

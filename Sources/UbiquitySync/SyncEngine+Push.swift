@@ -15,6 +15,8 @@ struct PushState {
     var rescanAt: [ItemKey: Timestamp] = [:]
     /// Since when packages have had changes that have not gone up.
     var packagesSince: [ItemKey: Timestamp] = [:]
+    /// When a burst of deletions may be over.
+    var deletionsWaitUntil: Timestamp?
 }
 
 /// A group that is ready to be sent.
@@ -60,7 +62,8 @@ extension SyncEngine {
         let now = timekeeper.now()
         let rests = push.withLock { state in
             state.rescanAt = state.rescanAt.filter { $0.value > now }
-            return state.rescanAt.values.min()
+            if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
+            return [state.rescanAt.values.min(), state.deletionsWaitUntil].compactMap { $0 }.min()
         }
         var wait = min(index.timeUntilHoldEnds() ?? SyncLimits.pollInterval, SyncLimits.pollInterval)
         if let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() {
@@ -135,6 +138,8 @@ extension SyncEngine {
         let now = timekeeper.now()
         var result = SendableRows()
         var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
+        // Asked for when the first deletion is met.
+        var lastDeletion: Int64?, heldPackages = Set<ItemKey>()
         while true {
             let (rows, owners) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
@@ -144,10 +149,13 @@ extension SyncEngine {
             guard let last = rows.last else { break }
             order = last.dirtyOrder
             scanned += rows.count
+            if lastDeletion == nil, rows.contains(where: \.isDeleted) { lastDeletion = try deletionLimit(now: now) }
             for (row, owner) in zip(rows, owners) {
+                let isHeld = row.isDeleted && row.dirtyOrder > lastDeletion ?? 0
+                if isHeld, let owner { heldPackages.insert(owner) }
                 if let owner {
                     packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
-                } else if result.loose.count < SyncLimits.changesPerCommit, isSendable(row, now) {
+                } else if result.loose.count < SyncLimits.changesPerCommit, !isHeld, isSendable(row, now) {
                     result.loose.append(row)
                 }
             }
@@ -156,7 +164,7 @@ extension SyncEngine {
             guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil } }
-        let ordered = packages.values.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
+        let ordered = packages.values.filter { !heldPackages.contains($0.package) }.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
         result.package = try readyPackage(among: ordered, now)
         return result
     }
@@ -366,6 +374,7 @@ extension SyncEngine {
             return applier.dropped
         }
         discard(dropped)
+        noteSentDeletions(group)
         push.withLock { state in
             for change in group { state.prepared[change.row.key] = nil }
         }

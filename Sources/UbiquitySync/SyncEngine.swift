@@ -28,6 +28,7 @@ package final class SyncEngine: Sendable {
     let downloads: DownloadTable
     /// Contents of versions beside the current ones, while programs read them and a little longer.
     let versionContents = VersionContents()
+    let deletions = Lock(DeletionState())
     let versionLists = VersionLists()
 
     let pushSignal = Signal()

@@ -1,0 +1,61 @@
+package import UbiquityCore
+
+/// Decides whether deletions may go up, so that a slip (`rm -r` in the wrong folder, a script gone wild, a disk that
+/// lost its files) does not empty every other device before anybody has seen it.
+///
+/// Many deletions within a minute are held until a person confirms or undoes them. To be able to hold them all, a burst
+/// of them is sent only when it is over. A value without a clock: what is decided depends on what it is given.
+package struct DeletionGuard: Sendable {
+    /// So many may always go, however small the container.
+    package static let harmless = 100
+    /// The time in which deletions count together, seconds.
+    package static let window: Double = 60
+    /// From so many within the window on they may be the beginning of more.
+    package static let burst = 50
+    /// A burst is over when nothing was deleted for so long, seconds.
+    package static let quiet: Double = 2
+
+    package enum Verdict: Hashable, Sendable {
+        case send
+        /// It may not be over: to be asked again then.
+        case wait(until: Timestamp)
+        /// So many at once are a person's decision.
+        case hold
+    }
+
+    /// Times of deletions that the cloud has been told of, of the last minute, in order.
+    private var sent: [Timestamp] = []
+
+    package init() {}
+
+    /// Takes note of deletions that the cloud was told of.
+    package mutating func noteSent(_ times: [Timestamp], now: Timestamp) {
+        let start = now.advanced(bySeconds: -Self.window)
+        sent = (sent + times).filter { $0 >= start && $0 <= now }.sorted()
+    }
+
+    /// - Parameters:
+    ///   - pending: when the items were deleted that the cloud still has.
+    ///   - items: how many items there are besides.
+    package func verdict(pending: [Timestamp], items: Int, now: Timestamp) -> Verdict {
+        // A clock that was set back must not make deletions wait for a time long past.
+        let pending = pending.map { min($0, now) }.sorted()
+        guard let oldest = pending.first, let newest = pending.last else { return .send }
+        let most = Self.mostAtOnce((sent + pending).sorted())
+        if most > Self.harmless, most * 2 > items + pending.count + sent.count { return .hold }
+        let end = newest.advanced(bySeconds: Self.quiet)
+        let isRecent = oldest.advanced(bySeconds: Self.window) > now
+        if most > Self.burst, end > now, isRecent { return .wait(until: end) }
+        return .send
+    }
+
+    /// The most of these times that lie within one window.
+    private static func mostAtOnce(_ times: [Timestamp]) -> Int {
+        var most = 0, first = 0
+        for (last, time) in times.enumerated() {
+            while times[first].advanced(bySeconds: window) < time { first += 1 }
+            most = max(most, last - first + 1)
+        }
+        return most
+    }
+}

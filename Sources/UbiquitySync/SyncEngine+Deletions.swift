@@ -1,0 +1,82 @@
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+/// What the engine remembers of deletions between two rounds.
+struct DeletionState {
+    var guarding = DeletionGuard()
+    /// How many are held now.
+    var held = 0
+}
+
+// Holding deletions back that are too many to be meant (`DeletionGuard`).
+extension SyncEngine {
+    /// Deletions taken back in one transaction.
+    private static let undoneAtOnce = 1000
+
+    /// Which deletions may go now: those up to this place in the order of changes.
+    func deletionLimit(now: Timestamp) throws -> Int64 {
+        guard !configuration.allowsMassDelete else { return .max }
+        let (confirmed, times, items) = try index.read { reader in
+            let confirmed = try reader.confirmedDeletions()
+            return (confirmed, try reader.pendingDeletionTimes(after: confirmed), try reader.itemCount())
+        }
+        let (verdict, isNew) = deletions.withLock { state in
+            let verdict = state.guarding.verdict(pending: times, items: Int(items), now: now)
+            let before = state.held
+            state.held = verdict == .hold ? times.count : 0
+            return (verdict, state.held > 0 && before == 0)
+        }
+        if isNew { logger.warning("many deletions are held", metadata: ["items": "\(times.count)"]) }
+        switch verdict {
+        case .send: return .max
+        case .hold: return confirmed
+        case .wait(let until):
+            push.withLock { $0.deletionsWaitUntil = until }
+            return confirmed
+        }
+    }
+
+    /// So many deletions wait for a person's word; 0 if none do.
+    package var heldDeletions: Int { deletions.withLock { $0.held } }
+
+    func noteSentDeletions(_ group: [PlannedChange]) {
+        let times = group.filter { $0.change.action == .delete }.map(\.row.dirtyAt)
+        if !times.isEmpty { deletions.withLock { $0.guarding.noteSent(times, now: timekeeper.now()) } }
+    }
+
+    /// Lets the held deletions go up. Returns how many.
+    package func confirmDeletions() throws -> Int {
+        let count = try index.write(.remote) { transaction in
+            let times = try transaction.pendingDeletionTimes(after: transaction.confirmedDeletions())
+            try transaction.confirmDeletions(upTo: transaction.newDirtyOrder())
+            return times.count
+        }
+        deletions.withLock { $0.held = 0 }
+        pushSignal.fire()
+        return count
+    }
+
+    /// Brings back what was deleted here and is held: as placeholders, as the cloud has them. Returns how many.
+    package func undoDeletions() throws -> Int {
+        var count = 0
+        while true {
+            let (undone, dropped) = try index.write(.remote) { transaction in
+                let rows = try transaction.pendingDeletions(
+                    after: transaction.confirmedDeletions(), limit: Self.undoneAtOnce)
+                // All of them are away before the first comes back: each brings what waited for it.
+                for row in rows { try transaction.delete(row) }
+                var settler = settler(transaction)
+                for row in rows { try settler.settle(row.id) }
+                return (rows.count, settler.dropped)
+            }
+            discard(dropped)
+            count += undone
+            if undone == 0 { break }
+        }
+        deletions.withLock { $0.held = 0 }
+        progress.fire()
+        return count
+    }
+}

@@ -1,0 +1,58 @@
+import Testing
+
+/// A slip on one device does not empty the others.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct MassDeletionTests {
+    private static let make = "mkdir -p d/e; for n in $(seq 80); do echo $n > d/$n; echo $n > d/e/$n; done; echo x > keep"
+
+    @Test func manyDeletionsAreHeldAndUndone() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(Self.make)
+            try await world.settle(a, b)
+            let listing = try await b.shell("find . | sort")
+            try await a.shell("rm -r d; echo goes > on")
+            let waited = try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"])
+            #expect(waited.status == 1)
+            #expect(waited.err.contains("162 deletions are held"), "\(waited)")
+            #expect(try await a.ubiquity("status").out.contains("162 deletions"))
+            // Everything else goes on.
+            try await b.waitUntil("test -e on")
+            #expect(try await b.shell("find . | sort | grep -v on") == listing)
+            // Also after a crash.
+            try await a.kill()
+            try await a.mount()
+            #expect(try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"]).err.contains("are held"))
+            #expect(try await a.ubiquity("deletions", "", options: ["undo"]).out.contains("162 items"))
+            try await world.settle(a, b)
+            #expect(try await a.shell("find . | sort | grep -v on") == listing)
+            #expect(try await a.shell("cat d/e/80") == "80")
+        }
+    }
+
+    @Test func heldDeletionsAreConfirmed() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(Self.make)
+            try await world.settle(a, b)
+            try await a.shell("rm -r d")
+            #expect(try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"]).status == 1)
+            #expect(try await a.ubiquity("deletions", "", options: ["confirm"]).out.contains("162 deletions"))
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls -A") == "keep")
+            #expect(try await !a.ubiquity("status").out.contains("deletions"))
+        }
+    }
+
+    @Test func whoAllowsThemIsNotAsked() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(["--allow-mass-delete"])
+            let b = try await world.mounted("b")
+            try await a.shell(Self.make)
+            try await world.settle(a, b)
+            try await a.shell("rm -r d")
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls -A") == "keep")
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Testing
+import UbiquityCore
+import UbiquitySync
+
+/// Which deletions go up at once, which after a moment, and which only when somebody says so.
+@Suite struct DeletionGuardTests {
+    private func time(_ seconds: Double) -> Timestamp {
+        Timestamp(seconds: 1_000_000, nanoseconds: 0).advanced(bySeconds: seconds)
+    }
+    /// So many deletions, evenly over `seconds` up to moment 0.
+    private func deletions(_ count: Int, over seconds: Double) -> [Timestamp] {
+        (0..<count).map { time(-seconds + seconds * Double($0 + 1) / Double(count)) }
+    }
+
+    @Test(arguments: [
+        (1, 0, DeletionGuard.Verdict.send), (50, 0, .send), (100, 0, .send), (101, 0, .hold), (101, 100, .hold),
+        (101, 101, .send), (101, 100_000, .send), (60_000, 50_000, .hold),
+    ])
+    func afterTheBurst(_ count: Int, _ others: Int, _ expected: DeletionGuard.Verdict) {
+        let verdict = DeletionGuard().verdict(pending: deletions(count, over: 10), items: others, now: time(5))
+        #expect(verdict == expected)
+    }
+
+    @Test func whatMayBeTheBeginningOfMoreWaits() {
+        let pending = deletions(51, over: 1)
+        #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(1)) == .wait(until: time(2)))
+        #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(2)) == .send)
+        #expect(DeletionGuard().verdict(pending: deletions(50, over: 1), items: 500, now: time(1)) == .send)
+    }
+
+    @Test func whoeverDeletesWithoutAPauseIsNotWaitedForLongerThanTheWindow() {
+        #expect(DeletionGuard().verdict(pending: deletions(6000, over: 59), items: 90_000, now: time(0.5)) != .send)
+        #expect(DeletionGuard().verdict(pending: deletions(6000, over: 61), items: 90_000, now: time(0.5)) == .send)
+    }
+
+    /// A hundred files a day for a month, offline, are no slip.
+    @Test func deletionsFarApartDoNotCountTogether() {
+        let pending = (0..<30).flatMap { day in (0..<100).map { time(-86_400 * Double(day) - 0.1 * Double($0)) } }
+        #expect(DeletionGuard().verdict(pending: pending, items: 10, now: time(10)) == .send)
+    }
+
+    @Test func whatWasSentCountsForAMinute() {
+        var guarding = DeletionGuard()
+        guarding.noteSent(deletions(50, over: 1), now: time(0))
+        let later = (0..<51).map { _ in time(20) }
+        #expect(guarding.verdict(pending: later, items: 40, now: time(30)) == .hold)
+        let muchLater = (0..<51).map { _ in time(100) }
+        guarding.noteSent([], now: time(110))
+        #expect(guarding.verdict(pending: muchLater, items: 40, now: time(110)) == .send)
+    }
+
+    @Test func aClockThatWasSetBackDoesNotHoldThemForEver() {
+        let future = [Timestamp](repeating: time(1_000_000), count: 60)
+        guard case .wait(let until) = DeletionGuard().verdict(pending: future, items: 500, now: time(0)) else {
+            return
+        }
+        #expect(until <= time(DeletionGuard.quiet))
+    }
+}
