@@ -10,9 +10,12 @@ package struct DeletionGuard: Sendable {
     package static let harmless = 100
     /// The time in which deletions count together, seconds.
     package static let window: Double = 60
-    /// From so many within the window on they may be the beginning of more.
-    package static let burst = 50
-    /// A burst is over when nothing was deleted for so long, seconds.
+    /// One of so many items: as many as may go before it is seen that they were the first of very many.
+    package static let negligible = 100
+    /// Few deletions are the whole of it if nothing more was deleted for so long, seconds. Longer than the pauses of
+    /// `rm -r`.
+    package static let shortQuiet: Double = 0.25
+    /// The same for many.
     package static let quiet: Double = 2
 
     package enum Verdict: Hashable, Sendable {
@@ -42,11 +45,13 @@ package struct DeletionGuard: Sendable {
         let pending = pending.map { min($0, now) }.sorted()
         guard let oldest = pending.first, let newest = pending.last else { return .send }
         let most = Self.mostAtOnce((sent + pending).sorted())
-        if most > Self.harmless, most * 2 > items + pending.count + sent.count { return .hold }
-        let end = newest.advanced(bySeconds: Self.quiet)
-        let isRecent = oldest.advanced(bySeconds: Self.window) > now
-        if most > Self.burst, end > now, isRecent { return .wait(until: end) }
-        return .send
+        let total = items + pending.count + sent.count
+        if most > Self.harmless, most * 2 > total { return .hold }
+        // Where there are so few items nothing is ever held; and who deletes without a pause is not waited for longer
+        // than the time in which deletions count together.
+        guard total > Self.harmless, oldest.advanced(bySeconds: Self.window) > now else { return .send }
+        let end = newest.advanced(bySeconds: most * Self.negligible > total ? Self.quiet : Self.shortQuiet)
+        return end > now ? .wait(until: end) : .send
     }
 
     /// The most of these times that lie within one window.

@@ -164,7 +164,8 @@ extension SyncEngine {
             guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil } }
-        let ordered = packages.values.filter { !heldPackages.contains($0.package) }.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
+        let free = packages.values.filter { !heldPackages.contains($0.package) }
+        let ordered = free.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
         result.package = try readyPackage(among: ordered, now)
         return result
     }

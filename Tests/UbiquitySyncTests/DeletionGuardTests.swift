@@ -22,10 +22,15 @@ import UbiquitySync
     }
 
     @Test func whatMayBeTheBeginningOfMoreWaits() {
-        let pending = deletions(51, over: 1)
+        let pending = deletions(6, over: 1)
         #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(1)) == .wait(until: time(2)))
         #expect(DeletionGuard().verdict(pending: pending, items: 500, now: time(2)) == .send)
-        #expect(DeletionGuard().verdict(pending: deletions(50, over: 1), items: 500, now: time(1)) == .send)
+        #expect(DeletionGuard().verdict(pending: deletions(5, over: 1), items: 500, now: time(0.3)) == .send)
+        #expect(DeletionGuard().verdict(pending: deletions(5, over: 1), items: 500, now: time(0.2)) == .wait(until: time(0.25)))
+    }
+
+    @Test func whereThereIsLittleNothingWaits() {
+        #expect(DeletionGuard().verdict(pending: deletions(60, over: 1), items: 40, now: time(0)) == .send)
     }
 
     @Test func whoeverDeletesWithoutAPauseIsNotWaitedForLongerThanTheWindow() {
