@@ -13,9 +13,11 @@ extension SyncEngine {
     package func otherVersions(of item: ItemID) async throws -> [RemoteVersion] {
         let known = try await pool.run { try self.knownVersions(of: item) }
         if let known, known.isComplete { return known.versions }
+        if versionLists.isPausing(now: timekeeper.uptime()) { return known?.versions ?? [] }
         do {
             try await askForVersions(of: item)
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .notFound {
+            if error.code == .timedOut { versionLists.noteNoAnswer(now: timekeeper.uptime()) }
             return known?.versions ?? []
         }
         return try await pool.run { try self.knownVersions(of: item) }?.versions ?? []
@@ -25,6 +27,7 @@ extension SyncEngine {
     package func allVersions(of item: ItemID) async throws -> [RemoteVersion] {
         try connection.requireAllowed()
         let versions = try await service.versions(of: item)
+        versionLists.noteAnswer()
         try await pool.run { try self.keep(versions, of: item) }
         return versions
     }

@@ -91,6 +91,13 @@ final class VersionLists: Sendable {
     }
 
     private let entries = Lock<[ItemID: Entry]>([:])
+    /// After a question that got no answer none is asked for that long: each name that is looked up would wait anew.
+    private static let pause = Duration.seconds(10)
+    private let pausesUntil = Lock(Duration.zero)
+
+    func noteNoAnswer(now: Duration) { pausesUntil.withLock { $0 = now + Self.pause } }
+    func noteAnswer() { pausesUntil.withLock { $0 = .zero } }
+    func isPausing(now: Duration) -> Bool { pausesUntil.withLock { now < $0 } }
 
     /// - Parameters:
     ///   - revision: the item's, as it is known here; a list of an older one is out of date.

@@ -217,6 +217,22 @@ import UbiquityWire
         }
     }
 
+    @Test func aCloudThatDoesNotAnswerIsWaitedForOnce() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.a.edit("f") { _ in [2, 2] }
+            try await world.settle()
+            let item = try world.b.live("f").id
+            world.b.link.script(.versions, .vanishBefore {})
+            let start = world.world.uptime
+            for _ in 0..<20 { #expect(try await world.b.engine.otherVersions(of: item).isEmpty) }
+            #expect(world.world.uptime - start < .seconds(5))
+            try await world.sleep(.seconds(20))
+            #expect(try await world.b.engine.otherVersions(of: item).count == 1)
+        }
+    }
+
     @Test func aDeletedFolderComesBackWithWhatWentAlong() async throws {
         try await run { world in
             try world.a.makeFolder("d")
