@@ -94,13 +94,17 @@ let package = Package(
             ],
             swiftSettings: strict),
         // Tests
+        .target(name: "CSimulatedDisk", path: "Tests/CSimulatedDisk"),
         .target(
             name: "UbiquityTestSupport",
             dependencies: [
                 "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
-                "UbiquityCloudStore", "UbiquitySync", logging,
+                "UbiquityCloudStore", "UbiquitySync", "UbiquityVFS", "CSimulatedDisk", logging,
             ],
             path: "Tests/UbiquityTestSupport",
+            swiftSettings: strict),
+        .executableTarget(
+            name: "simulate", dependencies: ["UbiquityTestSupport", argumentParser], path: "Tests/Simulate",
             swiftSettings: strict),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),

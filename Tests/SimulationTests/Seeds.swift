@@ -4,8 +4,10 @@ import UbiquityTestSupport
 
 /// Which seeds a run of the simulator tries: those of every test run, or as many as asked for, or one again.
 enum Seeds {
-    /// What an ordinary test run tries of each scenario.
-    private static let usual: UInt64 = 12
+    /// What an ordinary test run tries.
+    private static let usual: UInt64 = 40
+    /// Within so many seeds a planted fault must be found.
+    static let faultLimit: UInt64 = 1000
 
     /// - `UBIQUITY_SEED=n`: this one only. `UBIQUITY_SEEDS=n`: so many, from `UBIQUITY_FIRST_SEED` (1) on.
     static var all: [UInt64] {
@@ -24,12 +26,8 @@ enum Seeds {
 enum Worlds {
     private static let threads = BlockingPool(name: "simulation", threads: 2)
 
-    /// Runs a scenario on a thread of its own.
-    @discardableResult
-    static func run(
-        seed: UInt64, devices: [String], settings: [String: SimulatedDevice.Settings] = [:],
-        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
-    ) async throws -> UInt64 {
-        try await threads.run { try Simulation.run(seed: seed, devices: devices, settings: settings, scenario) }
+    /// Runs a world on a thread of its own.
+    static func run<T: Sendable>(_ world: @escaping @Sendable () throws -> T) async throws -> T {
+        try await threads.run(world)
     }
 }

@@ -2,52 +2,39 @@ package import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// The contents that a device's user has closed, and so may not be lost: each must be found at the cloud in the end,
-/// as a current, an older or a conflict version, unless the same user replaced or removed it before it went up.
+/// The contents that a device's user has closed, and so may not be lost: each must be found at the cloud in the end, as a
+/// current, an older or a conflict version, unless the same user replaced or removed it.
+///
+/// What the cloud has acknowledged is not counted here but at the link: it must be found whatever users do.
 package final class Ledger: Sendable {
-    private struct State {
-        /// What stands in a file now, by the user's last word.
-        var current: [ItemKey: ChunkID] = [:]
-        /// What was confirmed by the cloud before the user wrote again.
-        var confirmed: Set<ChunkID> = []
+    struct Entry {
+        var fingerprint: ChunkID
+        /// Whether it was synced, and so must survive power loss.
+        var isSynced: Bool
     }
 
-    private let state = Lock(State())
+    private let entries = Lock<[ItemKey: Entry]>([:])
 
     package init() {}
 
-    /// The user has closed a file with this content.
-    /// - Parameter before: the row before it was written; nil for a new file.
-    func close(_ key: ItemKey, _ fingerprint: ChunkID, before: ItemRow?) {
-        if let before { giveUp(before) }
-        state.withLock { $0.current[key] = fingerprint }
-    }
-
-    /// The user replaces or removes what is in a file.
-    func giveUp(_ row: ItemRow) {
-        state.withLock { state in
-            guard let old = state.current.removeValue(forKey: row.key) else { return }
-            if row.dirty.isDisjoint(with: [.content, .created]) { state.confirmed.insert(old) }
+    /// What stands in these items is about to be replaced or removed: who asks for that accepts either.
+    func take(_ keys: [ItemKey]) -> [ItemKey: Entry] {
+        entries.withLock { entries in
+            var taken: [ItemKey: Entry] = [:]
+            for key in keys { taken[key] = entries.removeValue(forKey: key) }
+            return taken
         }
     }
 
-    /// The content of one item has become another's.
-    func move(from source: ItemRow, to target: ItemRow) {
-        let moved = state.withLock { $0.current.removeValue(forKey: source.key) }
-        giveUp(target)
-        if let moved { state.withLock { $0.current[target.key] = moved } }
-    }
+    /// It was not done: all is as it was.
+    func putBack(_ taken: [ItemKey: Entry]) { entries.withLock { $0.merge(taken) { present, _ in present } } }
 
-    /// The content of an item that is gone has become another's.
-    func move(_ fingerprint: ChunkID, to target: ItemKey, ifGone isGone: (ItemKey) throws -> Bool) rethrows {
-        let holders = state.withLock { state in state.current.filter { $0.value == fingerprint }.map(\.key).sorted() }
-        guard let source = try holders.first(where: isGone) else { return }
-        state.withLock { state in
-            state.current[source] = nil
-            state.current[target] = fingerprint
-        }
-    }
+    /// The user has closed, or synced, a file with this content.
+    func note(_ key: ItemKey, _ entry: Entry) { entries.withLock { $0[key] = entry } }
+
+    /// What was not synced may be gone.
+    func losePower() { entries.withLock { entries in entries = entries.filter(\.value.isSynced) } }
 
     /// Every content that must be at the cloud when all is settled.
-    package var required: Set<ChunkID> { state.withLock { $0.confirmed.union($0.current.values) } }
+    package var required: Set<ChunkID> { entries.withLock { Set($0.values.map(\.fingerprint)) } }
 }

@@ -11,6 +11,8 @@ package final class SimulatedCloud: CloudService {
         var listeners: [UInt64: AsyncThrowingStream<Revision, any Error>.Continuation] = [:]
         var nextListener: UInt64 = 0
         var damaged: Set<ChunkID> = []
+        var fault: PlantedFault?
+        var commits = 0
     }
 
     private let state = Lock(State())
@@ -46,11 +48,40 @@ package final class SimulatedCloud: CloudService {
         let now = timekeeper.now()
         let (response, listeners) = try state.withLock { state in
             let before = state.memory.revision
-            let response = try state.memory.commit(request, now: now)
+            let response = try Self.commit(request, &state, now)
             return (response, state.memory.revision == before ? [] : state.listeners.sorted { $0.key < $1.key })
         }
         for (_, listener) in listeners { listener.yield(response.revision) }
         return response
+    }
+
+    private static func commit(
+        _ request: CommitRequest, _ state: inout State, _ now: Timestamp
+    ) throws -> CommitResponse {
+        state.commits += 1
+        switch state.fault {
+        case .conflictRule: return try state.memory.commit(withoutConflicts(request, state.memory), now: now)
+        case .lostUpload where state.commits % lostCommit == 0:
+            var forgetful = state.memory
+            return try forgetful.commit(request, now: now)
+        default: return try state.memory.commit(request, now: now)
+        }
+    }
+
+    /// With the fault `lostUpload`, one commit of so many is acknowledged and not kept.
+    private static let lostCommit = 50
+
+    /// Every edit as if it were made from the current version.
+    private static func withoutConflicts(_ request: CommitRequest, _ memory: CloudMemory) -> CommitRequest {
+        var request = request
+        for position in request.changes.indices {
+            guard case .put(var fields) = request.changes[position].action, fields.content?.baseVersion != nil else {
+                continue
+            }
+            fields.content?.baseVersion = memory.items[request.changes[position].id]?.version
+            request.changes[position].action = .put(fields)
+        }
+        return request
     }
 
     package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
@@ -157,6 +188,19 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
+    func setFault(_ fault: PlantedFault) { state.withLock { $0.fault = fault } }
+
+    /// All that have a stream of news open hear that it broke.
+    package func restart() {
+        let listeners = state.withLock { state in
+            defer { state.listeners = [:] }
+            return state.listeners.sorted { $0.key < $1.key }
+        }
+        for (_, listener) in listeners {
+            listener.finish(throwing: UbiquityError(.offline, "the cloud has gone away"))
+        }
+    }
+
     // MARK: Looking in
 
     package func revision() async throws -> Revision { try await open().revision }
@@ -213,9 +257,28 @@ package final class SimulatedCloud: CloudService {
         return SimulatedDevice.fingerprint(bytes.withLock { $0 })
     }
 
-    /// Every content that is kept: current, older, in conflict or in the trash.
+    /// One name for all contents of these chunks, whoever cut them.
+    static func name(of manifest: Manifest) -> ChunkID {
+        ChunkNaming.name(of: manifest.flatMap { $0.id.bytes })
+    }
+
+    /// Every content that is kept (current, older, in conflict or in the trash), by the name of its bytes and by that of
+    /// its chunks.
     package func contents() async throws -> Set<ChunkID> {
         let manifests = state.withLock { $0.memory.forgotten.union($0.memory.versions.values.compactMap(\.manifest)) }
+        var result = Set<ChunkID>()
+        for manifest in manifests {
+            result.insert(try await fingerprint(manifest))
+            result.insert(Self.name(of: manifest))
+        }
+        return result
+    }
+
+    /// What is in unresolved conflict versions, by the names of the bytes.
+    func conflictContents() async throws -> Set<ChunkID> {
+        let manifests = state.withLock { state in
+            state.memory.versions.values.filter { $0.role == .conflict }.compactMap(\.manifest)
+        }
         var result = Set<ChunkID>()
         for manifest in manifests { result.insert(try await fingerprint(manifest)) }
         return result

@@ -3,75 +3,93 @@ package import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySync
 internal import UbiquitySystem
+internal import UbiquityVFS
 
-// What a user does with the contents of files, as the file system would carry it out. Paths are relative to the top.
+// What programs do with the contents of files. Paths are relative to the top.
 extension SimulatedDevice {
+    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
+
     /// Makes a file, writes it and closes it.
-    package func create(_ path: String, _ bytes: [UInt8]) async throws {
+    /// - Parameter synced: with an fsync before the close.
+    package func create(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
+        let life = try life
         let (parent, name) = try place(path)
-        let content = ContentID(try index.newContentNumber())
-        let file = try store.create(content)
-        let row: ItemRow
-        do {
-            row = try index.create(
-                in: parent.ino, named: name,
-                NewItem(kind: .file, mode: 0o644, uid: 1000, gid: 1000, content: content, isWriting: true))
-        } catch {
-            try store.remove(content)
-            throw error
+        let made = try life.fileSystem.create(
+            parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive],
+            caller: Self.caller)
+        let file = OpenProgramFile(life: life, device: self, handle: made.opened.handle, ino: made.attributes.ino)
+        try await file.use {
+            await world.pause()
+            try file.write(bytes, at: 0)
+            try await file.finish(synced: synced)
         }
-        await world.pause()
-        try write(bytes, to: file)
-        let current = try index.row(ino: row.ino) ?? row
-        ledger.close(current.key, Self.fingerprint(bytes), before: nil)
-        try close(row.ino, bytes.count)
     }
 
-    /// Opens a file, changes its bytes in place, and closes it. Downloads it first if it is not here.
-    package func edit(_ path: String, _ change: @Sendable ([UInt8]) -> [UInt8]) async throws {
-        try await materialize(path)
-        let (row, file) = try openForWriting(path)
-        await world.pause()
-        let bytes = change(try read(file))
-        try write(bytes, to: file)
-        guard let before = try index.row(ino: row.ino) else { return }
-        ledger.close(before.key, Self.fingerprint(bytes), before: before)
-        await world.pause()
-        try close(row.ino, bytes.count)
+    /// Opens a file, replaces its bytes in place, and closes it. Downloads it first if it is not here.
+    package func edit(
+        _ path: String, synced: Bool = false, _ change: @Sendable ([UInt8]) -> [UInt8]
+    ) async throws {
+        let file = try await openForWriting(path)
+        try await file.use {
+            await world.pause()
+            let bytes = change(try await file.read())
+            try await file.replace(bytes)
+            await world.pause()
+            try await file.finish(synced: synced)
+        }
+    }
+
+    /// Writes some bytes at the end, or somewhere else, and closes it.
+    package func patch(_ path: String, at position: Double, _ bytes: [UInt8], synced: Bool = false) async throws {
+        let file = try await openForWriting(path)
+        try await file.use {
+            let size = try file.size()
+            file.giveUp()
+            try file.write(bytes, at: Int64(Double(size) * position))
+            await world.pause()
+            try await file.finish(synced: synced)
+        }
     }
 
     /// Writes into a file without closing it, and the machine dies.
-    package func editAndCrash(_ path: String, _ bytes: [UInt8]) async throws {
-        try await materialize(path)
-        let (row, file) = try openForWriting(path)
-        try write(bytes, to: file)
-        ledger.close(row.key, Self.fingerprint(bytes), before: row)
-        await world.pause()
-        crash()
+    package func editAndCrash(_ path: String, _ bytes: [UInt8], powerLoss: Bool = false) async throws {
+        let file = try await openForWriting(path)
+        try await file.use {
+            try await file.replace(bytes)
+            // What a call has acknowledged survives the process.
+            file.note(bytes, isSynced: false)
+            await world.pause()
+            crash(powerLoss: powerLoss)
+        }
     }
 
     /// `open(O_TRUNC)`: what was there is not needed.
-    package func overwrite(_ path: String, _ bytes: [UInt8]) async throws {
-        let row = try live(path)
-        guard row.kind == .file else { throw UbiquityError(.isDirectory, "not a file") }
-        let content = ContentID(try index.newContentNumber())
-        let file = try store.create(content)
-        ledger.giveUp(row)
-        let (before, _) = try index.replaceContent(ino: row.ino, with: content, isWriting: true)
-        if let old = before.content { try store.remove(old) }
-        await world.pause()
-        try write(bytes, to: file)
-        ledger.close(row.key, Self.fingerprint(bytes), before: nil)
-        try close(row.ino, bytes.count)
+    package func overwrite(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
+        let life = try life, row = try live(path)
+        let taken = ledger.take([row.key])
+        let file: OpenProgramFile
+        do {
+            let opened = try await life.fileSystem.open(
+                row.ino, flags: [.writeOnly, .truncate], caller: Self.caller).value
+            file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
+        } catch {
+            if life.isAlive { ledger.putBack(taken) }
+            throw error
+        }
+        try await file.use {
+            await world.pause()
+            try file.write(bytes, at: 0)
+            try await file.finish(synced: synced)
+        }
     }
 
     /// Opens a file for writing and writes the very bytes that are there.
     package func rewrite(_ path: String) async throws { try await edit(path) { $0 } }
 
     /// As editors save: a file of another name, renamed over the document.
-    package func saveOver(_ path: String, _ bytes: [UInt8]) async throws {
+    package func saveOver(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
         let temporary = path + ".new"
-        try await create(temporary, bytes)
+        try await create(temporary, bytes, synced: synced)
         await world.pause()
         try rename(temporary, path)
     }
@@ -79,63 +97,102 @@ extension SimulatedDevice {
     /// The whole content, downloaded if need be.
     package func read(_ path: String) async throws -> [UInt8] {
         for _ in 0..<20 {
-            let row = try live(path)
-            guard row.kind == .file else { throw UbiquityError(.isDirectory, "not a file") }
-            if row.contentState == .complete, let content = row.content {
-                return try read(store.open(content, writable: false))
-            }
-            do { return try await download(row) } catch let error as UbiquityError where error.code == .stale {
+            let life = try life, row = try live(path)
+            do {
+                let opened = try await life.fileSystem.open(row.ino, flags: [], caller: Self.caller).value
+                let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
+                defer { file.release() }
+                return try await file.read()
+            } catch let error where Errno(describing: error) == .ESTALE {
                 continue
             }
         }
         throw UbiquityError(.stale, "the file changes too often to be read", at: path)
     }
 
-    private func download(_ row: ItemRow) async throws -> [UInt8] {
-        let engine = try engine
-        let content = try await engine.begin(row.key)
-        defer { engine.release(content) }
-        try await engine.fill(content, 0..<content.size)
-        return try read(content.file)
-    }
-
     /// Waits until the whole content is here.
     package func materialize(_ path: String) async throws {
         for _ in 0..<200 {
-            let row = try live(path)
-            guard row.isPlaceholder else { return }
-            do { _ = try await download(row) } catch let error as UbiquityError where error.code == .stale { continue }
+            guard try live(path).isPlaceholder else { return }
+            _ = try await read(path)
             // The bytes are here; the index says so a moment later.
             try await world.sleep(for: .milliseconds(10))
         }
         throw UbiquityError(.stale, "the file does not become whole", at: path)
     }
 
-    // MARK: Parts
+    /// `fsync` of a folder: all names are on the disk.
+    package func syncFolder() throws { try life.fileSystem.syncDirectory() }
 
-    private func openForWriting(_ path: String) throws -> (ItemRow, FileDescriptor) {
-        let row = try live(path)
-        guard row.kind == .file, row.contentState == .complete, let content = row.content else {
-            throw UbiquityError(.stale, "the content is not here", at: path)
-        }
-        let file = try store.open(content, writable: true)
-        return (try index.beginWriting(ino: row.ino), file)
+    private func openForWriting(_ path: String) async throws -> OpenProgramFile {
+        let life = try life, row = try live(path)
+        let opened = try await life.fileSystem.open(row.ino, flags: .readWrite, caller: Self.caller).value
+        return OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
     }
-
-    private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
-        try file.truncate(to: 0)
-        try file.write(bytes, at: 0)
-        try file.setTimes(accessed: nil, modified: timekeeper.now())
-    }
-
-    private func close(_ ino: UInt64, _ size: Int) throws {
-        // Removed or replaced while it was open.
-        guard let row = try index.row(ino: ino), !row.isDeleted else { return }
-        _ = try index.noteWriting(
-            ino: row.ino, changed: true, size: Int64(size), modifiedAt: timekeeper.now(), stillOpen: false)
-    }
-
-    func read(_ file: FileDescriptor) throws -> [UInt8] { try file.read(count: Int(file.status().size), at: 0) }
 
     package static func fingerprint(_ bytes: [UInt8]) -> ChunkID { ChunkNaming.name(of: bytes) }
+}
+
+/// A file that a program has open.
+private struct OpenProgramFile: Sendable {
+    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
+
+    let life: DeviceLife
+    let device: SimulatedDevice
+    let handle: UInt64
+    let ino: UInt64
+
+    private var fileSystem: ContainerFileSystem { life.fileSystem }
+
+    /// Closes the file if `body` fails before it has.
+    func use(_ body: () async throws -> Void) async throws {
+        do { try await body() } catch {
+            release()
+            throw error
+        }
+    }
+
+    func release() { fileSystem.release(handle) }
+
+    func size() throws -> Int64 { try fileSystem.attributes(of: ino, handle: handle).size }
+
+    func read() async throws -> [UInt8] {
+        let data = try await fileSystem.read(handle, offset: 0, length: Int(size())).value
+        return try data.descriptor.read(count: data.length, at: data.offset)
+    }
+
+    func write(_ bytes: [UInt8], at offset: Int64) throws {
+        _ = try bytes.withUnsafeBytes { try fileSystem.write(handle, offset: offset, $0, caller: Self.caller) }
+    }
+
+    /// What stood in it is not asked for any more.
+    func giveUp() {
+        guard let row = try? life.index.row(ino: ino) else { return }
+        _ = device.ledger.take([row.key])
+    }
+
+    func replace(_ bytes: [UInt8]) async throws {
+        giveUp()
+        _ = try await fileSystem.setAttributes(
+            of: ino, AttributeChanges(size: 0), handle: handle, caller: Self.caller).value
+        try write(bytes, at: 0)
+    }
+
+    /// Closes it. What it holds then must not be lost.
+    func finish(synced: Bool) async throws {
+        giveUp()
+        let bytes = try await read(), row = try? life.index.row(ino: ino)
+        if synced { try fileSystem.sync(handle) }
+        release()
+        guard life.isAlive, let row, !row.isDeleted, !row.isExcluded else { return }
+        device.ledger.note(
+            row.key, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: synced))
+    }
+
+    /// What it holds must not be lost, though it was not closed.
+    func note(_ bytes: [UInt8], isSynced: Bool) {
+        guard life.isAlive, let row = try? life.index.row(ino: ino), !row.isDeleted else { return }
+        device.ledger.note(
+            row.key, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: isSynced))
+    }
 }

@@ -3,9 +3,12 @@ package import UbiquityCore
 package import UbiquityIndex
 internal import UbiquitySync
 internal import UbiquitySystem
+internal import UbiquityVFS
 
-// What a user does with names, folders and attributes.
+// What programs do with names, folders and attributes.
 extension SimulatedDevice {
+    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
+
     package static func names(_ path: String) throws -> [ItemName] {
         try path.split(separator: "/").map { try ItemName(String($0)) }
     }
@@ -28,73 +31,83 @@ extension SimulatedDevice {
 
     package func makeFolder(_ path: String) throws {
         let (folder, name) = try place(path)
-        _ = try index.create(in: folder.ino, named: name, NewItem(kind: .directory, mode: 0o755, uid: 1000, gid: 1000))
+        _ = try life.fileSystem.makeDirectory(
+            parent: folder.ino, name: name.bytes, mode: 0o755, caller: Self.caller)
     }
 
     package func makeLink(_ path: String, to text: String) throws {
         let (folder, name) = try place(path)
-        _ = try index.create(
-            in: folder.ino, named: name,
-            NewItem(kind: .symlink, mode: 0o777, uid: 1000, gid: 1000, linkTarget: Array(text.utf8)))
+        _ = try life.fileSystem.makeSymlink(
+            parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: Self.caller)
     }
 
     package func rename(_ old: String, _ new: String, _ mode: RenameMode = .replacing) throws {
+        let life = try life
         let (from, oldName) = try place(old)
         let (into, newName) = try place(new)
-        let source = try live(old)
-        let result = try index.rename(from: from.ino, oldName, to: into.ino, newName, mode)
-        guard let replaced = result.replaced else { return }
-        if result.moved.key == replaced.key {
-            ledger.move(from: source, to: replaced)
-        } else {
-            ledger.giveUp(replaced)
+        let source = try live(old), target = try row(new)
+        let flags: UInt32 = switch mode { case .replacing: 0; case .exclusive: 1; case .exchanging: 2 }
+        // Two files that change places keep their contents.
+        let isReplacing = target.map { mode == .replacing && $0.key != source.key && source.kind == .file } ?? false
+        let taken = isReplacing ? ledger.take([source.key] + (target.map { [$0.key] } ?? [])) : [:]
+        do {
+            try life.fileSystem.rename(
+                parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags)
+        } catch {
+            if life.isAlive { ledger.putBack(taken) }
+            throw error
         }
-        if let content = replaced.content { try store.remove(content) }
+        guard life.isAlive, let content = taken[source.key], let moved = try row(new) else { return }
+        ledger.note(moved.key, content)
     }
 
     /// Removes a file, link or folder with all that is in it.
     package func remove(_ path: String) throws {
-        let row = try live(path)
+        let row = try live(path), life = try life
         if row.kind == .directory {
             for child in try children(of: row) {
-                guard let entry = child.entry else { continue }
+                guard let entry = child.entry, life.isAlive else { continue }
                 try remove("\(path)/\(entry.name)")
             }
         }
         let (folder, name) = try place(path)
-        let removed = try index.remove(from: folder.ino, named: name, directory: row.kind == .directory)
-        ledger.giveUp(removed)
-        if let content = removed.content { try store.remove(content) }
-        // A backup that is deleted: the document is back at its name, with what was saved there.
-        guard let back = try index.row(key: removed.key), !back.isDeleted, let content = back.content else { return }
-        let bytes = try read(store.open(content, writable: false))
-        try ledger.move(Self.fingerprint(bytes), to: back.key) { try index.row(key: $0)?.isDeleted ?? true }
+        let taken = ledger.take([row.key])
+        do {
+            if row.kind == .directory {
+                try life.fileSystem.removeDirectory(parent: folder.ino, name: name.bytes)
+            } else {
+                try life.fileSystem.unlink(parent: folder.ino, name: name.bytes)
+            }
+        } catch {
+            if life.isAlive { ledger.putBack(taken) }
+            throw error
+        }
     }
 
     package func children(of folder: ItemRow) throws -> [ItemRow] {
         try index.read { try $0.children(of: folder.key, after: nil, limit: 10_000) }
     }
 
-    package func setMode(_ path: String, _ mode: UInt32) throws {
-        _ = try index.setAttributes(ino: live(path).ino, AttributeChange(mode: mode))
+    private func change(_ path: String, _ changes: AttributeChanges) throws {
+        guard case .now = try life.fileSystem.setAttributes(of: live(path).ino, changes, caller: Self.caller) else {
+            throw UbiquityError(.invalid, "a change of attributes waits")
+        }
     }
 
-    /// As `touch -d`: the backing file has the time too.
+    package func setMode(_ path: String, _ mode: UInt32) throws { try change(path, AttributeChanges(mode: mode)) }
+
+    /// As `touch -d`.
     package func setModified(_ path: String, _ time: Timestamp) throws {
-        let row = try live(path)
-        if let content = row.content, row.contentState == .complete {
-            try store.open(content, writable: true).setTimes(accessed: nil, modified: time)
-        }
-        _ = try index.setAttributes(ino: row.ino, AttributeChange(modifiedAt: time))
+        try change(path, AttributeChanges(modifiedAt: .at(time)))
     }
 
     package func setXattr(_ path: String, _ name: String, _ value: String) throws {
-        let xattr = Xattr(name: Array(name.utf8), value: Array(value.utf8))
-        try index.setXattr(ino: live(path).ino, xattr, .any)
+        _ = try life.fileSystem.setXattr(
+            of: live(path).ino, name: Array(name.utf8), value: Array(value.utf8), flags: 0, caller: Self.caller)
     }
 
     package func removeXattr(_ path: String, _ name: String) throws {
-        try index.removeXattr(ino: live(path).ino, named: Array(name.utf8))
+        try life.fileSystem.removeXattr(of: live(path).ino, name: Array(name.utf8), caller: Self.caller)
     }
 
     // MARK: Sync

@@ -4,11 +4,13 @@ package import UbiquityCore
 package import UbiquityIndex
 package import UbiquitySync
 internal import UbiquitySystem
+internal import UbiquityVFS
 
-/// A device in a simulated world: an index in memory, backing files in a folder of its own, an engine, and a user who
-/// does with files what the file system would do for programs.
+/// A device in a simulated world: an index and backing files on a disk of its own, an engine, a file system, and a user
+/// who does with files what programs would do.
 ///
-/// A crash freezes the engine's tasks where they wait; what is in the index and on the disk stays.
+/// A crash freezes all tasks where they wait. What the disk holds then, with power loss less, is what the next start
+/// finds.
 package final class SimulatedDevice: Sendable {
     package struct Settings: Sendable {
         package var policy = SyncConfiguration.Policy.lazy
@@ -25,51 +27,48 @@ package final class SimulatedDevice: Sendable {
         }
     }
 
-    private struct Running {
-        var engine: SyncEngine
-        var executor: VirtualExecutor
-        var task: Task<Void, Never>
-    }
-
     package let name: String
     package let id: DeviceID
     package let world: VirtualWorld
     package let timekeeper: VirtualTimekeeper
-    package let index: ItemIndex
-    package let store: ContentStore
+    package let disk: SimulatedDisk
     package let link: SimulatedLink
     package let ledger = Ledger()
-    private let folder: String
     private let settings: Settings
-    private let running = Lock<Running?>(nil)
+    /// The one that runs now; nil while the device is down.
+    private let running = Lock<DeviceLife?>(nil)
+    /// All there were: their tasks are cancelled at the end of the world.
+    private let lives = Lock<[DeviceLife]>([])
     private let boots = Lock(1)
-    private let starts = Lock(0)
 
-    package init(
-        _ name: String, in world: VirtualWorld, link: SimulatedLink, folder: String, settings: Settings
-    ) throws {
+    init(
+        _ name: String, in world: VirtualWorld, link: SimulatedLink, disk: SimulatedDisk,
+        timekeeper: VirtualTimekeeper, settings: Settings
+    ) {
         self.name = name
         self.world = world
         self.link = link
-        self.folder = folder
+        self.disk = disk
         self.settings = settings
-        timekeeper = VirtualTimekeeper(world, skew: settings.skew)
+        self.timekeeper = timekeeper
         var generator = SourcedGenerator(world.random)
         id = DeviceID(using: &generator)
-        try FileSystem.makeDirectories(folder)
-        store = try ContentStore(stateFolder: folder)
-        index = try ItemIndex(path: nil, timekeeper: timekeeper, random: world.random, owner: (1000, 1000))
     }
 
-    /// The engine; throws while the device is down.
-    package var engine: SyncEngine {
+    /// How far its clock is ahead of the cloud's.
+    var skew: Duration { settings.skew }
+
+    /// The present life; throws while the device is down.
+    var life: DeviceLife {
         get throws {
-            guard let engine = running.withLock({ $0?.engine }) else {
-                throw UbiquityError(.stale, "device \(name) is down")
-            }
-            return engine
+            guard let life = running.withLock({ $0 }) else { throw UbiquityError(.stale, "device \(name) is down") }
+            return life
         }
     }
+
+    package var engine: SyncEngine { get throws { try life.engine } }
+    package var index: ItemIndex { get throws { try life.index } }
+    package var store: ContentStore { get throws { try life.store } }
 
     /// Where its tasks run now; nil while it is down.
     var executor: VirtualExecutor? { running.withLock { $0?.executor } }
@@ -79,17 +78,15 @@ package final class SimulatedDevice: Sendable {
     // MARK: Life
 
     package func start() throws {
-        let number = starts.withLock { $0 += 1; return $0 }
-        let executor = VirtualExecutor(world: world, name: "\(name)\(number)")
-        let engine = SyncEngine(
-            index: index, store: store, service: link, configuration: configuration, timekeeper: timekeeper,
-            random: world.random, pool: BlockingPool(pausing: { [world] in await world.pause() }),
-            logger: Logger(label: name, factory: { [world, name] _ in TraceLogHandler(world: world, device: name) }),
-            executor: executor)
-        try engine.recover()
-        let task = Task(executorPreference: executor) { await engine.run() }
-        running.withLock { $0 = Running(engine: engine, executor: executor, task: task) }
+        let generation = disk.generation
+        let number = lives.withLock { $0.count + 1 }
         world.trace.note("\(world.uptime) \(name) starts")
+        let life = try DeviceLife(self, number: number, configuration)
+        lives.withLock { $0.append(life) }
+        // It may have died in its start.
+        guard disk.generation == generation else { return life.end() }
+        running.withLock { $0 = life }
+        life.run()
     }
 
     private var configuration: SyncConfiguration {
@@ -99,43 +96,41 @@ package final class SimulatedDevice: Sendable {
     }
 
     /// `kill -9`: nothing of it runs on, not even what cleans up.
-    /// - Parameter powerLoss: the machine starts anew as well.
+    /// - Parameter powerLoss: the machine starts anew as well, and what was not synced may be lost.
     package func crash(powerLoss: Bool = false) {
-        let stopped = running.withLock { running in
+        guard isRunning else { return }
+        do { try disk.stop(powerLoss ? .powerLoss : .kill) } catch {
+            world.trace.note("\(world.uptime) \(name)'s disk cannot be copied: \(error)")
+        }
+        noteCrash(powerLoss: powerLoss)
+    }
+
+    /// Crashes at the n-th write to its disk from now.
+    package func crash(afterWrites writes: Int, powerLoss: Bool) {
+        disk.crash(powerLoss ? .powerLoss : .kill, afterWrites: writes) { [weak self] in
+            self?.noteCrash(powerLoss: powerLoss)
+        }
+    }
+
+    private func noteCrash(powerLoss: Bool) {
+        let ended = running.withLock { running in
             defer { running = nil }
             return running
         }
-        stopped?.executor.freeze()
-        stopped?.task.cancel()
-        if powerLoss { boots.withLock { $0 += 1 } }
-        world.trace.note("\(world.uptime) \(name) crashes")
+        ended?.end()
+        if powerLoss {
+            boots.withLock { $0 += 1 }
+            ledger.losePower()
+        }
+        world.trace.note("\(world.uptime) \(name) \(powerLoss ? "loses power" : "crashes")")
     }
 
-    package func removeFolder() { try? FileSystem.removeTree(folder) }
+    /// The world is at its end.
+    func letGo() {
+        running.withLock { $0 = nil }
+        for life in lives.withLock({ $0 }) { life.letGo() }
+    }
 
     /// Whether nothing waits either way.
     package func isIdle() throws -> Bool { try engine.summary().isIdle }
-}
-
-/// The engine's log, in the trace.
-struct TraceLogHandler: LogHandler {
-    let world: VirtualWorld
-    let device: String
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.info
-
-    init(world: VirtualWorld, device: String) {
-        self.world = world
-        self.device = device
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        let details = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
-        world.trace.note("\(world.uptime) \(device): \(event.message)\(details)")
-    }
 }

@@ -9,6 +9,7 @@ package final class SimulatedLink: CloudService {
         var isAway = false
         var script: [(call: CloudCall, fault: ScriptedFault)] = []
         var counts = TrafficCounts()
+        var acknowledged: [ChunkID: String] = [:]
     }
 
     private let cloud: any CloudService
@@ -35,6 +36,9 @@ package final class SimulatedLink: CloudService {
     package func script(_ call: CloudCall, _ fault: ScriptedFault) {
         state.withLock { $0.script.append((call, fault)) }
     }
+
+    /// The contents that the cloud has acknowledged to this device, with the changes that brought them.
+    package var acknowledged: [ChunkID: String] { state.withLock { $0.acknowledged } }
 
     package var counts: TrafficCounts { state.withLock { $0.counts } }
     package func resetCounts() { state.withLock { $0.counts = TrafficCounts() } }
@@ -125,10 +129,24 @@ package final class SimulatedLink: CloudService {
         }
         for change in request.changes { world.trace.note("\(world.uptime) \(name) sends \(change.summary)") }
         if world.random.chance(conditions.repeatedCommits) { repeatLater(request) }
-        return try await call(.commit) {
+        let response = try await call(.commit) {
             let response = try await cloud.commit(request)
             for result in response.results { world.trace.note("  → \(result.summary)") }
             return response
+        }
+        noteAcknowledged(request, response)
+        return response
+    }
+
+    /// What the cloud has taken must be found there from now on.
+    private func noteAcknowledged(_ request: CommitRequest, _ response: CommitResponse) {
+        state.withLock { state in
+            for (change, result) in zip(request.changes, response.results) {
+                guard case .put(let fields) = change.action, let manifest = fields.content?.manifest,
+                    result.outcome != .unknownItem
+                else { continue }
+                state.acknowledged[SimulatedCloud.name(of: manifest)] = change.summary
+            }
         }
     }
 

@@ -25,8 +25,11 @@ package final class Simulation: Sendable {
     package var b: SimulatedDevice { devices[1] }
     package var c: SimulatedDevice { devices[2] }
 
-    private init(seed: UInt64, names: [String], settings: [String: SimulatedDevice.Settings], folder: String) throws {
+    private let folder: String
+
+    private init(seed: UInt64, _ options: Options, folder: String) throws {
         self.seed = seed
+        self.folder = folder
         let world = VirtualWorld(seed: seed)
         guard let container = ContainerID("simulation") else {
             throw UbiquityError(.invalidName, "the simulated container's name is not valid")
@@ -34,34 +37,65 @@ package final class Simulation: Sendable {
         let cloud = SimulatedCloud(world: world, container: container)
         self.world = world
         self.cloud = cloud
-        devices = try names.map { name in
-            try SimulatedDevice(
-                name, in: world, link: SimulatedLink(cloud, world: world, name: name), folder: "\(folder)/\(name)",
-                settings: settings[name] ?? SimulatedDevice.Settings())
+        devices = try options.devices.enumerated().map { number, name in
+            let settings = options.settings[name] ?? SimulatedDevice.Settings()
+            let timekeeper = VirtualTimekeeper(world, skew: settings.skew)
+            let disk = try SimulatedDisk(
+                base: "\(folder)/\(name)", random: SeededRandom(seed &+ UInt64(number) &* 0x9E37),
+                timekeeper: timekeeper, losesPower: options.losesPower)
+            return SimulatedDevice(
+                name, in: world, link: SimulatedLink(cloud, world: world, name: name), disk: disk,
+                timekeeper: timekeeper, settings: settings)
+        }
+    }
+
+    /// What a world is made of.
+    package struct Options: Sendable {
+        package var devices: [String]
+        /// By name.
+        package var settings: [String: SimulatedDevice.Settings]
+        /// Whether a machine may lose power: to know what is lost then takes time.
+        package var losesPower: Bool
+
+        package init(
+            devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:], losesPower: Bool = false
+        ) {
+            self.devices = devices
+            self.settings = settings
+            self.losesPower = losesPower
         }
     }
 
     /// Runs a scenario on the calling thread, which is blocked meanwhile. What fails says which seed it was.
-    /// - Parameter settings: of devices, by name.
     /// - Returns: the hash over all that happened, by which two runs are compared.
+    @discardableResult
+    package static func run(
+        seed: UInt64, _ options: Options, _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) throws -> UInt64 {
+        let folder = try temporaryFolder()
+        defer { try? FileSystem.removeTree(folder) }
+        let simulation = try Simulation(seed: seed, options, folder: folder)
+        let watch = DiskWatch(folder: folder, disks: simulation.devices.map(\.disk))
+        do {
+            try watch.watching {
+                try simulation.world.run(
+                    {
+                        for device in simulation.devices { try device.start() }
+                        try await scenario(simulation)
+                    }, end: { for device in simulation.devices { device.letGo() } })
+            }
+        } catch {
+            throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
+        }
+        return simulation.world.trace.hash
+    }
+
     @discardableResult
     package static func run(
         seed: UInt64, devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:],
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) throws -> UInt64 {
-        let folder = try temporaryFolder()
-        defer { try? FileSystem.removeTree(folder) }
-        let simulation = try Simulation(seed: seed, names: devices, settings: settings, folder: folder)
-        do {
-            try simulation.world.run(
-                {
-                    for device in simulation.devices { try device.start() }
-                    try await scenario(simulation)
-                }, end: { for device in simulation.devices { device.crash() } })
-        } catch {
-            throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
-        }
-        return simulation.world.trace.hash
+        try run(seed: seed, Options(devices: devices, settings: settings), scenario)
     }
 
     private static func temporaryFolder() throws -> String {
@@ -81,6 +115,7 @@ package final class Simulation: Sendable {
         for device in devices {
             device.link.setConditions(.perfect)
             device.link.setAway(false)
+            device.disk.heal()
             if device.isRunning { try device.setPaused(false) } else { try device.start() }
         }
     }
@@ -152,6 +187,11 @@ package final class Simulation: Sendable {
             guard lost.isEmpty else {
                 throw UbiquityError(.damaged, "contents closed on \(device.name) are lost: \(lost.sorted())")
             }
+            let forgotten = device.link.acknowledged.filter { !kept.contains($0.key) }
+            guard forgotten.isEmpty else {
+                let names = forgotten.values.sorted()
+                throw UbiquityError(.damaged, "contents the cloud acknowledged to \(device.name) are lost: \(names)")
+            }
         }
     }
 }
@@ -169,8 +209,16 @@ package struct SimulationFailure: Error, CustomStringConvertible {
     package var reason: String
     package var trace: String
 
+    /// What users did and what befell the devices, without what the devices said to each other.
+    package var history: String {
+        trace.split(separator: "\n").filter { line in
+            line.contains(" user of ") || line.contains(" starts") || line.contains(" crashes")
+                || line.contains(" loses power") || line.firstMatch(of: /^[0-9.]+ seconds [a-e]: [a-zA-Z]+$/) != nil
+        }.joined(separator: "\n")
+    }
+
     /// The end of the trace and the command that repeats the run.
     package var description: String {
-        "\(trace)\n\(reason)\nseed \(seed): repeat with UBIQUITY_SEED=\(seed) scripts/simulate"
+        "\(trace)\n\(reason)\nseed \(seed): repeat with scripts/simulate --seed \(seed)"
     }
 }

@@ -1,0 +1,67 @@
+import ArgumentParser
+import UbiquityTestSupport
+
+/// Runs simulated worlds, one seed after the other; see `scripts/simulate`.
+@main
+struct Simulate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulate",
+        abstract: "Run simulated worlds of devices and a cloud, each drawn from a seed.")
+
+    @Option(help: "How many seeds to run.")
+    var seeds: UInt64 = 100
+
+    @Option(help: "The first seed.")
+    var first: UInt64 = 1
+
+    @Option(help: "Only every so-manieth seed: for several processes.")
+    var stride: UInt64 = 1
+
+    @Option(help: "Only this seed.")
+    var seed: UInt64?
+
+    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload or skipped-fsync.")
+    var `break`: PlantedFault?
+
+    @Flag(help: "Print all that happened in the shortest failing world.")
+    var trace = false
+
+    @Flag(help: "Do not look for a shorter history.")
+    var noShrink = false
+
+    @Option(help: "Stop after so many failing seeds.")
+    var failures = 10
+
+    func run() throws {
+        let clock = ContinuousClock(), start = clock.now
+        var count = 0, failed: [UInt64] = []
+        for seed in Swift.stride(from: seed ?? first, to: (seed ?? first) + (self.seed == nil ? seeds : 1), by: Int(stride)) {
+            count += 1
+            let plan = Plan(seed: seed)
+            do { try PlanRun(plan, fault: `break`).run() } catch let failure as SimulationFailure {
+                failed.append(seed)
+                report(plan, failure)
+                if failed.count >= failures || `break` != nil { break }
+            }
+        }
+        let seconds = (clock.now - start) / .seconds(1)
+        print("\(count) seeds, \(failed.count) failed\(failed.isEmpty ? "" : " (\(failed))"), \(Int(seconds)) s")
+        guard failed.isEmpty else { throw ExitCode.failure }
+    }
+
+    private func report(_ plan: Plan, _ failure: SimulationFailure) {
+        print("seed \(plan.seed) (\(plan.profile.rawValue)) failed: \(failure.reason)")
+        var shortest = (plan: plan, failure: failure)
+        if !noShrink {
+            var shrinker = Shrinker(plan, failure, fault: `break`)
+            shrinker.shrink()
+            shortest = (shrinker.plan, shrinker.failure)
+            print("the shortest history found has \(shortest.plan.steps.count) of \(plan.steps.count) steps:")
+        }
+        print(trace ? shortest.failure.trace : shortest.failure.history)
+        print(shortest.failure.reason)
+        print("again: scripts/simulate --seed \(plan.seed)\(`break`.map { " --break \($0.rawValue)" } ?? "")\n")
+    }
+}
+
+extension PlantedFault: ExpressibleByArgument {}

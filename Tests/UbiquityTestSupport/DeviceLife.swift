@@ -1,0 +1,114 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySync
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// A device from a start to a crash: one process.
+final class DeviceLife: Sendable {
+    /// The file system's batches are written down this often, as the daemon does.
+    private static let housekeeping = Duration.seconds(5)
+
+    let index: ItemIndex
+    let store: ContentStore
+    let engine: SyncEngine
+    let fileSystem: ContainerFileSystem
+    let executor: VirtualExecutor
+    private let world: VirtualWorld
+    private let tasks = Lock<[Task<Void, Never>]>([])
+    private let isEnded = Lock(false)
+
+    /// What a start does before anybody can see anything.
+    init(_ device: SimulatedDevice, number: Int, _ configuration: SyncConfiguration) throws {
+        let world = device.world, name = device.name
+        self.world = world
+        executor = VirtualExecutor(world: world, name: "\(name)\(number)")
+        let folder = device.disk.folder
+        index = try ItemIndex(
+            path: "\(folder)/index.db", timekeeper: device.timekeeper, random: world.random, owner: (1000, 1000))
+        store = try ContentStore(stateFolder: folder)
+        let logger = Logger(label: name, factory: { _ in TraceLogHandler(world: world, device: name) })
+        engine = SyncEngine(
+            index: index, store: store, service: device.link, configuration: configuration,
+            timekeeper: device.timekeeper, random: world.random,
+            pool: BlockingPool(pausing: { await world.pause() }), logger: logger, executor: executor)
+        guard let container = ContainerID("simulation") else {
+            throw UbiquityError(.invalidName, "the simulated container's name is not valid")
+        }
+        fileSystem = try ContainerFileSystem(
+            ContainerFileSystem.Parts(
+                index: index, contents: store, materializer: engine, transfers: NoTransfers(),
+                control: DirectControl(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
+                container: container, logger: logger), owner: (1000, 1000))
+        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        try engine.recover()
+    }
+
+    func run() {
+        let engine = engine, fileSystem = fileSystem, world = world
+        tasks.withLock { tasks in
+            tasks.append(Task(executorPreference: executor) { await engine.run() })
+            tasks.append(
+                Task(executorPreference: executor) {
+                    while (try? await world.sleep(for: Self.housekeeping)) != nil { fileSystem.settle() }
+                })
+        }
+    }
+
+    var isAlive: Bool { isEnded.withLock { !$0 } }
+
+    /// Nothing of it runs on. Its tasks are not cancelled: a cancellation would run code of theirs.
+    func end() {
+        isEnded.withLock { $0 = true }
+        executor.freeze()
+    }
+
+    func letGo() {
+        end()
+        for task in tasks.withLock({ $0 }) { task.cancel() }
+    }
+}
+
+/// Which files programs have open.
+private struct OpenFiles: OpenItems {
+    let fileSystem: ContainerFileSystem
+    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem.isOpen(key)) ?? true }
+}
+
+/// Attributes of transfers are not looked at here.
+private struct NoTransfers: TransferStatus {
+    func transfer(of key: ItemKey) -> ItemTransfer? { nil }
+}
+
+/// What control attributes of files ask for.
+private struct DirectControl: ItemControl {
+    let engine: SyncEngine
+    func requestDownload(_ key: ItemKey) async throws { engine.request(key) }
+    func evict(_ key: ItemKey) async throws { try engine.evict(key) }
+    func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws { try engine.setPinned(key, isPinned) }
+}
+
+/// The engine's log, in the trace.
+struct TraceLogHandler: LogHandler {
+    let world: VirtualWorld
+    let device: String
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.info
+
+    init(world: VirtualWorld, device: String) {
+        self.world = world
+        self.device = device
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let details = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
+        world.trace.note("\(world.uptime) \(device): \(event.message)\(details)")
+    }
+}

@@ -1,0 +1,132 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// What is found on a disk after the power went: of every file and every name what was synced, and of what was not, what
+/// the seed says.
+struct DiskImage {
+    /// Of what was not synced.
+    private enum Survival: CaseIterable {
+        case nothing
+        /// The names, but not the bytes: what file systems that delay allocation leave.
+        case names
+        case some
+    }
+
+    /// Files are written in pieces of this size.
+    private static let block = 4096
+
+    private let disk: SimulatedDisk
+    private let survival: Survival
+    private var random: SeededRandom { disk.random }
+
+    init(_ disk: SimulatedDisk) {
+        self.disk = disk
+        survival = disk.random.pick(Survival.allCases)
+    }
+
+    func write(to new: String) throws { try write(disk.folder, to: new) }
+
+    private func write(_ old: String, to new: String) throws {
+        try FileSystem.makeDirectories(new)
+        let present = Self.names(old)
+        let inode = try FileSystem.status(old).inode
+        let durable = disk.state.withLock { $0.folders[inode] } ?? present
+        for name in Set(present.keys).union(durable.keys).sorted() where !Self.isVolatile(name) {
+            let chosen = present[name] == durable[name] || keepsName() ? present[name] : durable[name]
+            guard let chosen else { continue }
+            let path = "\(old)/\(name)"
+            let isHere = present[name] == chosen
+            if isHere, try FileSystem.status(path).isDirectory {
+                try write(path, to: "\(new)/\(name)")
+            } else {
+                try writeFile(bytes(chosen, isHere ? path : nil), to: "\(new)/\(name)")
+            }
+        }
+    }
+
+    private func keepsName() -> Bool {
+        switch survival {
+        case .nothing: false
+        case .names: true
+        case .some: random.chance(0.5)
+        }
+    }
+
+    private func bytes(_ inode: UInt64, _ path: String?) -> [UInt8] {
+        guard let file = disk.state.withLock({ $0.files[inode] }) else { return path.map(Self.bytes) ?? [] }
+        guard file.isChanged, survival == .some, let path, random.chance(0.7) else { return file.durable }
+        let present = Self.bytes(path)
+        if random.chance(0.3) { return present }
+        return torn(file.durable, present)
+    }
+
+    /// Some blocks of the new, some of the old.
+    private func torn(_ old: [UInt8], _ new: [UInt8]) -> [UInt8] {
+        var result = random.chance(0.5) ? new : Array(new.prefix(old.count))
+        for start in stride(from: 0, to: result.count, by: Self.block) where random.chance(0.5) {
+            for position in start..<min(start + Self.block, result.count) {
+                result[position] = position < old.count ? old[position] : 0
+            }
+        }
+        return result
+    }
+
+    private func writeFile(_ bytes: [UInt8], to path: String) throws {
+        let file = try FileDescriptor.open(path, [.readWrite, .create])
+        try file.write(bytes, at: 0)
+    }
+
+    // MARK: Looking at folders
+
+    /// The log's index lives in memory only.
+    private static func isVolatile(_ name: String) -> Bool { name.hasSuffix("-shm") }
+
+    /// A folder as it is.
+    static func copy(_ old: String, to new: String) throws {
+        try FileSystem.makeDirectories(new)
+        for entry in try FileSystem.entries(of: old) where !isVolatile(entry.text) {
+            let path = "\(old)/\(entry.text)", target = "\(new)/\(entry.text)"
+            if entry.kind == .directory {
+                try copy(path, to: target)
+            } else {
+                let source = try FileDescriptor.open(path, .readOnly)
+                let status = try source.status()
+                let file = try FileDescriptor.open(target, [.readWrite, .create])
+                try file.write(source.read(count: Int(status.size), at: 0), at: 0)
+                try file.setTimes(accessed: nil, modified: status.modifiedAt)
+            }
+        }
+    }
+
+    static func bytes(_ path: String) -> [UInt8] {
+        guard let file = try? FileDescriptor.open(path, .readOnly), let size = try? file.status().size else { return [] }
+        return (try? file.read(count: Int(size), at: 0)) ?? []
+    }
+
+    static func names(_ path: String) -> [String: UInt64] {
+        let entries = (try? FileSystem.entries(of: path)) ?? []
+        return Dictionary(entries.map { ($0.text, $0.inode) }) { first, _ in first }
+    }
+
+    /// Brings a copy of a file's bytes up to date.
+    static func bring(_ bytes: inout [UInt8], upTo path: String, changed: [Range<Int>]) {
+        guard let file = try? FileDescriptor.open(path, .readOnly), let status = try? file.status() else { return }
+        let size = Int(status.size)
+        if bytes.count > size { bytes.removeLast(bytes.count - size) }
+        if bytes.count < size { bytes.append(contentsOf: repeatElement(0, count: size - bytes.count)) }
+        for range in changed {
+            let range = range.clamped(to: 0..<size)
+            guard !range.isEmpty, let new = try? file.read(count: range.count, at: Int64(range.lowerBound)) else {
+                continue
+            }
+            bytes.replaceSubrange(range.lowerBound..<range.lowerBound + new.count, with: new)
+        }
+    }
+
+    static func walk(_ path: String, _ visit: (String, FileStatus) -> Void) {
+        guard let status = try? FileSystem.status(path) else { return }
+        visit(path, status)
+        guard status.isDirectory else { return }
+        for name in names(path).keys.sorted() { walk("\(path)/\(name)", visit) }
+    }
+}

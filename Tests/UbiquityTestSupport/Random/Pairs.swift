@@ -1,0 +1,101 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+/// Two devices change one thing each without knowing of each other, and then meet: what comes of it is what the table of
+/// conflicts says.
+struct Pairs {
+    private static let cases = 5
+
+    private let world: Simulation
+    private let random: SeededRandom
+
+    init(_ world: Simulation, seed: UInt64) {
+        self.world = world
+        random = SeededRandom(seed &+ 6)
+    }
+
+    func run() async throws {
+        for number in 0..<Self.cases {
+            let pair = random.pick(Pair.allCases)
+            let devices = random.chance(0.5) ? [world.a, world.b] : [world.b, world.a]
+            try await run(pair, in: "\(pair.isUnderDocuments ? "Documents/" : "")p\(number)", devices)
+        }
+        try await world.check()
+    }
+
+    /// - Parameter devices: the first acts first.
+    private func run(_ pair: Pair, in folder: String, _ devices: [SimulatedDevice]) async throws {
+        var meeting = Meeting(pair, folder, devices, random)
+        world.world.trace.note("\(world.world.uptime) \(pair.rawValue) in \(folder), \(devices.map(\.name))")
+        try await meeting.prepare(devices[0])
+        try await world.settle()
+        if pair.needsContent { try await meeting.materialize(devices) }
+        try await world.settle()
+        let conflicts = world.cloud.conflictCount()
+        for device in devices { device.link.setAway(true) }
+        for number in 0..<2 {
+            try await world.sleep(.seconds(2 + random.below(20)))
+            try await meeting.act(number, at: world.world.uptime)
+        }
+        try await world.sleep(.seconds(5))
+        let order = random.chance(0.5) ? [0, 1] : [1, 0]
+        for number in order {
+            meeting.arrived(number, at: world.world.uptime)
+            devices[number].link.setAway(false)
+            try await world.settle([devices[number]])
+        }
+        try await world.settle()
+        try await compare(meeting, conflicts)
+    }
+
+    private func compare(_ meeting: Meeting, _ conflictsBefore: Int) async throws {
+        let expected = meeting.expectation()
+        for device in world.devices {
+            let seen = try await device.modelTree().filter { $0.key.hasPrefix(meeting.folder + "/") }
+            guard seen == expected.nodes else {
+                throw UbiquityError(
+                    .damaged,
+                    "\(meeting.pair.rawValue): \(device.name) sees \(Self.describe(seen)), which should be "
+                        + Self.describe(expected.nodes))
+            }
+        }
+        let conflicts = world.cloud.conflictCount() - conflictsBefore
+        guard conflicts == expected.losers.count else {
+            throw UbiquityError(
+                .damaged, "\(meeting.pair.rawValue): \(conflicts) conflict versions instead of \(expected.losers.count)")
+        }
+        let kept = try await world.cloud.conflictContents()
+        guard expected.losers.allSatisfy({ kept.contains(SimulatedDevice.fingerprint($0)) }) else {
+            throw UbiquityError(.damaged, "\(meeting.pair.rawValue): another content than the loser's is in conflict")
+        }
+        for path in expected.modes.keys {
+            for device in world.devices where try device.live(path).mode != expected.modes[path] {
+                throw UbiquityError(.damaged, "\(meeting.pair.rawValue): the mode of \(path) on \(device.name)")
+            }
+        }
+    }
+
+    private static func describe(_ nodes: [String: ModelTree.Node]) -> String {
+        nodes.sorted { $0.key < $1.key }.map { path, node in
+            if case .file(let bytes) = node { "\(path) of \(bytes.count) bytes" } else { path }
+        }.joined(separator: ", ")
+    }
+}
+
+/// The rows of the table of conflicts, and what else two can do without knowing of each other.
+enum Pair: String, CaseIterable {
+    case editEdit, editEditEqual, editDelete, deleteEdit, editRename, renameRename, renameDelete
+    case deleteFolderCreateInside, deleteFolderEditInside, moveIntoEachOther
+    case createCreate, createCreateEqual, createCreateUnderDocuments, folderFolder
+    case modeMode, modeEdit, renameMove, deleteDelete
+
+    var isUnderDocuments: Bool { self == .createCreateUnderDocuments }
+
+    /// Whether both devices must have the content that they change.
+    var needsContent: Bool {
+        switch self {
+        case .editEdit, .editEditEqual, .editDelete, .deleteEdit, .editRename, .deleteFolderEditInside, .modeEdit: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,185 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// Carries out what a program does with a device.
+struct Performer {
+    /// Few names, so that devices often mean the same ones.
+    private static let names = ["a", "b", "c.txt", "d.txt", "Documents", "e"]
+    /// What a program is told in the ordinary course of things.
+    private static let usual: Set<UbiquityError.Code> = [
+        .notFound, .alreadyExists, .directoryNotEmpty, .invalid, .isDirectory, .notDirectory, .stale, .offline,
+        .timedOut, .notUploadedYet, .busy, .notPermitted, .noSuchAttribute, .damaged, .crossesContainers, .cancelled,
+        .noSpace,
+    ]
+
+    private let device: SimulatedDevice
+    private let random: SeededRandom
+    private var world: VirtualWorld { device.world }
+
+    init(_ device: SimulatedDevice, seed: UInt64) {
+        self.device = device
+        random = SeededRandom(seed)
+    }
+
+    func perform(_ action: Action) async throws {
+        do { try await attempt(action) } catch is CancellationError { note("gives up") } catch let error as Errno {
+            guard error != .EIO else { throw error }
+            note("is told: \(error)")
+        } catch let error as UbiquityError {
+            // A disk that is full may say so in SQLite's words.
+            guard Self.usual.contains(error.code) || !device.isRunning else { throw error }
+            note("is told: \(error)")
+        }
+    }
+
+    private func note(_ text: String) { world.trace.note("\(world.uptime) user of \(device.name) \(text)") }
+
+    private func attempt(_ action: Action) async throws {
+        switch action {
+        case .createFile: try await createFile()
+        case .makeFolder: try makeFolder()
+        case .makeLink: try makeLink()
+        case .edit, .patch, .rewrite, .saveOver, .overwrite, .editAndDie: try await change(action)
+        case .rename, .exchange, .remove: try move(action)
+        case .setMode, .setXattr, .touch: try setAttribute(action)
+        case .read, .evict, .pin: try await use(action)
+        case .syncFolder:
+            note("syncs a folder")
+            try device.syncFolder()
+        default: break
+        }
+    }
+
+    // MARK: Choices
+
+    private func anyPath(_ matches: (ItemRow) -> Bool = { _ in true }) throws -> String? {
+        let paths = try device.paths().filter { matches($0.row) }
+        return paths.isEmpty ? nil : random.pick(paths).path
+    }
+
+    private func anyFile() throws -> String? { try anyPath { $0.kind == .file } }
+
+    private func newPath() throws -> String {
+        let name = random.pick(Self.names)
+        guard random.chance(0.6), let folder = try anyPath({ $0.kind == .directory }) else { return name }
+        guard folder.utf8.count(where: { $0 == UInt8(ascii: "/") }) < 4 else { return name }
+        return folder + "/" + name
+    }
+
+    private func newBytes() -> [UInt8] {
+        switch random.below(20) {
+        case 0: []
+        case 1...15: random.bytes(1 + random.below(300))
+        // Few different contents, so that devices sometimes mean the same one.
+        case 16, 17: [UInt8](repeating: UInt8(random.below(2)), count: 100)
+        default: random.bytes(60_000 + random.below(200_000))
+        }
+    }
+
+    private var isSynced: Bool { random.chance(0.4) }
+
+    // MARK: Operations
+
+    private func createFile() async throws {
+        let path = try newPath(), bytes = newBytes(), synced = isSynced
+        note("creates \(path), \(bytes.count) bytes\(synced ? ", synced" : "")")
+        try await device.create(path, bytes, synced: synced)
+    }
+
+    private func makeFolder() throws {
+        let path = try newPath()
+        note("makes folder \(path)")
+        try device.makeFolder(path)
+    }
+
+    private func makeLink() throws {
+        let path = try newPath(), text = random.pick(Self.names)
+        note("makes link \(path) to \(text)")
+        try device.makeLink(path, to: text)
+    }
+
+    private func change(_ action: Action) async throws {
+        guard let path = try anyFile() else { return }
+        let bytes = newBytes(), synced = isSynced
+        note("\(action.rawValue) \(path), \(bytes.count) bytes\(synced ? ", synced" : "")")
+        switch action {
+        case .edit: try await device.edit(path, synced: synced) { $0.count > 500_000 ? bytes : bytes + $0 }
+        case .patch: try await device.patch(path, at: random.pick([0, 0.5, 1]), bytes, synced: synced)
+        case .rewrite: try await device.rewrite(path)
+        case .saveOver: try await device.saveOver(path, bytes, synced: synced)
+        case .overwrite: try await device.overwrite(path, bytes, synced: synced)
+        default: try await device.editAndCrash(path, bytes, powerLoss: random.chance(0.3))
+        }
+    }
+
+    private func move(_ action: Action) throws {
+        guard let old = try anyPath() else { return }
+        switch action {
+        case .rename:
+            let new = try random.chance(0.3) ? anyPath() ?? newPath() : newPath()
+            note("renames \(old) to \(new)")
+            try device.rename(old, new, random.chance(0.5) ? .replacing : .exclusive)
+        case .exchange:
+            guard let other = try anyPath() else { return }
+            note("exchanges \(old) and \(other)")
+            try device.rename(old, other, .exchanging)
+        default:
+            note("removes \(old)")
+            try device.remove(old)
+        }
+    }
+
+    private func setAttribute(_ action: Action) throws {
+        guard let path = try anyPath() else { return }
+        switch action {
+        case .setMode:
+            note("changes the mode of \(path)")
+            try device.setMode(path, random.pick([0o600, 0o640, 0o644, 0o755, 0o700]))
+        case .touch:
+            note("touches \(path)")
+            let time = device.timekeeper.now().advanced(bySeconds: -Double(random.below(100_000)))
+            try device.setModified(path, time)
+        default:
+            let name = "user." + random.pick(["one", "two", "three"])
+            note("sets or removes \(name) of \(path)")
+            if random.chance(0.3) { try device.removeXattr(path, name) } else {
+                try device.setXattr(path, name, String(random.below(100)))
+            }
+        }
+    }
+
+    private func use(_ action: Action) async throws {
+        guard let path = try anyFile() else { return }
+        note("\(action.rawValue) \(path)")
+        switch action {
+        case .read: _ = try await device.read(path)
+        case .evict: try device.evict(path)
+        default: try device.pin(path, random.chance(0.5))
+        }
+    }
+}
+
+extension SimulatedDevice {
+    /// Runs what a program does with the device: it is frozen with it, and given up after `limit`.
+    package func attempt(within limit: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
+        let outcome = Lock<Result<Void, any Error>?>(nil)
+        guard let executor else { return }
+        let task = Task(executorPreference: executor) {
+            let result: Result<Void, any Error>
+            do { result = .success(try await body()) } catch { result = .failure(error) }
+            outcome.withLock { $0 = result }
+        }
+        let end = world.uptime + limit
+        var interval = Duration.milliseconds(1)
+        while outcome.withLock({ $0 == nil }), world.uptime < end, !executor.isFrozen {
+            try await world.sleep(for: interval)
+            interval = min(interval * 2, .milliseconds(500))
+        }
+        task.cancel()
+        // What a process says after its death is not heard.
+        guard !executor.isFrozen else { return }
+        try outcome.withLock { try $0?.get() }
+    }
+}

@@ -1,0 +1,71 @@
+internal import UbiquitySync
+
+/// All that is drawn from a seed before a world begins: devices, and what happens when.
+package struct Plan: Sendable {
+    package var seed: UInt64
+    package var profile: Profile
+    package var devices: Int
+    package var rounds: Int
+    package var steps: [Step]
+
+    /// The plan of a seed.
+    package init(seed: UInt64) {
+        let random = SeededRandom(seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
+        self.seed = seed
+        profile = Profile.of(seed)
+        devices = 2 + random.below(profile.devices - 1)
+        rounds = 1 + random.below(profile.rounds)
+        steps = []
+        for round in 0..<rounds {
+            for device in 0..<devices {
+                steps += Self.steps(profile.programs, profile.programSteps, random, round, device, profile.pause)
+                steps += Self.steps(profile.mishaps, profile.mishapSteps, random, round, device, profile.pause * 3)
+            }
+        }
+    }
+
+    private static func steps(
+        _ weights: [(Action, Int)], _ count: Int, _ random: SeededRandom, _ round: Int, _ device: Int,
+        _ pause: Duration
+    ) -> [Step] {
+        let total = weights.reduce(0) { $0 + $1.1 }
+        guard total > 0 else { return [] }
+        var time = Duration.zero
+        return (0..<count).map { _ in
+            time += random.duration(.milliseconds(1)...pause)
+            var draw = random.below(total)
+            let chosen = weights.first { weight in
+                draw -= weight.1
+                return draw < 0
+            }
+            return Step(
+                round: round, time: time, device: device, action: chosen?.0 ?? .read, seed: random.next())
+        }
+    }
+
+    package static let names = ["a", "b", "c", "d", "e"]
+
+    package var options: Simulation.Options {
+        let random = SeededRandom(seed &+ 77)
+        var settings: [String: SimulatedDevice.Settings] = [:]
+        for name in Self.names.prefix(devices) where profile.hasSkew {
+            settings[name] = SimulatedDevice.Settings(
+                policy: random.chance(0.25) ? .eager : .lazy,
+                // Seconds; now and then a clock is a year off.
+                skew: .seconds(
+                    random.chance(0.1) ? 31_536_000 * (1 - 2 * random.below(2)) : random.below(600) - 300),
+                cacheLimit: random.chance(0.25) ? 100_000 : nil)
+        }
+        return Simulation.Options(
+            devices: Array(Self.names.prefix(devices)), settings: settings,
+            losesPower: steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) })
+    }
+
+    /// The same with only some of the steps.
+    package func with(_ steps: [Step]) -> Plan {
+        var plan = self
+        plan.steps = steps
+        plan.rounds = (steps.map(\.round).max() ?? 0) + 1
+        return plan
+    }
+}

@@ -1,0 +1,97 @@
+internal import UbiquityCore
+
+/// Carries out a plan and checks what came of it.
+package struct PlanRun: Sendable {
+    /// A program that waits longer is given up.
+    private static let patience = Duration.seconds(60)
+
+    package let plan: Plan
+    /// A fault put in on purpose, which must be found.
+    package let fault: PlantedFault?
+
+    package init(_ plan: Plan, fault: PlantedFault? = nil) {
+        self.plan = plan
+        self.fault = fault
+    }
+
+    /// - Returns: the hash over all that happened.
+    /// - Throws: `SimulationFailure`.
+    @discardableResult
+    package func run() throws -> UInt64 {
+        try Simulation.run(seed: plan.seed, plan.options) { world in
+            fault?.plant(in: world)
+            switch plan.profile {
+            case .turns: try await Turns(world, seed: plan.seed).run()
+            case .pairs: try await Pairs(world, seed: plan.seed).run()
+            default: for round in 0..<plan.rounds { try await run(round, world) }
+            }
+        }
+    }
+
+    private func run(_ round: Int, _ world: Simulation) async throws {
+        if plan.profile == .reunion { for device in world.devices { device.link.setAway(true) } }
+        let steps = plan.steps.filter { $0.round == round }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, device) in world.devices.enumerated() {
+                let own = steps.filter { $0.device == number }
+                group.addTask { try await perform(own.filter(\.action.isProgram), device, world) }
+                group.addTask { try await befall(own.filter { !$0.action.isProgram }, device, world) }
+            }
+            try await group.waitForAll()
+        }
+        try world.heal()
+        try await world.settle()
+        try await world.check()
+    }
+
+    private func perform(_ steps: [Step], _ device: SimulatedDevice, _ world: Simulation) async throws {
+        let start = world.world.uptime
+        for step in steps {
+            try await world.sleep(start + step.time - world.world.uptime)
+            guard device.isRunning else { continue }
+            try await device.attempt(within: Self.patience) {
+                try await Performer(device, seed: step.seed).perform(step.action)
+            }
+        }
+    }
+
+    private func befall(_ steps: [Step], _ device: SimulatedDevice, _ world: Simulation) async throws {
+        let start = world.world.uptime
+        for step in steps {
+            try await world.sleep(start + step.time - world.world.uptime)
+            world.world.trace.note("\(world.world.uptime) \(device.name): \(step.action.rawValue)")
+            try befall(step, device, world)
+        }
+    }
+
+    private func befall(_ step: Step, _ device: SimulatedDevice, _ world: Simulation) throws {
+        let random = SeededRandom(step.seed)
+        switch step.action {
+        case .goodNetwork: device.link.setConditions(.perfect)
+        case .badNetwork: device.link.setConditions(.bad)
+        case .away: device.link.setAway(true)
+        case .back: device.link.setAway(false)
+        case .pause: if device.isRunning { try device.setPaused(true) }
+        case .resume: if device.isRunning { try device.setPaused(false) }
+        case .kill: device.crash()
+        case .losePower: device.crash(powerLoss: true)
+        case .killAtWrite: device.crash(afterWrites: 1 + random.below(300), powerLoss: false)
+        case .losePowerAtWrite: device.crash(afterWrites: 1 + random.below(300), powerLoss: true)
+        case .start: startAgain(device, world)
+        case .fillDisk: device.disk.setFull(true)
+        case .freeDisk: device.disk.setFull(false)
+        // Long enough that nobody reads a snapshot all that time.
+        case .forgetDeletions: world.cloud.purge(olderThan: .seconds(60))
+        case .restartCloud: world.cloud.restart()
+        default: break
+        }
+    }
+
+    /// One that is down starts; one that cannot (its disk is full) stays down.
+    private func startAgain(_ device: SimulatedDevice, _ world: Simulation) {
+        guard !device.isRunning else { return }
+        do { try device.start() } catch {
+            world.world.trace.note("\(world.world.uptime) \(device.name) cannot start: \(error)")
+        }
+    }
+}

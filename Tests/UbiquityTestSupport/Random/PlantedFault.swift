@@ -1,0 +1,16 @@
+/// A fault put into a simulated world on purpose, to show that the simulator finds such ones.
+package enum PlantedFault: String, Sendable, CaseIterable {
+    /// The cloud takes every edit for one made from the current version: the loser of a conflict is no conflict.
+    case conflictRule = "conflict-rule"
+    /// Now and then the cloud acknowledges a commit and does not keep its contents.
+    case lostUpload = "lost-upload"
+    /// A sync of a file says that it succeeded and does nothing.
+    case skippedSync = "skipped-fsync"
+
+    func plant(in world: Simulation) {
+        switch self {
+        case .conflictRule, .lostUpload: world.cloud.setFault(self)
+        case .skippedSync: for device in world.devices { device.disk.skipContentSyncs() }
+        }
+    }
+}

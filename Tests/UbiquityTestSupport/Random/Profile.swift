@@ -1,0 +1,80 @@
+/// Kinds of worlds: what happens in one, and how often. A seed's profile is drawn from the seed.
+package enum Profile: String, Sendable, CaseIterable {
+    /// A good network and no mishaps: only the order of things is random.
+    case together
+    /// Everything that can go wrong.
+    case storm
+    /// Devices that work long without a network, and then meet.
+    case reunion
+    /// Disks that lose what was not synced, or are full.
+    case disks
+    /// One device at a time does something, and all see just that: compared with a model that knows of no devices.
+    case turns
+    /// Two devices change one thing each without knowing of each other: compared with the table of conflicts.
+    case pairs
+
+    static func of(_ seed: UInt64) -> Profile {
+        let order: [Profile] = [.storm, .disks, .reunion, .storm, .pairs, .disks, .together, .storm, .turns, .pairs]
+        return order[Int(seed % UInt64(order.count))]
+    }
+
+    /// At most.
+    var devices: Int { self == .storm || self == .together ? 5 : 3 }
+    var rounds: Int { self == .disks ? 3 : 2 }
+    var hasSkew: Bool { self != .turns }
+
+    var programSteps: Int {
+        switch self {
+        case .together, .storm: 25
+        case .reunion: 12
+        case .disks: 15
+        case .turns, .pairs: 0
+        }
+    }
+
+    var mishapSteps: Int {
+        switch self {
+        case .storm: 7
+        case .reunion: 2
+        case .disks: 4
+        case .together, .turns, .pairs: 0
+        }
+    }
+
+    /// Between two steps of a device, at most.
+    var pause: Duration {
+        switch self {
+        case .together: .milliseconds(300)
+        case .storm: .seconds(4)
+        case .reunion: .seconds(15)
+        case .disks: .seconds(3)
+        case .turns, .pairs: .seconds(1)
+        }
+    }
+
+    var programs: [(Action, Int)] {
+        [
+            (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.edit, 9), (.patch, 5), (.rewrite, 2), (.saveOver, 7),
+            (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0), (.rename, 14), (.exchange, 2),
+            (.remove, 10), (.setMode, 4), (.setXattr, 5), (.touch, 4), (.read, 6), (.evict, 5), (.pin, 2),
+            (.syncFolder, self == .disks ? 4 : 1),
+        ]
+    }
+
+    var mishaps: [(Action, Int)] {
+        switch self {
+        case .together, .turns, .pairs: []
+        case .reunion: [(.away, 1)]
+        case .storm:
+            [
+                (.goodNetwork, 4), (.badNetwork, 6), (.away, 2), (.back, 2), (.pause, 1), (.resume, 1), (.kill, 2),
+                (.killAtWrite, 2), (.start, 6), (.forgetDeletions, 1), (.losePowerAtWrite, 1), (.restartCloud, 1),
+            ]
+        case .disks:
+            [
+                (.losePower, 3), (.losePowerAtWrite, 5), (.kill, 1), (.killAtWrite, 2), (.start, 8), (.fillDisk, 1),
+                (.freeDisk, 2), (.badNetwork, 1), (.away, 1), (.back, 1),
+            ]
+        }
+    }
+}
