@@ -40,7 +40,8 @@ final class DeviceLife: Sendable {
         fileSystem = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: store, materializer: engine, transfers: NoTransfers(),
-                control: DirectControl(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
+                control: DirectControl(engine: engine),
+                versions: DirectVersions(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
                 container: container, logger: logger), owner: (1000, 1000))
         engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
         try engine.recover()
@@ -88,6 +89,14 @@ private struct DirectControl: ItemControl {
     func requestDownload(_ key: ItemKey) async throws { engine.request(key) }
     func evict(_ key: ItemKey) async throws { try engine.evict(key) }
     func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws { try engine.setPinned(key, isPinned) }
+}
+
+/// The versions that the hidden folders show.
+private struct DirectVersions: VersionSource {
+    let engine: SyncEngine
+    func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.otherVersions(of: item) }
+    func begin(_ version: RemoteVersion) async throws -> PartialContent { try await engine.begin(version) }
+    func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
 }
 
 /// The engine's log, in the trace.

@@ -1,5 +1,4 @@
 package import UbiquityCore
-internal import UbiquityIndex
 internal import UbiquitySystem
 
 /// The contents that a device's user has closed, and so may not be lost: each must be found at the cloud in the end, as a
@@ -13,24 +12,23 @@ package final class Ledger: Sendable {
         var isSynced: Bool
     }
 
-    private let entries = Lock<[ItemKey: Entry]>([:])
+    private let entries = Lock<[ContentID: Entry]>([:])
 
     package init() {}
 
-    /// What stands in these items is about to be replaced or removed: who asks for that accepts either.
-    func take(_ keys: [ItemKey]) -> [ItemKey: Entry] {
-        entries.withLock { entries in
-            var taken: [ItemKey: Entry] = [:]
-            for key in keys { taken[key] = entries.removeValue(forKey: key) }
-            return taken
+    /// What is in this backing file is about to be replaced or removed: who asks for that accepts either.
+    func take(_ content: ContentID?) -> [ContentID: Entry] {
+        guard let content else { return [:] }
+        return entries.withLock { entries in
+            entries.removeValue(forKey: content).map { [content: $0] } ?? [:]
         }
     }
 
     /// It was not done: all is as it was.
-    func putBack(_ taken: [ItemKey: Entry]) { entries.withLock { $0.merge(taken) { present, _ in present } } }
+    func putBack(_ taken: [ContentID: Entry]) { entries.withLock { $0.merge(taken) { present, _ in present } } }
 
     /// The user has closed, or synced, a file with this content.
-    func note(_ key: ItemKey, _ entry: Entry) { entries.withLock { $0[key] = entry } }
+    func note(_ content: ContentID, _ entry: Entry) { entries.withLock { $0[content] = entry } }
 
     /// What was not synced may be gone.
     func losePower() { entries.withLock { entries in entries = entries.filter(\.value.isSynced) } }

@@ -66,7 +66,7 @@ extension SimulatedDevice {
     /// `open(O_TRUNC)`: what was there is not needed.
     package func overwrite(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
         let life = try life, row = try live(path)
-        let taken = ledger.take([row.key])
+        let taken = ledger.take(row.content)
         let file: OpenProgramFile
         do {
             let opened = try await life.fileSystem.open(
@@ -168,7 +168,7 @@ private struct OpenProgramFile: Sendable {
     /// What stood in it is not asked for any more.
     func giveUp() {
         guard let row = try? life.index.row(ino: ino) else { return }
-        _ = device.ledger.take([row.key])
+        _ = device.ledger.take(row.content)
     }
 
     func replace(_ bytes: [UInt8]) async throws {
@@ -184,15 +184,17 @@ private struct OpenProgramFile: Sendable {
         let bytes = try await read(), row = try? life.index.row(ino: ino)
         if synced { try fileSystem.sync(handle) }
         release()
-        guard life.isAlive, let row, !row.isDeleted, !row.isExcluded else { return }
+        guard life.isAlive, let row, let content = row.content, !row.isDeleted, !row.isExcluded else { return }
         device.ledger.note(
-            row.key, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: synced))
+            content, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: synced))
     }
 
     /// What it holds must not be lost, though it was not closed.
     func note(_ bytes: [UInt8], isSynced: Bool) {
-        guard life.isAlive, let row = try? life.index.row(ino: ino), !row.isDeleted else { return }
+        guard life.isAlive, let row = try? life.index.row(ino: ino), let content = row.content, !row.isDeleted else {
+            return
+        }
         device.ledger.note(
-            row.key, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: isSynced))
+            content, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: isSynced))
     }
 }

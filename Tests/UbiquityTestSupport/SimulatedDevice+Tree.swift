@@ -48,8 +48,8 @@ extension SimulatedDevice {
         let source = try live(old), target = try row(new)
         let flags: UInt32 = switch mode { case .replacing: 0; case .exclusive: 1; case .exchanging: 2 }
         // Two files that change places keep their contents.
-        let isReplacing = target.map { mode == .replacing && $0.key != source.key && source.kind == .file } ?? false
-        let taken = isReplacing ? ledger.take([source.key] + (target.map { [$0.key] } ?? [])) : [:]
+        let isReplacing = target.map { mode == .replacing && $0.key != source.key } ?? false
+        let taken = isReplacing ? ledger.take(target?.content) : [:]
         do {
             try life.fileSystem.rename(
                 parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags)
@@ -57,8 +57,6 @@ extension SimulatedDevice {
             if life.isAlive { ledger.putBack(taken) }
             throw error
         }
-        guard life.isAlive, let content = taken[source.key], let moved = try row(new) else { return }
-        ledger.note(moved.key, content)
     }
 
     /// Removes a file, link or folder with all that is in it.
@@ -71,7 +69,7 @@ extension SimulatedDevice {
             }
         }
         let (folder, name) = try place(path)
-        let taken = ledger.take([row.key])
+        let taken = ledger.take(row.content)
         do {
             if row.kind == .directory {
                 try life.fileSystem.removeDirectory(parent: folder.ino, name: name.bytes)
