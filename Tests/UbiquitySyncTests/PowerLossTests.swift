@@ -1,0 +1,66 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// What is left on a device when the power goes. The seed says which of what was not synced survives.
+@Suite struct PowerLossTests {
+    private static let threads = BlockingPool(name: "power-tests", threads: 2)
+
+    private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: seed, Simulation.Options(losesPower: true), scenario)
+        }
+    }
+
+    private func restart(_ world: Simulation) async throws {
+        world.a.crash(powerLoss: true)
+        try world.a.start()
+        world.a.link.setAway(false)
+        try await world.settle()
+        try await world.check()
+    }
+
+    /// The replacement is not on the disk yet, so what was replaced must be.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func aSyncedContentIsKeptUntilItsReplacementIs(
+        seed: UInt64
+    ) async throws {
+        try await run(seed) { world in
+            world.a.link.setAway(true)
+            try await world.a.create("f", [1, 2], synced: true)
+            try await world.a.saveOver("f", [3])
+            try await world.sleep(.seconds(1))
+            try await restart(world)
+            let found = try await world.b.read("f")
+            #expect([[1, 2], [3], []].contains(found))
+        }
+    }
+
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasEvictedIsNotMissed(seed: UInt64) async throws {
+        try await run(seed) { world in
+            try await world.a.create("f", [1, 2], synced: true)
+            try await world.settle()
+            try await world.sleep(.seconds(20))
+            try world.a.evict("f")
+            try await restart(world)
+            #expect(try await world.a.read("f") == [1, 2])
+        }
+    }
+
+    /// The index has the file, the disk has not: another file's sync brought the index there.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatNeverReachedTheDiskDoesNotHoldUpTheRest(
+        seed: UInt64
+    ) async throws {
+        try await run(seed) { world in
+            try await world.a.create("old", [9])
+            try await world.settle()
+            world.a.link.setAway(true)
+            try await world.a.create("f", [1, 2])
+            try await world.a.overwrite("old", [8])
+            try await world.a.create("g", [3], synced: true)
+            try await restart(world)
+            #expect(try await world.b.read("g") == [3])
+            #expect(try world.b.row("old") != nil)
+        }
+    }
+}
