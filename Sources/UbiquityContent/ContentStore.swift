@@ -10,6 +10,7 @@ package final class ContentStore: Sendable {
     package let stagingDirectory: String
 
     private let directory: String
+    private let retired = Lock<[ContentID]>([])
     private let digits: [String] = (0..<256).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
@@ -57,6 +58,35 @@ package final class ContentStore: Sendable {
         try describing("remove the content", at: path(of: id)) { () throws(Errno) in
             do throws(Errno) { try FileSystem.unlink(path(of: id)) } catch .ENOENT { return }
         }
+    }
+
+    /// Takes note of contents that no item has any more. Their files stay until `removeRetired`: after a power loss the
+    /// index may be one that still has the items.
+    package func retire(_ contents: [ContentID]) { retired.withLock { $0 += contents } }
+
+    /// Removes the files of what was retired before the call.
+    /// - Parameter makeDurable: brings the index to the disk. It is not called if there is nothing to remove; if it
+    ///   fails nothing is removed.
+    /// - Returns: how many were removed.
+    @discardableResult
+    package func removeRetired(_ makeDurable: () throws -> Void) throws -> Int {
+        let contents = retired.withLock { retired in
+            defer { retired = [] }
+            return retired
+        }
+        guard !contents.isEmpty else { return 0 }
+        var rest = contents[...]
+        do {
+            try makeDurable()
+            while let next = rest.first {
+                try remove(next)
+                rest.removeFirst()
+            }
+        } catch {
+            retire(Array(rest))
+            throw error
+        }
+        return contents.count
     }
 
     package func exists(_ id: ContentID) throws(UbiquityError) -> Bool { try status(of: id) != nil }

@@ -212,7 +212,7 @@ final class MergeRunner: Sendable {
             guard case .some(let old) = replaced else {
                 throw UbiquityError(.stale, "the file has changed meanwhile")
             }
-            if let old { try parts.contents.remove(old) }
+            if let old { parts.contents.retire([old]) }
         } catch {
             // Once the index has it, only the removal of the old one can fail, which the next start makes up for.
             if try parts.index.read({ try $0.row(content: content) }) == nil { try parts.contents.remove(content) }

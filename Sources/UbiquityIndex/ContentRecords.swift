@@ -42,6 +42,13 @@ extension IndexReader {
             [.int(Int64(limit))])
     }
 
+    /// The boot of the machine in which the index was last opened for use; nil at first.
+    package func lastBoot() throws -> [UInt8]? {
+        var result: [UInt8]?
+        try db.run("SELECT value FROM meta WHERE name = 'boot'", []) { result = $0.bytes(0) }
+        return result
+    }
+
     private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
         var result = [ContentRecord]()
         try db.run(sql, values) { row in
@@ -96,6 +103,10 @@ extension IndexTransaction {
                 [.int(ChunkPrefix.of(chunk.id)), .int(content.rawValue), .int(position), .int(Int64(chunk.length))])
             position += Int64(chunk.length)
         }
+    }
+
+    package func setLastBoot(_ boot: [UInt8]) throws {
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('boot', ?)", [.bytes(boot)])
     }
 
     package func markSynced(_ contents: [ContentID]) throws {

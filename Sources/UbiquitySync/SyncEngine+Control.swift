@@ -48,7 +48,7 @@ extension SyncEngine {
                 download.clearBackground()
                 downloads.remove(download)
             }
-            try store.remove(dropped)
+            store.retire([dropped])
         }
     }
 

@@ -11,6 +11,7 @@ extension SyncEngine {
         try index.write(.startup) { try $0.forgetUnusedContents() }
         try sweep()
         try distrustUnsynced()
+        try reviewChangedContents()
         try reviewInterruptedWriters()
     }
 
@@ -21,7 +22,11 @@ extension SyncEngine {
         guard !orphans.isEmpty else { return }
         logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
         discard(orphans)
+        try removeRetired()
     }
+
+    /// Removes the backing files of what was given up, once the index that says so is on the disk.
+    func removeRetired() throws { try store.removeRetired { try index.makeDurable() } }
 
     /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
     private func distrustUnsynced() throws {
@@ -74,6 +79,7 @@ extension SyncEngine {
                 try await pool.run { [index] in try index.checkpoint() }
                 try await pool.run { try self.keepWithinLimits() }
                 try await pool.run { try self.removeLingering() }
+                try await pool.run { try self.removeRetired() }
             } catch {
                 guard !Task.isCancelled else { return }
                 logger.warning("maintenance failed", metadata: ["reason": "\(error)"])

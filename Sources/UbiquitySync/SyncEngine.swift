@@ -97,13 +97,9 @@ package final class SyncEngine: Sendable {
         progress.fire()
     }
 
-    /// Removes backing files that a transaction gave up. A failure leaves an orphan for the next start's sweep.
+    /// Gives up backing files that a transaction dropped.
     func discard(_ contents: [ContentID]) {
-        for content in contents {
-            do { try store.remove(content) } catch {
-                logger.warning("cannot remove a content", metadata: ["error": "\(error)"])
-            }
-        }
+        if !contents.isEmpty { store.retire(contents) }
     }
 
     func settler(_ transaction: IndexTransaction) -> Settler {

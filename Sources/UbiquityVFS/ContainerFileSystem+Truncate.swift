@@ -64,13 +64,10 @@ extension ContainerFileSystem {
         state.notePrivileges(replaced.after)
     }
 
-    /// Removes a backing file that no item has any more; those who have it open go on. What cannot be removed now is
-    /// swept away at the next start.
+    /// Gives up a backing file that no item has any more; those who have it open go on.
     func drop(_ content: ContentID) {
         failedSyncs.withLock { _ = $0.removeValue(forKey: content) }
-        do { try contents.remove(content) } catch {
-            logger.warning("cannot remove a content", metadata: ["content": "\(content)", "error": "\(error)"])
-        }
+        contents.retire([content])
     }
 
     /// truncate(2) and ftruncate(2). To nothing, it downloads nothing; else the whole content is needed.

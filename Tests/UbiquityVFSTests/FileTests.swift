@@ -110,6 +110,7 @@ import UbiquityVFS
         try container.fs.sync(handle)
         container.fs.release(handle)
         #expect(await errno { _ = try await container.open(ino) } == .ESTALE)
+        try container.contents.removeRetired {}
         #expect(try container.contents.all().isEmpty)
     }
 

@@ -157,6 +157,7 @@ import UbiquityVFS
             #expect(container.fs.violation(whileIdle: true) == nil)
             #expect(container.fs.openHandleCount == 0)
             // No backing file without an item, none missing.
+            try container.contents.removeRetired {}
             #expect(try Set(container.contents.all()) == container.index.read { try $0.contentsInUse() })
         }
     }

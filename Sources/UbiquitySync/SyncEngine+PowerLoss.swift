@@ -1,0 +1,69 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Contents that were changed here, not synced by the program that did it, and met a power loss.
+extension SyncEngine {
+    /// After another boot, looks at every content that waits to go up: of what was not synced, the index and the disk
+    /// may have kept different states.
+    func reviewChangedContents() throws {
+        guard try index.read({ try $0.lastBoot() }) != configuration.boot else { return }
+        var order: Int64 = 0
+        while true {
+            let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { break }
+            order = last.dirtyOrder
+            for row in rows where row.kind == .file && row.dirty.contains(.content) && !row.isDeleted {
+                try reviewChangedContent(row)
+            }
+        }
+        try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
+    }
+
+    private func reviewChangedContent(_ row: ItemRow) throws {
+        guard let content = row.content else { return }
+        let size = try store.status(of: content)?.size
+        guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
+        logger.warning("an edit was lost with the power; the version before it stands", metadata: ["item": "\(row.id)"])
+        try index.write(.startup) { transaction in
+            guard let remote = try transaction.remote(id: row.id), let known = remote.content else { return }
+            var next = row
+            next.dirty.subtract([.content, .times])
+            next.nextVersion = nil
+            next.content = nil
+            next.contentState = .none
+            next.flags.subtract([.writing, .keptCurrent])
+            next.version = known.version
+            next.size = known.size
+            next.modifiedAt = remote.modifiedAt
+            try transaction.forgetContent(content)
+            try transaction.update(next, before: row)
+        }
+    }
+
+    private func hasVersionThere(_ row: ItemRow) throws -> Bool {
+        guard !row.dirty.contains(.created), let remote = try index.read({ try $0.remote(id: row.id) }) else {
+            return false
+        }
+        return !remote.isDeleted && remote.content?.isAvailable == true
+    }
+
+    /// What is there is the content, of whatever size; a file whose content never reached the disk is empty. It goes up
+    /// under a new version id: under the old one another content may have gone up already.
+    private func takeAsItIs(_ row: ItemRow, _ size: Int64?) throws {
+        var next = row
+        next.nextVersion = nil
+        if size != row.size {
+            next.size = size ?? 0
+            next.generation += 1
+        }
+        if size == nil {
+            let content = ContentID(try index.newContentNumber())
+            _ = try store.create(content)
+            next.content = content
+        }
+        try index.write(.startup) { [next] in try $0.update(next, before: row) }
+    }
+}
