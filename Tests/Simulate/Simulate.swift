@@ -14,7 +14,7 @@ struct Simulate: ParsableCommand {
     @Option(help: "The first seed.")
     var first: UInt64 = 1
 
-    @Option(help: "Only every so-manieth seed: for several processes.")
+    @Option(help: "Only every n-th seed: for several processes.")
     var stride: UInt64 = 1
 
     @Option(help: "Only this seed.")

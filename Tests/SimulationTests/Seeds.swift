@@ -5,7 +5,7 @@ import UbiquityTestSupport
 /// Which seeds a run of the simulator tries: those of every test run, or as many as asked for, or one again.
 enum Seeds {
     /// What an ordinary test run tries.
-    private static let usual: UInt64 = 40
+    private static let usual: UInt64 = 20
     /// Within so many seeds a planted fault must be found.
     static let faultLimit: UInt64 = 1000
 

@@ -1,13 +1,15 @@
 /// What can happen in a simulated world. Of operations on files, which one is meant is drawn when it happens, from the
 /// numbers of the step alone, so that leaving a step out does not change what the others draw.
 ///
-/// A new kind of operation (resolving a conflict, a package) is added here, with its weight in `Profile` and its
+/// A new kind of operation (one on a package, say) is added here, with its weight in `Profile` and its
 /// execution in `Performer`.
 package enum Action: String, Sendable, CaseIterable {
     // Programs.
     case createFile, makeFolder, makeLink
     case edit, patch, rewrite, saveOver, overwrite, editAndDie
     case rename, exchange, remove
+    /// About a conflict version.
+    case decide
     case setMode, setXattr, touch
     case read, evict, pin, syncFolder
     // The network of a device.
@@ -21,7 +23,7 @@ package enum Action: String, Sendable, CaseIterable {
     package var isProgram: Bool {
         switch self {
         case .createFile, .makeFolder, .makeLink, .edit, .patch, .rewrite, .saveOver, .overwrite, .editAndDie, .rename,
-            .exchange, .remove, .setMode, .setXattr, .touch, .read, .evict, .pin, .syncFolder:
+            .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin, .syncFolder:
             true
         default: false
         }

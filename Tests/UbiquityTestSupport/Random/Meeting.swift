@@ -78,9 +78,23 @@ struct Meeting {
 
     private var first: Int { arrivedAt[0] < arrivedAt[1] ? 0 : 1 }
 
-    /// Whose change counts as the later one: by the devices' clocks, which cannot be ahead of the cloud's.
+    /// For a failure's report.
+    var times: String {
+        (0..<2).map { "\(devices[$0].name) \(devices[$0].skew) ahead acted \(actedAt[$0]), met \(arrivedAt[$0])" }
+            .joined(separator: "; ")
+    }
+
+    /// Seconds by which a clock may be off before the cloud corrects it.
+    private static let tolerance = Duration.seconds(120)
+
+    /// Whose change counts as the later one. A clock that is off is put right; one that is a little off is believed, but
+    /// not that it is ahead of the cloud's.
     private var later: Int {
-        func time(_ number: Int) -> Duration { min(actedAt[number] + devices[number].skew, arrivedAt[number]) }
+        func time(_ number: Int) -> Duration {
+            let skew = devices[number].skew
+            let isCorrected = skew > Self.tolerance || skew <= .zero - Self.tolerance
+            return isCorrected ? actedAt[number] : min(actedAt[number] + skew, arrivedAt[number])
+        }
         return time(0) > time(1) ? 0 : 1
     }
 

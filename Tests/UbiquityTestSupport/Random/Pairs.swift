@@ -56,7 +56,7 @@ struct Pairs {
                 throw UbiquityError(
                     .damaged,
                     "\(meeting.pair.rawValue): \(device.name) sees \(Self.describe(seen)), which should be "
-                        + Self.describe(expected.nodes))
+                        + "\(Self.describe(expected.nodes)); \(meeting.times)")
             }
         }
         let conflicts = world.cloud.conflictCount() - conflictsBefore
@@ -70,7 +70,7 @@ struct Pairs {
         }
         for path in expected.modes.keys {
             for device in world.devices where try device.live(path).mode != expected.modes[path] {
-                throw UbiquityError(.damaged, "\(meeting.pair.rawValue): the mode of \(path) on \(device.name)")
+                throw UbiquityError(.damaged, "\(meeting.pair.rawValue): the mode of \(path) on \(device.name); \(meeting.times)")
             }
         }
     }

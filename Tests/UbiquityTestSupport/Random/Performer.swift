@@ -14,8 +14,8 @@ struct Performer {
         .noSpace,
     ]
 
-    private let device: SimulatedDevice
-    private let random: SeededRandom
+    let device: SimulatedDevice
+    let random: SeededRandom
     private var world: VirtualWorld { device.world }
 
     init(_ device: SimulatedDevice, seed: UInt64) {
@@ -34,7 +34,7 @@ struct Performer {
         }
     }
 
-    private func note(_ text: String) { world.trace.note("\(world.uptime) user of \(device.name) \(text)") }
+    func note(_ text: String) { world.trace.note("\(world.uptime) user of \(device.name) \(text)") }
 
     private func attempt(_ action: Action) async throws {
         switch action {
@@ -45,6 +45,7 @@ struct Performer {
         case .rename, .exchange, .remove: try move(action)
         case .setMode, .setXattr, .touch: try setAttribute(action)
         case .read, .evict, .pin: try await use(action)
+        case .decide: try await decide()
         case .syncFolder:
             note("syncs a folder")
             try device.syncFolder()

@@ -1,0 +1,54 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySync
+internal import UbiquitySystem
+
+// What a user decides about conflict versions.
+extension Performer {
+    func decide() async throws {
+        let files = try device.index.read { try $0.itemsInConflict(limit: 20) }
+        guard !files.isEmpty else { return }
+        let row = random.pick(files)
+        let conflicts = try device.index.read { try $0.conflicts(of: row.id) }
+        guard !conflicts.isEmpty else { return }
+        let conflict = random.pick(conflicts)
+        switch random.below(4) {
+        case 0, 1:
+            note("resolves \(conflict.id) of \(row.key)")
+            try device.index.decide([(.resolve, conflict.id)], of: row.key)
+        case 2:
+            note("restores \(conflict.id) of \(row.key)")
+            try device.index.decide([(.restore, conflict.id)], of: row.key)
+        default: try await move(conflict, of: row)
+        }
+    }
+
+    /// Over the file, or to a new name.
+    private func move(_ conflict: RemoteVersion, of row: ItemRow) async throws {
+        note("moves \(conflict.id) of \(row.key)")
+        let life = try device.life
+        let copy = try await life.engine.copy(conflict)
+        guard let entry = row.entry, let folder = try life.index.row(key: entry.parent),
+            let target = try life.index.row(key: row.key)
+        else { return try life.store.remove(copy) }
+        let isNew = random.chance(0.5)
+        let taken = isNew ? [:] : device.ledger.take(target.content)
+        do {
+            let file = try life.store.open(copy, writable: false)
+            let bytes = try file.read(count: Int(file.status().size), at: 0)
+            let old = try life.index.place(
+                conflict, of: row.key, content: copy, ino: nil,
+                at: VersionPlace(
+                    parent: folder.ino, name: isNew ? entry.name.numbered(7) : entry.name, isExclusive: isNew))
+            if let old { life.store.retire([old]) }
+            guard life.isAlive else { return }
+            device.ledger.note(
+                copy, Ledger.Entry(fingerprint: SimulatedDevice.fingerprint(bytes), isSynced: false))
+        } catch {
+            try life.store.remove(copy)
+            if life.isAlive { device.ledger.putBack(taken) }
+            throw error
+        }
+    }
+}
