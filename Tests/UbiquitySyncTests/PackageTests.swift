@@ -129,7 +129,7 @@ import UbiquityTestSupport
             try await world.settle()
             let member = try b.live("plain/inner.rtfd/f"), package = try b.live("plain")
             let found = try b.index.read { reader in
-                var finder = PackageFinder(reader, b.index)
+                var finder = try PackageFinder(reader, b.index)
                 return try finder.package(of: member)
             }
             #expect(found == package.key)
