@@ -43,7 +43,7 @@ final class DeviceLife: Sendable {
                 control: DirectControl(engine: engine),
                 versions: DirectVersions(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
                 container: container, logger: logger), owner: (1000, 1000))
-        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        engine.setOpenItems(OpenFiles(fileSystem))
         try engine.recover()
     }
 
@@ -72,10 +72,14 @@ final class DeviceLife: Sendable {
     }
 }
 
-/// Which files programs have open.
-private struct OpenFiles: OpenItems {
-    let fileSystem: ContainerFileSystem
-    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem.isOpen(key)) ?? true }
+/// Which files programs have open. Weak, because the file system has the engine that has this: a run of many worlds
+/// would keep them all.
+private final class OpenFiles: OpenItems {
+    private weak let fileSystem: ContainerFileSystem?
+
+    init(_ fileSystem: ContainerFileSystem) { self.fileSystem = fileSystem }
+
+    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem?.isOpen(key)) ?? true }
 }
 
 /// Attributes of transfers are not looked at here.
