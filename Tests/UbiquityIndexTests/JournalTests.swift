@@ -44,6 +44,24 @@ import UbiquitySystem
         #expect(try names(last).count == 20)
     }
 
+    /// The database lost, with the power, a change from the cloud on which the journal's changes were made.
+    @Test func whatWasMadeOnALostChangeIsNotRun() throws {
+        try make("a")
+        #expect(try names(fixture.index) == ["a"])
+        let lost = try TemporaryFolder()
+        try fixture.copyFiles(["index.db", "index.db-wal"], to: lost)
+        try fixture.index.write(.remote) { transaction in
+            let row = try #require(try transaction.row(path: Fixture.names("a")))
+            try transaction.delete(row)
+        }
+        try make("a")
+        try fixture.copyFiles(["index.journal"], to: lost)
+        let index = try ItemIndex(path: lost("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(try names(index) == ["a"])
+        #expect(throws: Never.self) { try index.write(.startup) { try $0.checkInvariants() } }
+        try index.close()
+    }
+
     @Test func everyKindOfQuestionSeesTheBatch() throws {
         try make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
