@@ -69,6 +69,14 @@ extension ItemIndex {
         }
     }
 
+    /// Counts a transaction that does not go through the journal: after a power loss, what the journal holds from after
+    /// it must not be run on a database that has lost it.
+    func count(_ db: Database, _ journal: IndexJournal) throws -> UInt64 {
+        let number = journal.sequence + 1
+        try db.run("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", [.int(Int64(bitPattern: number))])
+        return number
+    }
+
     /// Commits the batch, if there is one. If that fails it is still there.
     func commitBatch(_ db: Database, _ journal: IndexJournal) throws {
         guard !journal.batch.isEmpty else {

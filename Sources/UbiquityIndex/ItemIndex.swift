@@ -165,13 +165,16 @@ package final class ItemIndex: Sendable {
         // Kept statements: GRDB's own transactions compile theirs each time.
         try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
         defer { cache.endCommit() }
+        let changes = db.totalChangesCount
         do {
             let result = try body(transaction)
             try recordOverdraft(transaction)
+            let number = try db.totalChangesCount == changes ? nil : journal.map { try count(db, $0) }
             cache.beginCommit(of: transaction.touched)
             FaultPoints.reach("index.committing")
             try db.cachedStatement(sql: "COMMIT").execute()
             FaultPoints.reach("index.committed")
+            if let number { journal?.skip(to: number) }
             return result
         } catch {
             // SQLite may have rolled back already, as it does when the disk is full.

@@ -67,6 +67,9 @@ final class IndexJournal: @unchecked Sendable {
         sequence -= 1
     }
 
+    /// The database has committed a transaction that does not stand here.
+    func skip(to number: UInt64) { sequence = number }
+
     /// The database has committed the batch.
     func beginAnew() {
         position = 0
