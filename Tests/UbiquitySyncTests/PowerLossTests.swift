@@ -63,4 +63,17 @@ import UbiquityTestSupport
             #expect(try world.b.row("old") != nil)
         }
     }
+
+    /// Everybody was told of a file, and nobody has its content any more.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoes(seed: UInt64) async throws {
+        try await run(seed) { world in
+            world.a.link.script(.upload, .vanishBefore { world.a.crash(powerLoss: true) })
+            try await world.a.create("f", world.random.bytes(300_000))
+            try await world.sleep(.seconds(60))
+            #expect(!world.a.isRunning)
+            try world.a.start()
+            try await world.settle()
+            try await world.check()
+        }
+    }
 }
