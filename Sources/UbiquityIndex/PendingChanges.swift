@@ -66,7 +66,21 @@ extension IndexReader {
     }
 }
 
+extension IndexReader {
+    /// Live items whose content this device has announced and the cloud has not got. Looks through all records.
+    package func announced(by device: DeviceID) throws -> [ItemID] {
+        var result = [ItemID]()
+        try db.run(
+            "SELECT id FROM remote WHERE available = 0 AND deleted = 0 AND device = ?", [SQLValue(device)]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
+    }
+}
+
 extension IndexTransaction {
+    /// Takes away an item whose content is lost, as its user would.
+    package func giveUp(_ row: ItemRow) throws { try remove(row, now: index.timekeeper.now()) }
+
     /// All rows, deleted ones too; for the rare pass over everything.
     package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
 

@@ -12,6 +12,8 @@ struct FeedState {
     var isCaughtUp = false
     /// The stream of news has ended.
     var isStreamBroken = false
+    /// The power may have taken contents that the cloud was told of and has not got.
+    var mayHaveLost = false
 }
 
 // The feed loop: brings what others changed.
@@ -65,6 +67,7 @@ extension SyncEngine {
             try await readFeed()
             connection.succeeded()
             feed.withLock { $0.isCaughtUp = true }
+            if feed.withLock({ $0.mayHaveLost }) { try await pool.run { try self.giveUpLostContents() } }
             pushSignal.fire()
             downloadSignal.fire()
             progress.fire()

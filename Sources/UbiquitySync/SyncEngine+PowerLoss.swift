@@ -10,6 +10,7 @@ extension SyncEngine {
     /// may have kept different states.
     func reviewChangedContents() throws {
         guard try index.read({ try $0.lastBoot() }) != configuration.boot else { return }
+        feed.withLock { $0.mayHaveLost = true }
         var order: Int64 = 0
         while true {
             let rows = try index.read { try $0.dirtyRows(after: order, limit: SyncLimits.rowsPerRead) }
@@ -65,5 +66,21 @@ extension SyncEngine {
             next.content = content
         }
         try index.write(.startup) { [next] in try $0.update(next, before: row) }
+    }
+
+    /// Deletes what this device announced to the cloud and has no content of any more: nobody else ever had it. To be
+    /// called when the feed was read to its end, so that the index has all that was announced.
+    func giveUpLostContents() throws {
+        try index.write(.remote) { transaction in
+            for id in try transaction.announced(by: configuration.device) {
+                guard let row = try transaction.row(id: id), row.dirty.isEmpty, row.contentState != .complete else {
+                    continue
+                }
+                logger.warning("a new file's content was lost with the power", metadata: ["item": "\(id)"])
+                try transaction.giveUp(row)
+            }
+        }
+        feed.withLock { $0.mayHaveLost = false }
+        pushSignal.fire()
     }
 }
