@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -166,3 +167,12 @@ int syncfs(int fd) {
     REAL(syncfs);
     WATCHED(ON_FILE(.operation = DISK_SYNC_ALL, .fd = fd), 0, real(fd));
 }
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+void simulated_disk_remove(const char *path) { (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }

@@ -1,3 +1,4 @@
+internal import CSimulatedDisk
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySync
@@ -73,7 +74,7 @@ package final class Simulation: Sendable {
         seed: UInt64, _ options: Options, _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) throws -> UInt64 {
         let folder = try temporaryFolder()
-        defer { try? FileSystem.removeTree(folder) }
+        defer { simulated_disk_remove(folder) }
         let simulation = try Simulation(seed: seed, options, folder: folder)
         let watch = DiskWatch(folder: folder, disks: simulation.devices.map(\.disk))
         do {

@@ -38,4 +38,7 @@ void simulated_disk_watch(disk_before before, disk_after after, void *context);
 // Looks away, or again: for what the simulator itself does to the disk. Returns what it was.
 int simulated_disk_look_away(int away);
 
+// Removes a folder with all that is in it. A world leaves thousands of folders behind.
+void simulated_disk_remove(const char *path);
+
 #endif
