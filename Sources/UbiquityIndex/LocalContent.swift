@@ -3,12 +3,19 @@ package import UbiquityCore
 extension ItemIndex {
     /// Records that a program opens the file for writing, before the open is answered: should the daemon die, the next
     /// start compares the content. Throws `.stale` if the inode is no item (any more).
+    ///
+    /// Of a content that the cloud has, that is on the disk before the first byte can be: else a power loss could leave
+    /// new bytes in a file that the index takes for the cloud's, and nobody would look.
     package func beginWriting(ino: UInt64) throws -> ItemRow {
         let now = timekeeper.now()
-        return try change(ino: ino, .attributes) { _, row in
+        var wasClean = false
+        let row = try change(ino: ino, .attributes) { _, row in
+            wasClean = row.version != nil && !row.dirty.contains(.content) && !row.isWriting && !row.isExcluded
             row.flags.insert(.writing)
             row.usedAt = now
         }
+        if wasClean { try makeDurable() }
+        return row
     }
 
     /// Records what a writer did, at `fsync` and at its close.

@@ -39,6 +39,26 @@ import UbiquitySystem
         #expect(try FileSystem.status(fixture.folder("index.db-wal")).size > 0)
     }
 
+    /// Else, after a power loss, the index might take new bytes for the cloud's content.
+    @Test func aWriterOfWhatTheCloudHasIsOnTheDiskBeforeItWrites() throws {
+        let (new, known) = (try fixture.file("new"), try fixture.file("known"))
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(key: known.key))
+            var row = before
+            row.version = VersionID(high: 1, low: 1)
+            row.dirty = []
+            try transaction.update(row, before: before)
+        }
+        let isBroken = Lock(true)
+        FaultPoints.setHook { name in
+            name == "index.sync" && isBroken.withLock { $0 } ? UbiquityError(.io, "hook") : nil
+        }
+        defer { FaultPoints.setHook(nil) }
+        _ = try fixture.index.beginWriting(ino: new.ino)
+        expect(.io) { _ = try fixture.index.beginWriting(ino: known.ino) }
+        isBroken.withLock { $0 = false }
+    }
+
     @Test func theLogDoesNotGrowWithoutBound() throws {
         let file = try fixture.file("a")
         let value = [UInt8](repeating: 1, count: 60_000)
