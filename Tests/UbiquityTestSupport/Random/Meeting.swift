@@ -87,18 +87,24 @@ struct Meeting {
     /// Seconds by which a clock may be off before the cloud corrects it.
     private static let tolerance = Duration.seconds(120)
 
-    /// Whose change counts as the later one. A clock that is off is put right; one that is a little off is believed, but
+    /// What lies between a device's return and its commit: changes this close may be decided either way (equal ones by
+    /// their ids), as long as all devices agree.
+    private static let margin = Duration.seconds(5)
+
+    /// Whose change may count as the later one, the likelier first. A clock that is off is put right; one that is a little off is believed, but
     /// not that it is ahead of the cloud's.
-    private var later: Int {
+    var plausiblyLater: [Int] {
         func time(_ number: Int) -> Duration {
             let skew = devices[number].skew
             let isCorrected = skew > Self.tolerance || skew <= .zero - Self.tolerance
             return isCorrected ? actedAt[number] : min(actedAt[number] + skew, arrivedAt[number])
         }
-        return time(0) > time(1) ? 0 : 1
+        let (zero, one) = (time(0), time(1))
+        let later = zero > one ? 0 : 1
+        return zero - one < Self.margin && one - zero < Self.margin ? [later, 1 - later] : [later]
     }
 
-    func expectation() -> Expectation {
+    func expectation(later: Int) -> Expectation {
         var nodes: [String: ModelTree.Node] = [
             path("f"): .file(old), path("G"): .folder, path("H"): .folder, path("G/x"): .file(old),
         ]
