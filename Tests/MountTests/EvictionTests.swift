@@ -19,7 +19,10 @@ import UbiquityControl
             #expect(try await a.attribute("downloading-status", of: "f") == "not-downloaded")
             #expect(try await a.attribute("is-uploaded", of: "f") == "1")
             #expect(try await a.shell("stat -c %b f") == "1")
-            #expect(try await world.shell("find '\(a.containerState)/content' -type f -size +0") == "")
+            // The room is given back once the index that says so is on the disk.
+            try await world.eventually("the room is given back") {
+                try await world.shell("find '\(a.containerState)/content' -type f -size +0") == ""
+            }
             try await a.shell("sha256sum < f | cmp - '\(world.folder)/sum'")
             #expect(try await a.shell(look) == before)
             // Evicting what is not here does no harm.

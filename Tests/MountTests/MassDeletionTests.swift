@@ -42,7 +42,7 @@ import Testing
             #expect(try await b.shell("find . | wc -l") != "2")
             #expect(try await a.ubiquity("deletions", "", options: ["confirm"]).out.contains("deletions confirmed"))
             try await world.settle(a, b)
-            #expect(try await b.shell("ls -A") == "keep")
+            try await b.waitUntil("test \"$(ls -A)\" = keep")
             #expect(try await !a.ubiquity("status").out.contains("deletions"))
         }
     }
@@ -56,7 +56,7 @@ import Testing
             try await world.settle(a, b)
             try await a.shell("rm -r d")
             try await world.settle(a, b)
-            #expect(try await b.shell("ls -A") == "keep")
+            try await b.waitUntil("test \"$(ls -A)\" = keep")
         }
     }
 }
