@@ -91,8 +91,8 @@ struct Meeting {
     /// their ids), as long as all devices agree.
     private static let margin = Duration.seconds(5)
 
-    /// Whose change may count as the later one, the likelier first. A clock that is off is put right; one that is a little off is believed, but
-    /// not that it is ahead of the cloud's.
+    /// Whose change may count as the later one, the likelier first. A clock that is off is put right; one that is a
+    /// little off is believed, but not that it is ahead of the cloud's.
     var plausiblyLater: [Int] {
         func time(_ number: Int) -> Duration {
             let skew = devices[number].skew
