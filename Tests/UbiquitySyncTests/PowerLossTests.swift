@@ -76,4 +76,24 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// A file that was downloaded a moment ago is being written when the power goes: its content may not be on the disk
+    /// at all.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasBeingWrittenIsWhatTheCloudHas(seed: UInt64) async throws {
+        try await run(seed) { world in
+            try await world.b.create("f", [1, 2])
+            try await world.settle()
+            try await world.a.materialize("f")
+            // Later than the download's end is written down.
+            try await world.sleep(.seconds(1))
+            world.a.link.setAway(true)
+            try? await world.a.editAndCrash("f", [3], powerLoss: true)
+            try world.a.start()
+            world.a.link.setAway(false)
+            try await world.settle()
+            try await world.check()
+            let found = try await world.b.read("f")
+            #expect([[1, 2], [3], []].contains(found))
+        }
+    }
 }
