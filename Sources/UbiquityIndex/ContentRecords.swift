@@ -42,6 +42,15 @@ extension IndexReader {
             [.int(Int64(limit))])
     }
 
+    /// Whether it is a content of the cloud's that is not known to be on the disk.
+    package func isUnsynced(_ content: ContentID) throws -> Bool {
+        var result = false
+        try db.run("SELECT 1 FROM contents WHERE content = ? AND boot IS NOT NULL", [.int(content.rawValue)]) { _ in
+            result = true
+        }
+        return result
+    }
+
     /// The boot of the machine in which the index was last opened for use; nil at first.
     package func lastBoot() throws -> [UInt8]? {
         var result: [UInt8]?

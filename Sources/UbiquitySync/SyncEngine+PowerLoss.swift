@@ -23,7 +23,8 @@ extension SyncEngine {
         try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
     }
 
-    private func reviewChangedContent(_ row: ItemRow) throws {
+    /// Also of a file that was being written.
+    func reviewChangedContent(_ row: ItemRow) throws {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
         guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
@@ -64,6 +65,7 @@ extension SyncEngine {
             let content = ContentID(try index.newContentNumber())
             _ = try store.create(content)
             next.content = content
+            next.flags.remove(.writing)
         }
         try index.write(.startup) { [next] in try $0.update(next, before: row) }
     }

@@ -50,8 +50,12 @@ extension SyncEngine {
     /// upload's comparison finds out if nothing was changed.
     private func reviewInterruptedWriters() throws {
         for row in try index.interruptedWriters() {
-            guard let content = row.content, let status = try store.status(of: content) else {
+            guard let content = row.content else {
                 try clearWriting(row)
+                continue
+            }
+            guard let status = try store.status(of: content) else {
+                try reviewChangedContent(row)
                 continue
             }
             _ = try index.noteWriting(

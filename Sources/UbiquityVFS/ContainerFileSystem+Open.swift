@@ -71,6 +71,7 @@ extension ContainerFileSystem {
     /// - Returns: false if the content was exchanged before the index took note: to be tried again.
     private func addWriter(_ node: OpenNode, _ content: ContentID, _ state: inout OpenNode.State) throws -> Bool {
         if !state.isRecorded {
+            if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
             let row = try index.beginWriting(ino: node.ino)
             guard row.content == content, let file = state.whole?.file else {
                 _ = try index.noteWriting(
@@ -87,6 +88,18 @@ extension ContainerFileSystem {
         }
         state.writers += 1
         return true
+    }
+
+    /// What the cloud has of a file is on the disk before a program writes into it: after a power loss nobody could tell
+    /// what the program wrote from what never got there.
+    func bringToDisk(_ content: ContentID, of ino: UInt64, _ file: FileDescriptor) throws {
+        let row = try liveRow(ino)
+        guard row.content == content, !row.dirty.contains(.content), !row.isWriting,
+            try index.peek({ try $0.isUnsynced(content) })
+        else { return }
+        try file.syncData()
+        try contents.syncName(of: content)
+        try index.write(.local) { try $0.markSynced([content]) }
     }
 
     func handle(on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?) -> OpenedFile {

@@ -35,6 +35,7 @@ extension ContainerFileSystem {
             state.notePrivileges(row)
         }
         if !state.isRecorded {
+            if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
             guard try index.beginWriting(ino: node.ino).content == content else { throw Errno.ESTALE }
             state.isRecorded = true
         }
