@@ -116,6 +116,35 @@ import UbiquitySystem
         #expect(try names(index) == ["a"])
     }
 
+    /// The same, and then so much happens that the journal's old numbers would be the next.
+    @Test(arguments: 0..<6) func whatWasLostWithThePowerIsNeverRun(changes: Int) throws {
+        try make("a")
+        try fixture.index.makeDurable()
+        let copy = try TemporaryFolder()
+        try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
+        try make("b")
+        try fixture.index.makeDurable()
+        try make("c")
+        try fixture.copyFiles(["index.journal"], to: copy)
+        let index = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
+        for change in 0..<changes {
+            try index.write(.remote) { transaction in
+                var row = try #require(try transaction.row(path: Fixture.names("a")))
+                let before = row
+                row.mode = UInt32(change)
+                try transaction.update(row, before: before)
+            }
+        }
+        let last = try TemporaryFolder()
+        for name in ["index.db", "index.db-wal", "index.journal"] {
+            let file = try FileDescriptor.open(copy(name), .readOnly)
+            let bytes = try file.read(count: Int(file.status().size), at: 0)
+            try FileDescriptor.open(last(name), [.readWrite, .create]).write(bytes, at: 0)
+        }
+        let again = try ItemIndex(path: last("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(try names(again) == ["a"])
+    }
+
     @Test func moreThanTheJournalHolds() throws {
         try make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
