@@ -11,8 +11,16 @@ extension ItemIndex {
     func replay(_ db: Database, _ journal: IndexJournal) throws {
         guard try db.tableExists("meta") else { return }
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
-        try journal.load(after: UInt64(bitPattern: stored))
+        let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
+        try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
         try commitBatch(db, journal)
+    }
+
+    /// Tells what the journal gets from now on from what an earlier opening left in it.
+    func beginLife(_ db: Database, _ journal: IndexJournal) throws {
+        let life = random.next()
+        try db.run("INSERT OR REPLACE INTO meta VALUES ('life', ?)", [.int(Int64(bitPattern: life))])
+        journal.beginLife(life)
     }
 
     /// Runs `body` in the batch and writes down what it changed.

@@ -75,6 +75,7 @@ package final class ItemIndex: Sendable {
                 // In the format it was written in.
                 if let journal { try replay(db, journal) }
                 try Schema.prepare(db)
+                if let journal { try beginLife(db, journal) }
             }
         }
         try write(.startup) { try $0.makeRoot() }

@@ -11,7 +11,8 @@ internal import UbiquitySystem
 /// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends where a
 /// record is not whole or does not have the next number: what an earlier batch left behind has smaller numbers. If the
 /// first one is not the database's next, commits before it were lost with the power, and what followed them counts for
-/// nothing: it was not synced either.
+/// nothing: it was not synced either. The numbers that were lost are given again, so each opening draws a number of its
+/// own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never a record.
 ///
 /// Only used on the writing connection's queue, which makes it safe to share.
 final class IndexJournal: @unchecked Sendable {
@@ -24,6 +25,8 @@ final class IndexJournal: @unchecked Sendable {
     private let file: FileDescriptor
     private var position: Int64 = 0
     private var texts: [String: UInt16] = [:]
+    /// Which opening of the index wrote what stands here; 0 for files that know of none.
+    private var life: UInt64 = 0
     /// The number of the last transaction.
     private(set) var sequence: UInt64 = 0
     /// The transactions that the database has not committed.
@@ -45,7 +48,7 @@ final class IndexJournal: @unchecked Sendable {
         var record = [UInt8]()
         record.reserveCapacity(Self.headerSize + payload.count)
         JournalCoding.append(UInt32(payload.count), to: &record)
-        JournalCoding.append(Self.checksum(number, payload[...]), to: &record)
+        JournalCoding.append(Self.checksum(number ^ life, payload[...]), to: &record)
         JournalCoding.append(number, to: &record)
         record += payload
         let fits = position + Int64(record.count) <= Self.capacity
@@ -77,13 +80,19 @@ final class IndexJournal: @unchecked Sendable {
         batch.removeAll(keepingCapacity: true)
     }
 
+    /// What is written from now on belongs to another opening than what stands here.
+    func beginLife(_ number: UInt64) { life = number }
+
     /// Reads what the database lacks.
-    /// - Parameter stored: the number of the last transaction it has.
-    func load(after stored: UInt64) throws(Errno) {
+    /// - Parameters:
+    ///   - stored: the number of the last transaction it has.
+    ///   - life: the opening that it knows of, which alone can have gone on from there.
+    func load(after stored: UInt64, of life: UInt64) throws(Errno) {
         sequence = stored
+        self.life = life
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var seen = [String]()
-        while let (number, payload) = Self.record(&rest), number == sequence + 1 || batch.isEmpty {
+        while let (number, payload) = record(&rest), number == sequence + 1 || batch.isEmpty {
             guard let statements = JournalCoding.decode(payload, texts: &seen) else { break }
             // An older one is in the database: the commit was the last thing that happened.
             if number <= stored { continue }
@@ -93,13 +102,13 @@ final class IndexJournal: @unchecked Sendable {
         }
     }
 
-    private static func record(_ rest: inout ArraySlice<UInt8>) -> (UInt64, ArraySlice<UInt8>)? {
+    private func record(_ rest: inout ArraySlice<UInt8>) -> (UInt64, ArraySlice<UInt8>)? {
         guard let length: UInt32 = JournalCoding.number(&rest), let sum: UInt64 = JournalCoding.number(&rest),
             let number: UInt64 = JournalCoding.number(&rest), length > 0, rest.count >= length
         else { return nil }
         let payload = rest.prefix(Int(length))
         rest = rest.dropFirst(Int(length))
-        return checksum(number, payload) == sum ? (number, payload) : nil
+        return Self.checksum(number ^ life, payload) == sum ? (number, payload) : nil
     }
 
     /// FNV-1a over 64-bit words: tells a record that was cut off, not one that somebody forged.
