@@ -7,6 +7,8 @@ struct CloudMemory: ContainerState {
     var items: [ItemID: ItemRecord] = [:]
     var versions: [VersionID: VersionRecord] = [:]
     var chunks: [ChunkID: [UInt8]] = [:]
+    /// The number of the last commit taken from each device.
+    var lastCommits: [DeviceID: Int64] = [:]
     var answers: [RequestID: CommitResponse] = [:]
     var revision = Revision.zero
     /// Deletions up to here are forgotten.
@@ -39,6 +41,9 @@ struct CloudMemory: ContainerState {
     /// Carries out a commit, or answers a repeated one as before.
     mutating func commit(_ request: CommitRequest, now: Timestamp) throws -> CommitResponse {
         if let answer = answers[request.id] { return answer }
+        if let number = request.number, let last = lastCommits[request.device], last >= number {
+            throw OutdatedCommit(last: last)
+        }
         let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
         guard plan.usageDelta <= 0 || usedBytes + plan.usageDelta <= quotaBytes else {
             throw UbiquityError(.quotaExceeded, "the account is full")
@@ -55,6 +60,7 @@ struct CloudMemory: ContainerState {
         for version in plan.removedVersions { versions[version] = nil }
         revision = plan.revision
         usedBytes += plan.usageDelta
+        if let number = request.number { lastCommits[request.device] = number }
         let answer = CommitResponse(revision: revision, results: plan.outcomes.map(result))
         answers[request.id] = answer
         return answer

@@ -40,6 +40,8 @@ package enum ScriptedFault: Sendable {
     case hold(Duration)
     /// It has its effect; its answer is lost.
     case loseAnswer
+    /// A commit is given up by the device and arrives that much later.
+    case late(Duration)
     /// Before it has any effect, this is done, and the call never comes back.
     case vanishBefore(@Sendable () -> Void)
     /// After it has had its effect, this is done, and the call never comes back.

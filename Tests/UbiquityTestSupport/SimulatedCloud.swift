@@ -168,6 +168,11 @@ package final class SimulatedCloud: CloudService {
         state.withLock { $0.memory.purge(before: time) }
     }
 
+    /// It has taken commits of a device that this one does not know of.
+    package func setLastCommit(of device: DeviceID, _ number: Int64) {
+        state.withLock { $0.memory.lastCommits[device] = number }
+    }
+
     /// Another cloud under the same address, with nothing in it.
     package func startAnew() {
         state.withLock { state in

@@ -55,8 +55,13 @@ package final class SimulatedLink: CloudService {
     // MARK: One call
 
     private func call<T: Sendable>(_ call: CloudCall, _ body: () async throws -> T) async throws -> T {
+        try await self.call(call, takeScripted(call), body)
+    }
+
+    private func call<T: Sendable>(
+        _ call: CloudCall, _ scripted: ScriptedFault?, _ body: () async throws -> T
+    ) async throws -> T {
         state.withLock { $0.counts.calls[call, default: 0] += 1 }
-        let scripted = takeScripted(call)
         try await travel()
         switch scripted {
         case .fail(let error): throw error
@@ -128,8 +133,15 @@ package final class SimulatedLink: CloudService {
             state.counts.contents += request.changes.reduce(0) { $0 + ($1.hasContent ? 1 : 0) }
         }
         for change in request.changes { world.trace.note("\(world.uptime) \(name) sends \(change.summary)") }
-        if world.random.chance(conditions.repeatedCommits) { repeatLater(request) }
-        let response = try await call(.commit) {
+        if world.random.chance(conditions.repeatedCommits) {
+            deliver(request, after: world.random.duration(.milliseconds(1)...(.seconds(60))))
+        }
+        let scripted = takeScripted(.commit)
+        if case .late(let time) = scripted {
+            deliver(request, after: time)
+            try await giveUp(.commit, "request")
+        }
+        let response = try await call(.commit, scripted) {
             let response = try await cloud.commit(request)
             for result in response.results { world.trace.note("  → \(result.summary)") }
             return response
@@ -150,12 +162,13 @@ package final class SimulatedLink: CloudService {
         }
     }
 
-    /// A copy of the request was held up somewhere.
-    private func repeatLater(_ request: CommitRequest) {
-        let delay = world.random.duration(.milliseconds(1)...(.seconds(60)))
-        Task(executorPreference: executor) { [cloud, world] in
+    /// The request, or a copy of it, was held up somewhere.
+    private func deliver(_ request: CommitRequest, after delay: Duration) {
+        Task(executorPreference: executor) { [cloud, world, name] in
             try await world.sleep(for: delay)
-            _ = try await cloud.commit(request)
+            let result: Result<CommitResponse, any Error>
+            do { result = .success(try await cloud.commit(request)) } catch { result = .failure(error) }
+            world.trace.note("\(world.uptime) \(name) commit held up for \(delay) \(Self.summary(result))")
         }
     }
 

@@ -1,0 +1,80 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// Commits that the network holds up past later ones of the same device: what they say is no longer so.
+@Suite struct HeldUpCommitTests {
+    private static let threads = BlockingPool(name: "held-up-tests", threads: 2)
+    private static let delay = Duration.seconds(600)
+
+    private func run(_ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: 5, Simulation.Options(losesPower: true), scenario)
+        }
+    }
+
+    /// The creation of a file is held up, its repeat is lost: the device sends it anew, in a later commit.
+    private func createLate(_ path: String, _ world: Simulation) async throws {
+        world.a.link.script(.commit, .late(Self.delay))
+        world.a.link.script(.commit, .fail(UbiquityError(.timedOut, "no answer")))
+        try await world.a.create(path, [1, 2, 3], synced: true)
+        try await world.settle()
+        #expect(try await world.b.read(path) == [1, 2, 3])
+    }
+
+    private func removeAndWait(_ path: String, _ world: Simulation) async throws {
+        try world.a.remove(path)
+        try await world.settle()
+        try await world.sleep(Self.delay)
+        try await world.settle()
+        #expect(try world.a.row(path) == nil)
+        #expect(try world.b.row(path) == nil)
+        try await world.check()
+    }
+
+    @Test func doNotBringBackWhatWasDeleted() async throws {
+        try await run { world in
+            try await createLate("f", world)
+            try await removeAndWait("f", world)
+        }
+    }
+
+    @Test func doNotBringBackWhatIsForgotten() async throws {
+        try await run { world in
+            try await createLate("f", world)
+            try world.a.remove("f")
+            try await world.settle()
+            try await world.sleep(.seconds(60))
+            world.cloud.purge()
+            try await world.sleep(Self.delay)
+            try await world.settle()
+            #expect(try world.b.row("f") == nil)
+            try await world.check()
+        }
+    }
+
+    /// The device has died in between; with the power it has lost what it had not synced.
+    @Test(arguments: [false, true]) func areOldAlsoAfterARestart(powerLoss: Bool) async throws {
+        try await run { world in
+            try await createLate("f", world)
+            world.a.crash(powerLoss: powerLoss)
+            try world.a.start()
+            try await world.settle()
+            try await removeAndWait("f", world)
+        }
+    }
+
+    /// A device whose index has lost its count (an old copy was put back) catches up with what the cloud knows.
+    @Test func aCountThatWentBackGoesOn() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.cloud.setLastCommit(of: world.a.id, 1_000_000)
+            try await world.a.create("g", [2])
+            try await world.settle()
+            #expect(try await world.b.read("g") == [2])
+            try await world.check()
+        }
+    }
+}
