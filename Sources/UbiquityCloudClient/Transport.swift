@@ -166,7 +166,7 @@ final class Transport: Sendable {
         return WireFailure(
             error: UbiquityError(
                 failure.error.code, failure.error.message, at: address.description, remedy: failure.error.remedy),
-            missingChunks: failure.missingChunks
+            missingChunks: failure.missingChunks, lastCommit: failure.lastCommit
         ).thrown
     }
 }

@@ -47,6 +47,8 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         case feedCompacted
         /// A commit names chunks the cloud does not have.
         case missingChunks
+        /// The cloud has taken a later commit of this device.
+        case outdatedCommit
         case tooManyRequests
         case cancelled
     }

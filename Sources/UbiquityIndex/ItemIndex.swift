@@ -46,6 +46,7 @@ package final class ItemIndex: Sendable {
     /// Whether the names of the files are known to be on the disk.
     private let isNameDurable = Lock(false)
     let numbers = Lock(NumberReserve())
+    let commitNumbers = Lock(CommitNumbers())
 
     /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
     /// - Parameters:

@@ -325,6 +325,9 @@ extension SyncEngine {
             if let package = outgoing.package { push.withLock { $0.packagesSince[package] = nil } }
         } catch let error as MissingChunks {
             forgetPrepared(group, lacking: Set(error.ids))
+        } catch let error as OutdatedCommit {
+            // Made anew at once, from what is here by then.
+            try await goOn(after: error)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
             guard outgoing.package == nil else { return noteRefusal(of: group, error) }
             guard group.count > 1 else {
@@ -356,6 +359,7 @@ extension SyncEngine {
     /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
     func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
         var request = request
+        request.number = try await pool.run { [index] in try index.nextCommitNumber() }
         request.sentAt = timekeeper.now()
         do {
             return try await service.commit(request)
@@ -365,6 +369,13 @@ extension SyncEngine {
             request.sentAt = timekeeper.now()
             return try await service.commit(request)
         }
+    }
+
+    /// The cloud has taken a later commit of this device than the one that was to be: two were on their way, or the
+    /// index is an old copy.
+    func goOn(after outdated: OutdatedCommit) async throws {
+        logger.info("a commit was overtaken", metadata: ["last": "\(outdated.last)"])
+        try await pool.run { [index] in try index.raiseCommitNumbers(above: outdated.last) }
     }
 
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {

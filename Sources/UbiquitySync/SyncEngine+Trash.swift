@@ -106,7 +106,14 @@ extension SyncEngine {
                 ItemChange(
                     id: item.id, kind: item.kind, baseRevision: item.revision, changedAt: now, action: .undelete(place))
             })
-        let response = try await sendPersistently(request)
+        let response: CommitResponse
+        do {
+            response = try await sendPersistently(request)
+        } catch let error as OutdatedCommit {
+            // Another commit was sent meanwhile and came first. It was not done, and stands for itself: once more.
+            try await goOn(after: error)
+            response = try await sendPersistently(request)
+        }
         try await pool.run(evenIfCancelled: true) { try self.take(response) }
     }
 }

@@ -67,6 +67,8 @@ extension SyncEngine {
         do {
             let response = try await sendPersistently(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(decided, response) }
+        } catch let error as OutdatedCommit {
+            try await goOn(after: error)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
             guard decided.count > 1 else { return try await giveUp(decided[0], error) }
             for one in decided { try await commit([one]) }

@@ -23,7 +23,7 @@ package protocol CloudService: Sendable {
     func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage
 
     /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
-    /// `.missingChunks` (see `MissingChunks`), `.quotaExceeded`, `.invalid`.
+    /// `.missingChunks` (see `MissingChunks`), `.outdatedCommit` (see `OutdatedCommit`), `.quotaExceeded`, `.invalid`.
     func commit(_ request: CommitRequest) async throws -> CommitResponse
 
     /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
@@ -144,10 +144,13 @@ package struct CommitRequest: Hashable, Sendable {
     package var chunks: [Chunk]
     /// When it was sent, by the device's clock: what is more than a delay is how far that clock is off.
     package var sentAt: Timestamp?
+    /// Greater than that of every commit that the device sent to this container before. One that the network held up
+    /// past a later one is refused by it: what it says is no longer so. Nil is not compared.
+    package var number: Int64?
 
     package init(
         id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = [],
-        sentAt: Timestamp? = nil
+        sentAt: Timestamp? = nil, number: Int64? = nil
     ) {
         self.id = id
         self.device = device
@@ -155,6 +158,7 @@ package struct CommitRequest: Hashable, Sendable {
         self.changes = changes
         self.chunks = chunks
         self.sentAt = sentAt
+        self.number = number
     }
 }
 
@@ -206,4 +210,12 @@ package struct ChangeResult: Hashable, Sendable {
 package struct MissingChunks: Error, Hashable, Sendable {
     package var ids: [ChunkID]
     package init(ids: [ChunkID]) { self.ids = ids }
+}
+
+/// The error of a commit that is not later than the last one the cloud took from the device. Its code is
+/// `.outdatedCommit`.
+package struct OutdatedCommit: Error, Hashable, Sendable {
+    /// The number of that one.
+    package var last: Int64
+    package init(last: Int64) { self.last = last }
 }

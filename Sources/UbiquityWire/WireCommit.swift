@@ -18,7 +18,8 @@ extension CommitRequest: MessageConvertible {
             id: try RequestID(wire: message.id, "the request's id"),
             device: try DeviceID(wire: message.device, "the device's id"), deviceName: message.deviceName,
             changes: changes, chunks: chunks,
-            sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil)
+            sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil,
+            number: message.hasNumber ? message.number : nil)
         try check()
     }
 
@@ -28,6 +29,7 @@ extension CommitRequest: MessageConvertible {
         result.device = device.data
         result.deviceName = deviceName
         result.changes = changes.map(\.message)
+        if let number { result.number = number }
         if let sentAt { result.sentAt = sentAt.nanoseconds }
         result.chunks = chunks.map { chunk in
             var message = PBChunk()

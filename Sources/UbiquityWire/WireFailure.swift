@@ -6,10 +6,13 @@ package struct WireFailure: Hashable, Sendable {
     package var error: UbiquityError
     /// The chunks a refused commit lacks; only with code `.missingChunks`.
     package var missingChunks: [ChunkID]
+    /// The number of the device's last commit; only with code `.outdatedCommit`.
+    package var lastCommit: Int64?
 
-    package init(error: UbiquityError, missingChunks: [ChunkID] = []) {
+    package init(error: UbiquityError, missingChunks: [ChunkID] = [], lastCommit: Int64? = nil) {
         self.error = error
         self.missingChunks = missingChunks
+        self.lastCommit = lastCommit
     }
 
     /// Of whatever was thrown. What is no error of ours is told only by its kind: its text may be private.
@@ -19,15 +22,23 @@ package struct WireFailure: Hashable, Sendable {
             self.init(
                 error: UbiquityError(.missingChunks, "the cloud lacks \(missing.ids.count) chunks of this commit"),
                 missingChunks: missing.ids)
+        case let outdated as OutdatedCommit:
+            self.init(
+                error: UbiquityError(.outdatedCommit, "the cloud has taken a later commit of this device"),
+                lastCommit: outdated.last)
         case let error as UbiquityError: self.init(error: error)
         case is CancellationError: self.init(error: UbiquityError(.cancelled, "the request was cancelled"))
         default: self.init(error: UbiquityError(.io, "the cloud failed: \(type(of: thrown))"))
         }
     }
 
-    /// What a caller of `CloudService` is thrown: `MissingChunks` or `UbiquityError`.
+    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit` or `UbiquityError`.
     package var thrown: any Error {
-        error.code == .missingChunks ? MissingChunks(ids: missingChunks) : error
+        switch error.code {
+        case .missingChunks: MissingChunks(ids: missingChunks)
+        case .outdatedCommit: lastCommit.map(OutdatedCommit.init) ?? error
+        default: error
+        }
     }
 
     package var status: Int { error.code.httpStatus }
@@ -45,7 +56,8 @@ extension WireFailure: MessageConvertible {
         }
         self.init(
             error: UbiquityError(code, message.message, at: message.place, remedy: message.remedy),
-            missingChunks: try decodeChunkIDs(message.missingChunks))
+            missingChunks: try decodeChunkIDs(message.missingChunks),
+            lastCommit: message.hasLastCommit ? message.lastCommit : nil)
     }
 
     func message() -> PBFailure {
@@ -55,6 +67,7 @@ extension WireFailure: MessageConvertible {
         result.place = Self.shortened(error.place)
         result.remedy = Self.shortened(error.remedy)
         result.missingChunks = missingChunks.map(\.data)
+        if let lastCommit { result.lastCommit = lastCommit }
         return result
     }
 

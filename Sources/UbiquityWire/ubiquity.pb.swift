@@ -816,11 +816,22 @@ nonisolated struct PBCommitRequest: Sendable {
   /// Clears the value of `sentAt`. Subsequent reads from it will return its default value.
   mutating func clearSentAt() {self._sentAt = nil}
 
+  /// greater than that of every earlier commit of the device to this container
+  var number: Int64 {
+    get {_number ?? 0}
+    set {_number = newValue}
+  }
+  /// Returns true if `number` has been explicitly set.
+  var hasNumber: Bool {self._number != nil}
+  /// Clears the value of `number`. Subsequent reads from it will return its default value.
+  mutating func clearNumber() {self._number = nil}
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _sentAt: Int64? = nil
+  fileprivate var _number: Int64? = nil
 }
 
 nonisolated struct PBChangeResult: Sendable {
@@ -942,9 +953,21 @@ nonisolated struct PBFailure: Sendable {
 
   var missingChunks: [Data] = []
 
+  /// with code outdatedCommit
+  var lastCommit: Int64 {
+    get {_lastCommit ?? 0}
+    set {_lastCommit = newValue}
+  }
+  /// Returns true if `lastCommit` has been explicitly set.
+  var hasLastCommit: Bool {self._lastCommit != nil}
+  /// Clears the value of `lastCommit`. Subsequent reads from it will return its default value.
+  mutating func clearLastCommit() {self._lastCommit = nil}
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
+
+  fileprivate var _lastCommit: Int64? = nil
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -2065,7 +2088,7 @@ nonisolated extension PBChunk: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".CommitRequest"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0\u{1}number\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2079,6 +2102,7 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 4: try { try decoder.decodeRepeatedMessageField(value: &self.changes) }()
       case 5: try { try decoder.decodeRepeatedMessageField(value: &self.chunks) }()
       case 6: try { try decoder.decodeSingularSFixed64Field(value: &self._sentAt) }()
+      case 7: try { try decoder.decodeSingularInt64Field(value: &self._number) }()
       default: break
       }
     }
@@ -2107,6 +2131,9 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     try { if let v = self._sentAt {
       try visitor.visitSingularSFixed64Field(value: v, fieldNumber: 6)
     } }()
+    try { if let v = self._number {
+      try visitor.visitSingularInt64Field(value: v, fieldNumber: 7)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2117,6 +2144,7 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.changes != rhs.changes {return false}
     if lhs.chunks != rhs.chunks {return false}
     if lhs._sentAt != rhs._sentAt {return false}
+    if lhs._number != rhs._number {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -2237,7 +2265,7 @@ nonisolated extension PBChunkIDs: SwiftProtobuf.Message, SwiftProtobuf._MessageI
 
 nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Failure"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}place\0\u{1}remedy\0\u{3}missing_chunks\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}place\0\u{1}remedy\0\u{3}missing_chunks\0\u{3}last_commit\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2250,12 +2278,17 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
       case 3: try { try decoder.decodeSingularStringField(value: &self.place) }()
       case 4: try { try decoder.decodeSingularStringField(value: &self.remedy) }()
       case 5: try { try decoder.decodeRepeatedBytesField(value: &self.missingChunks) }()
+      case 6: try { try decoder.decodeSingularInt64Field(value: &self._lastCommit) }()
       default: break
       }
     }
   }
 
   func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
     if !self.code.isEmpty {
       try visitor.visitSingularStringField(value: self.code, fieldNumber: 1)
     }
@@ -2271,6 +2304,9 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
     if !self.missingChunks.isEmpty {
       try visitor.visitRepeatedBytesField(value: self.missingChunks, fieldNumber: 5)
     }
+    try { if let v = self._lastCommit {
+      try visitor.visitSingularInt64Field(value: v, fieldNumber: 6)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2280,6 +2316,7 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
     if lhs.place != rhs.place {return false}
     if lhs.remedy != rhs.remedy {return false}
     if lhs.missingChunks != rhs.missingChunks {return false}
+    if lhs._lastCommit != rhs._lastCommit {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

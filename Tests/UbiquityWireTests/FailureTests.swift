@@ -20,6 +20,14 @@ import UbiquityWire
         #expect(back.thrown as? MissingChunks == missing)
     }
 
+    @Test func anOutdatedCommitIsThrownAsSuch() throws {
+        let outdated = OutdatedCommit(last: 12)
+        let failure = WireFailure(outdated)
+        let body = try WireCodec.encode(failure, as: .json)
+        let back = WireFailure(status: failure.status, body: body, as: .json)
+        #expect(back.thrown as? OutdatedCommit == outdated)
+    }
+
     @Test func aBodyThatSaysNothingLeavesTheStatus() {
         let page = Array("<html>Log in to the hotel".utf8)
         #expect(WireFailure(status: 401, body: [], as: nil).error.code == .signedOut)

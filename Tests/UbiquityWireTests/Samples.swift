@@ -83,7 +83,7 @@ enum Sample {
         return CommitRequest(
             id: RequestID(high: 7, low: 8), device: device, deviceName: "laptop",
             changes: [put, empty, delete, decide, back, backInPlace],
-            chunks: [Chunk(id: try chunk(1), bytes: [1, 2, 3])], sentAt: Timestamp(nanoseconds: 44))
+            chunks: [Chunk(id: try chunk(1), bytes: [1, 2, 3])], sentAt: Timestamp(nanoseconds: 44), number: 17)
     }
 
     static func response() throws -> CommitResponse {

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 2
+    static let formatVersion: Int64 = 3
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -19,8 +19,17 @@ enum CloudSchema {
                 sql: "INSERT INTO meta VALUES ('incarnation', ?)", arguments: [Int64(bitPattern: incarnation)])
         }
         if found < 2 { try db.execute(sql: version2) }
+        if found < 3 { try db.execute(sql: version3) }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// The number of the last commit that a container took from each device.
+    private static let version3 = """
+        CREATE TABLE lastCommits (
+            container INTEGER NOT NULL, device BLOB NOT NULL, number INTEGER NOT NULL,
+            PRIMARY KEY (container, device)
+        ) WITHOUT ROWID;
+        """
 
     /// Tells with an item whether it has earlier versions, and finds versions by what they are.
     private static let version2 = """

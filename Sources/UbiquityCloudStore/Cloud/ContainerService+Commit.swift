@@ -25,6 +25,7 @@ extension ContainerService {
             guard missing.isEmpty else { throw MissingChunks(ids: missing.sorted()) }
             let found = try required(db)
             let tables = ContainerTables(db: db, container: found.number)
+            try tables.takeNumber(of: request)
             let plan = try CommitEngine.plan(
                 request, on: tables, revision: found.revision, now: cloud.timekeeper.now())
             try count(plan.usageDelta, db)

@@ -107,6 +107,15 @@ struct ContainerTables: ContainerState {
             .map { (Revision($0.number(0) ?? 0), try BlobCoding.outcomes($0.bytes(1) ?? [])) }
     }
 
+    /// Refuses a commit that is not later than the last one of its device.
+    func takeNumber(of request: CommitRequest) throws {
+        guard let number = request.number else { return }
+        let device = Bytes(request.device.bytes)
+        let last = try fetchOne("SELECT number FROM lastCommits WHERE container = ? AND device = ?", [device])?.number(0)
+        if let last, last >= number { throw OutdatedCommit(last: last) }
+        try execute("INSERT OR REPLACE INTO lastCommits VALUES (?,?,?)", [container, device, number])
+    }
+
     /// Keeps an answer, and forgets the ones that are too old to be asked for again.
     func keep(_ outcomes: [CommitPlan.Outcome], at revision: Revision, for request: RequestID) throws {
         try execute(
