@@ -25,8 +25,8 @@ extension ItemIndex {
         }
     }
 
-    /// The cloud has taken a commit of this device with this number, of which the index (an old copy of it, or a new one
-    /// of a known device) knows nothing: the coming ones are greater.
+    /// The cloud has taken a commit of this device with this number, of which the index (an old copy of it, or a new
+    /// one of a known device) knows nothing: the coming ones are greater.
     package func raiseCommitNumbers(above last: Int64) throws {
         try commitNumbers.withLock { numbers in
             if last > numbers.last { numbers = try reserveCommitNumbers(above: last) }

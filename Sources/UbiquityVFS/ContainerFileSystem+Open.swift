@@ -90,8 +90,8 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// What the cloud has of a file is on the disk before a program writes into it: after a power loss nobody could tell
-    /// what the program wrote from what never got there.
+    /// What the cloud has of a file is on the disk before a program writes into it: after a power loss nobody could
+    /// tell what the program wrote from what never got there.
     func bringToDisk(_ content: ContentID, of ino: UInt64, _ file: FileDescriptor) throws {
         let row = try liveRow(ino)
         guard row.content == content, !row.dirty.contains(.content), !row.isWriting,

@@ -111,8 +111,8 @@ struct ContainerTables: ContainerState {
     func takeNumber(of request: CommitRequest) throws {
         guard let number = request.number else { return }
         let device = Bytes(request.device.bytes)
-        let last = try fetchOne("SELECT number FROM lastCommits WHERE container = ? AND device = ?", [device])?.number(0)
-        if let last, last >= number { throw OutdatedCommit(last: last) }
+        let known = try fetchOne("SELECT number FROM lastCommits WHERE container = ? AND device = ?", [device])
+        if let last = known?.number(0), last >= number { throw OutdatedCommit(last: last) }
         try execute("INSERT OR REPLACE INTO lastCommits VALUES (?,?,?)", [container, device, number])
     }
 
