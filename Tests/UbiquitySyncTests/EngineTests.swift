@@ -165,6 +165,20 @@ import UbiquityTestSupport
         }
     }
 
+    /// More files than are downloaded at once: each that has come makes room for the next.
+    @Test func manyDownloadsFollowEachOtherWithoutAPause() async throws {
+        try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
+            for number in 0..<100 { try await world.a.create("f\(number)", [UInt8(number)]) }
+            try await world.settle([world.a])
+            try await world.sleep(.seconds(10))
+            #expect(try world.b.paths().allSatisfy { !$0.row.isPlaceholder })
+            for number in 0..<100 { try await world.a.edit("f\(number)") { $0 + [7] } }
+            try await world.settle([world.a])
+            try await world.sleep(.seconds(10))
+            #expect(try world.b.paths().allSatisfy { $0.row.size == 2 && $0.row.contentState == .complete })
+        }
+    }
+
     // MARK: Another cloud, or one that has forgotten
 
     @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {
