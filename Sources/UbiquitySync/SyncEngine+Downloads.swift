@@ -51,7 +51,8 @@ extension SyncEngine {
         }
     }
 
-    /// The next items to download, at most `room`, pinned and asked-for ones among the others in order of age.
+    /// The next items to download, at most `room`: newer contents of what is here, then what is to come here, in order
+    /// of age.
     private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
         var result = try index.read { reader in
             try reader.records(.awaitingContent, limit: SyncLimits.settleBatch).compactMap { id in
@@ -59,16 +60,39 @@ extension SyncEngine {
             } + wantedByPackages(reader).filter { try self.awaitsReplacement($0, reader) }
         }
         let isEager = try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
-        var key = ItemKey(0)
+        var scan = wantedScan.withLock { $0 }
+        var isAnew = scan.isAtBeginning
         while result.count < room {
-            let rows = try index.read { try $0.wanted(all: isEager, after: key, limit: SyncLimits.rowsPerRead) }
-            guard let last = rows.last else { break }
-            key = last.key
-            result += try index.read { reader in
-                try rows.filter { try self.canDownload($0, reader) && !reader.isRecord($0.id, .awaitingPackage) }
+            if let key = scan.next() {
+                let row = try index.read { try self.placeholder(key, isEager: isEager, $0) }
+                if let row { result.append(row) }
+                continue
             }
+            let start = scan.position
+            scan.add(try index.read { try $0.wanted(all: isEager, after: start, limit: SyncLimits.rowsPerRead) })
+            guard scan.isAtBeginning else { continue }
+            // The end is reached; from the beginning on once, for what was passed by.
+            if isAnew { break }
+            isAnew = true
         }
+        wantedScan.withLock { [scan] in $0 = scan }
         return Array(result.prefix(room))
+    }
+
+    /// The item's row, if its content is still wanted and can be fetched now.
+    private func placeholder(_ key: ItemKey, isEager: Bool, _ reader: IndexReader) throws -> ItemRow? {
+        guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
+            isEager || !row.flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]),
+            try canDownload(row, reader), try !reader.isRecord(row.id, .awaitingPackage)
+        else { return nil }
+        return row
+    }
+
+    /// A download that no program waits for has ended well: there is room for others. They are begun several at a
+    /// time, because looking for them has its price too.
+    func noteBackgroundEnd() {
+        let running = downloads.all.filter(\.isBackground).count
+        if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
     }
 
     private func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {

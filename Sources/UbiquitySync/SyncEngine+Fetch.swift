@@ -19,6 +19,7 @@ extension SyncEngine {
             while !Task.isCancelled {
                 if download.claimFinish() {
                     try await finish(download)
+                    if download.isBackground { noteBackgroundEnd() }
                     break
                 }
                 let batch = download.claimBatch()

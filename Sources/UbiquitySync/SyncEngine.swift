@@ -33,6 +33,7 @@ package final class SyncEngine: Sendable {
 
     let pushSignal = Signal()
     let downloadSignal = Signal()
+    let wantedScan = Lock(WantedScan())
     let feedSignal = Signal()
     /// Fires whenever something a waiter may wait for has changed.
     let progress: Broadcast
