@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 internal import UbiquityCore
 
 /// What went wrong below HTTP, in our terms.
@@ -17,10 +18,24 @@ enum ClientFailure {
             return UbiquityError(.offline, "cannot reach the cloud: \(error.description)", at: place)
         case is HTTPParserError:
             return UbiquityError(.offline, "what answers there is no cloud: \(error)", at: place)
+        case let error as NIOSSLError: return UbiquityError(.offline, reason(of: error), at: place, remedy: remedy)
+        case is BoringSSLError, is NIOSSLExtraError:
+            return UbiquityError(.offline, "its certificate does not hold: \(error)", at: place, remedy: remedy)
         default:
-            // TLS, channels that close, name servers: all of it means that no answer came.
+            // Channels that close, name servers: all of it means that no answer came.
             return UbiquityError(.offline, "the connection to the cloud failed: \(error)", at: place)
         }
+    }
+
+    /// What a person can do about a TLS connection that does not come about.
+    private static let remedy =
+        "sign in with --certificate-authority FILE if the cloud's certificate is one of its own making"
+
+    private static func reason(of error: NIOSSLError) -> String {
+        if case .handshakeFailed(let cause) = error, "\(cause)".contains("CERTIFICATE_VERIFY_FAILED") {
+            return "this machine does not trust the cloud's certificate"
+        }
+        return "no TLS connection to the cloud comes about: \(error)"
     }
 
     private static func error(_ error: HTTPClientError, place: String) -> any Error {

@@ -48,6 +48,15 @@ final class EmbeddedCloud: Sendable {
         return try await attempt.value
     }
 
+    /// The next call tries to start it, however lately that has failed: a person asked for it.
+    func forgetFailures() {
+        state.withLock { state in
+            state.failures = 0
+            state.notBefore = .zero
+            state.reason = nil
+        }
+    }
+
     private func attempt() async throws -> Bool {
         defer { state.withLock { $0.running = nil } }
         let socket = socket

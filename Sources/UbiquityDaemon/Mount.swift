@@ -68,14 +68,14 @@ final class Mount: Sendable {
         let contents = try ContentStore(stateFolder: folder.path)
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
-        let (client, service) = try makeCloud(settings, signIn, identity, pool, logger)
+        let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8),
             owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(
-            index: index, store: contents, service: service, configuration: configuration, timekeeper: timekeeper,
+            index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))
         let tree = ItemTree(index: index)
         let fileSystem = try ContainerFileSystem(
@@ -91,21 +91,22 @@ final class Mount: Sendable {
         try engine.recover()
         return MountParts(
             settings: settings, account: signIn?.account ?? DeviceFolder.localAccount, identity: identity,
-            folder: folder, index: index, contents: contents, client: client, service: service, engine: engine,
-            fileSystem: fileSystem, pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+            folder: folder, index: index, contents: contents, client: cloud.client, service: cloud.service,
+            embeddedCloud: cloud.embedded, engine: engine, fileSystem: fileSystem, pool: pool, timekeeper: timekeeper,
+            startedAt: timekeeper.now(), logger: logger)
     }
 
     /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.
     private static func makeCloud(
         _ settings: MountSettings, _ signIn: SignIn?, _ identity: DeviceIdentity, _ pool: BlockingPool,
         _ logger: Logger
-    ) throws -> (CloudClient, any CloudService) {
+    ) throws -> (client: CloudClient, service: any CloudService, embedded: EmbeddedCloud?) {
         if let signIn {
             let address = try CloudAddress(signIn.url, certificates: signIn.certificateAuthority)
             let client = try CloudClient(
                 address, container: settings.container, token: signIn.token, device: identity.id,
                 deviceName: identity.name)
-            return (client, client)
+            return (client, client, nil)
         }
         let cloud = EmbeddedCloud(
             data: try CloudFolder.path(option: nil), pool: pool, timekeeper: SystemTimekeeper(),
@@ -113,7 +114,7 @@ final class Mount: Sendable {
         let client = try CloudClient(
             .unixSocket(path: cloud.socket), container: settings.container, device: identity.id,
             deviceName: identity.name)
-        return (client, EmbeddedCloudService(base: client, cloud: cloud))
+        return (client, EmbeddedCloudService(base: client, cloud: cloud), cloud)
     }
 
     private static func logger(_ base: Logger, _ label: String) -> Logger {

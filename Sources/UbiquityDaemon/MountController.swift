@@ -27,7 +27,9 @@ final class MountController: Sendable {
 
     func setOffline(_ offline: Bool) async throws {
         engine.setPaused(offline)
-        if !offline { engine.retryNow() }
+        guard !offline else { return }
+        parts.embeddedCloud?.forgetFailures()
+        engine.retryNow()
     }
 
     func decideDeletions(_ wanted: DeletionsRequest) async throws -> DeletionsReport {

@@ -18,6 +18,8 @@ struct MountParts: Sendable {
     var contents: ContentStore
     var client: CloudClient
     var service: any CloudService
+    /// The cloud of this machine, if it is the one in use.
+    var embeddedCloud: EmbeddedCloud?
     var engine: SyncEngine
     var fileSystem: ContainerFileSystem
     var pool: BlockingPool

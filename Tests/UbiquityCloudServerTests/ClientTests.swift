@@ -159,6 +159,8 @@ import UbiquityWire
             device: RunningServer.device, deviceName: "")
         let failure = await #expect(throws: UbiquityError.self) { _ = try await stranger.open() }
         #expect(failure?.code == .offline)
+        #expect(failure?.message.contains("does not trust") == true)
+        #expect(failure?.remedy.contains("--certificate-authority") == true)
         await stranger.shutdown()
         running.server.stop()
         try await running.task.value
