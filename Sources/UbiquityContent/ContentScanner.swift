@@ -30,8 +30,12 @@ package struct ContentScanner: Sendable {
     static let readSize = 256 * 1024
 
     private let clock: any Timekeeper
+    private let maximumChunks: Int
 
-    package init(clock: any Timekeeper) { self.clock = clock }
+    package init(clock: any Timekeeper, maximumChunks: Int = Limits.maximumChunksPerContent) {
+        self.clock = clock
+        self.maximumChunks = maximumChunks
+    }
 
     /// Reads the file from its beginning, without moving its position. Writes through a mapping show in the times
     /// only when the kernel notices them, so a file that is mapped for writing is to be scanned again after its close.
@@ -81,8 +85,15 @@ package struct ContentScanner: Sendable {
                 guard count == wanted else { return nil }
                 builder.add(UnsafeRawBufferPointer(part))
                 position += Int64(count)
+                guard builder.count <= maximumChunks else { throw tooManyChunks(after: position) }
             }
             return builder.finish()
         }
+    }
+
+    private func tooManyChunks(after position: Int64) -> UbiquityError {
+        UbiquityError(
+            .tooLarge, "the first \(position) bytes of the file have \(maximumChunks) chunks, and no more can travel",
+            remedy: "keep it in several files")
     }
 }

@@ -7,6 +7,9 @@ struct ManifestBuilder {
     private var length = 0
     private var chunks = Manifest()
 
+    /// Chunks so far.
+    var count: Int { chunks.count }
+
     mutating func add(_ buffer: UnsafeRawBufferPointer) {
         var rest = buffer
         while let cut = chunker.nextCut(in: rest) {

@@ -6,8 +6,11 @@ package enum Limits {
     package static let maximumLinkLength = 4095
     /// Bytes of names and values together of one item's extended attributes.
     package static let maximumXattrBytes = 65_536
-    /// Bytes in a file: 2^43 = 8 TiB, 33 million chunks of average length.
+    /// Bytes in a file: 2^43 = 8 TiB. Such a file can be kept on a device; what travels has `maximumChunksPerContent`.
     package static let maximumFileSize: Int64 = 1 << 43
+    /// Chunks of a content that travels, about 170 GiB: a manifest has 40 bytes a chunk and goes in one commit, whose
+    /// length is `maximumMessageLength`; the rest is for the other changes of a group.
+    package static let maximumChunksPerContent = 700_000
 
     /// FastCDC: no chunk but a content's last is shorter, none is longer; a content no longer than the minimum is one
     /// chunk (`design.md` section 5: 64 KiB, 256 KiB, 1 MiB).

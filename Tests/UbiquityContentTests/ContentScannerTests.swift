@@ -62,6 +62,16 @@ import UbiquitySystem
         } while try file.status().changedAt == before
     }
 
+    @Test func refusesMoreChunksThanCanTravel() throws {
+        let file = try file(Samples.bytes(3_000_000, seed: 11))
+        let count = Chunker.manifest(of: Samples.bytes(3_000_000, seed: 11)).count
+        _ = try ContentScanner(clock: FixedClock.later, maximumChunks: count).scan(file)
+        let failure = #expect(throws: UbiquityError.self) {
+            _ = try ContentScanner(clock: FixedClock.later, maximumChunks: count / 2).scan(file)
+        }
+        #expect(failure?.code == .tooLarge)
+    }
+
     @Test func aFreshChangeIsRacy() throws {
         let file = try file([1, 2, 3])
         let changed = try file.status().changedAt
