@@ -240,4 +240,16 @@ import UbiquityIndex
         }
         #expect(try fixture.file("doc", process: 1).id != document.id)
     }
+
+    /// The name's own document comes back by itself: nothing is joined, and nothing is left behind.
+    @Test(arguments: [["doc", "other", "doc"], ["doc", "doc~", "other", "doc"], ["doc", "doc~", "doc"]])
+    func aDocumentRenamedBackIsItself(_ names: [String]) throws {
+        let document = try document()
+        for (old, new) in zip(names, names.dropFirst()) { try fixture.rename(old, new, process: 1) }
+        let row = try fixture.found("doc")
+        #expect(row.id == document.id)
+        #expect(row.content == document.content)
+        #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) }.count == 1)
+        fixture.check()
+    }
 }
