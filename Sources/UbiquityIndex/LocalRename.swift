@@ -106,7 +106,8 @@ extension IndexTransaction {
     /// The document whose next content the moved file is, though its name was free.
     private func documentTaking(_ move: Move, excluded: Bool) throws -> ItemRow? {
         guard !excluded, move.source.kind == .file, move.source.contentState == .complete,
-            let document = try documentComingBack(to: move.entry, process: move.process, now: move.now)
+            let document = try documentComingBack(
+                to: move.entry, taker: move.source.key, process: move.process, now: move.now)
         else { return nil }
         return document
     }

@@ -35,9 +35,13 @@ extension IndexTransaction {
 
     /// Puts the document that had the name a moment ago back there, without content, if what takes the name now is its
     /// next content.
-    func documentComingBack(to place: ItemRow.Entry, process: Int32, now: Timestamp) throws -> ItemRow? {
+    /// - Parameter taker: what is renamed to the name. The document itself, renamed back, has nothing to be joined with.
+    func documentComingBack(
+        to place: ItemRow.Entry, taker: ItemKey? = nil, process: Int32, now: Timestamp
+    ) throws -> ItemRow? {
         guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
-            let row = try row(key: given.key), row.id == given.id, row.kind == .file, !row.isExcluded
+            given.key != taker, let row = try row(key: given.key), row.id == given.id, row.kind == .file,
+            !row.isExcluded
         else { return nil }
         if row.isDeleted { return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place) : nil }
         guard let backup = row.entry, row.contentState == .complete, let folder = try self.row(key: backup.parent),
