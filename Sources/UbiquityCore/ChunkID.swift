@@ -9,6 +9,9 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
         guard bytes.count == Self.byteCount else { return nil }
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         withUnsafeMutableBytes(of: &words) { raw in
+            // One copy for arrays and their slices: records are decoded by the hundred thousand.
+            let isCopied: Void? = bytes.withContiguousStorageIfAvailable { raw.copyBytes(from: $0) }
+            guard isCopied == nil else { return }
             for (position, byte) in bytes.enumerated() { raw[position] = byte }
         }
         self.words = words
@@ -38,7 +41,14 @@ package struct ChunkID: Hashable, Comparable, Sendable, CustomStringConvertible 
         hasher.combine(words.0)
     }
 
-    package static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+    /// In the order of the bytes.
+    package static func < (left: Self, right: Self) -> Bool {
+        let (a, b) = (left.words, right.words)
+        if a.0 != b.0 { return a.0.bigEndian < b.0.bigEndian }
+        if a.1 != b.1 { return a.1.bigEndian < b.1.bigEndian }
+        if a.2 != b.2 { return a.2.bigEndian < b.2.bigEndian }
+        return a.3.bigEndian < b.3.bigEndian
+    }
 }
 
 /// A chunk's place in a content: its id and its length in bytes.

@@ -16,6 +16,8 @@ package struct PackageFinder {
     private let rules: PackageRules
     /// For folders: the package they are, or lie in.
     private var known: [ItemKey: ItemKey?] = [:]
+    /// The same for folders of the cloud.
+    private var knownRemote: [ItemID: ItemKey?] = [:]
 
     package init(_ reader: IndexReader, _ index: ItemIndex) {
         self.reader = reader
@@ -28,19 +30,26 @@ package struct PackageFinder {
             return try row.entry.flatMap { try self.package(ofFolder: $0.parent) }
         }
         if row.entry != nil || row.key == .root { return try package(ofFolder: row.key) }
-        guard let remote = try reader.remote(id: row.id) else { return nil }
-        return try package(ofRemote: remote.parent)
+        guard let parent = try reader.remoteParent(of: row.id) else { return nil }
+        return try package(ofRemote: parent)
     }
 
     /// The package of something that the cloud has in that folder, by where the folder is here, or else there.
     package mutating func package(ofRemote folder: ItemID) throws -> ItemKey? {
+        if let known = knownRemote[folder] { return known }
+        let found = try lookUp(remote: folder)
+        knownRemote[folder] = .some(found)
+        return found
+    }
+
+    private mutating func lookUp(remote folder: ItemID) throws -> ItemKey? {
         var id = folder
         for _ in 0..<Limits.maximumDepth {
             if let row = try reader.row(id: id), row.key == .root || row.entry != nil {
                 return try package(ofFolder: row.key)
             }
-            guard let remote = try reader.remote(id: id) else { return nil }
-            id = remote.parent
+            guard let parent = try reader.remoteParent(of: id) else { return nil }
+            id = parent
         }
         return nil
     }

@@ -12,6 +12,13 @@ extension IndexReader {
         try number("SELECT revision FROM remote WHERE id = ?", [SQLValue(id)]).map(Revision.init)
     }
 
+    /// The folder that the item lies in at the cloud.
+    func remoteParent(of id: ItemID) throws -> ItemID? {
+        var parent: ItemID?
+        try db.run("SELECT parent FROM remote WHERE id = ?", [SQLValue(id)]) { parent = $0.id(0) }
+        return parent
+    }
+
     /// Records that lie in this folder at the cloud and wait for it, or for their name.
     package func recordsWaiting(in parent: ItemID) throws -> [ItemID] {
         var result = [ItemID]()
