@@ -252,4 +252,16 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) }.count == 1)
         fixture.check()
     }
+
+    /// The cloud has heard, or is hearing, of another name: it must be told that the document is where it was.
+    @Test(arguments: [true, false]) func aDocumentThatComesBackFromAnotherNameSaysWhereItIs(_ isKnown: Bool) throws {
+        let document = try document()
+        try fixture.rename("doc", "other", process: 1)
+        if isKnown { try fixture.confirm("other", revision: 8) }
+        try fixture.remove("other", process: 1)
+        let back = try fixture.file("doc", process: 1)
+        #expect(back.id == document.id)
+        #expect(back.dirty.contains(.place))
+        fixture.check()
+    }
 }
