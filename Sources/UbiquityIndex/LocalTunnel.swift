@@ -43,7 +43,9 @@ extension IndexTransaction {
             given.key != taker, let row = try row(key: given.key), row.id == given.id, row.kind == .file,
             !row.isExcluded
         else { return nil }
-        if row.isDeleted { return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place) : nil }
+        if row.isDeleted {
+            return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place, now: now) : nil
+        }
         guard let backup = row.entry, row.contentState == .complete, let folder = try self.row(key: backup.parent),
             given.isHeld || ProcessHost.isSame(given.process, process)
         else { return nil }
@@ -51,12 +53,18 @@ extension IndexTransaction {
         return try leaveBackup(row, isLocal: isLocal, for: place, now: now)
     }
 
-    private func bringBack(_ row: ItemRow, to place: ItemRow.Entry) throws -> ItemRow {
+    private func bringBack(_ row: ItemRow, to place: ItemRow.Entry, now: Timestamp) throws -> ItemRow {
         index.tunnels.forget(row.key)
         var back = row
         back.dirty.remove(.deleted)
         back.flags.insert(.returned)
         back.entry = place
+        // It may have been renamed before it was deleted, and the cloud know it by that name, or be hearing of it now.
+        let known = try remote(id: row.id)
+        let folder = try self.row(key: place.parent)?.id
+        if row.dirty.contains(.place) || known?.name != place.name || known?.parent != folder {
+            try markDirty(&back, .place, now: now)
+        }
         try update(back, before: row)
         note(.added, before: nil, after: back)
         return back
