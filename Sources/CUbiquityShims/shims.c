@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/fuse.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -34,6 +37,12 @@ SAME(SEEK_HOLE);
 SAME(POSIX_SPAWN_SETSID);
 _Static_assert(sizeof(off_t) == 8, "files larger than 2 GiB need a 64-bit off_t");
 _Static_assert(sizeof(struct CUbiquity_BackingMap) == 16, "struct fuse_backing_map has 16 bytes");
+
+_Static_assert(sizeof(struct CUbiquity_OpenReply) == sizeof(struct fuse_open_out), "an open is answered like this");
+_Static_assert(
+    sizeof(struct CUbiquity_CreateReply) == sizeof(struct fuse_entry_out) + sizeof(struct fuse_open_out),
+    "a create is answered like this");
+_Static_assert(CUbiquity_FOPEN_NOFLUSH == FOPEN_NOFLUSH, "FOPEN_NOFLUSH differs on this system");
 
 int CUbiquity_openat(int directory, const char *path, int flags, uint32_t mode) {
     return openat(directory, path, flags, (mode_t)mode);
@@ -106,6 +115,25 @@ void CUbiquity_nameThread(const char *name) {
     snprintf(kept, sizeof kept, "%s", name);
     pthread_setname_np(pthread_self(), kept);
 }
+
+int CUbiquity_fileSystemKind(int fd, int64_t *kind) {
+    struct statfs status;
+    if (fstatfs(fd, &status) != 0) return -1;
+    *kind = status.f_type;
+    return 0;
+}
+
+int CUbiquity_startWriteback(int fd) {
+    return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+}
+
+int CUbiquity_leaseForReading(int fd) {
+    // The usual signal, SIGIO, ends a process that does not handle it.
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0) return -1;
+    return fcntl(fd, F_SETLEASE, F_RDLCK);
+}
+
+int CUbiquity_endLease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
 
 int CUbiquity_signalOnParentDeath(int signal) { return prctl(PR_SET_PDEATHSIG, signal); }
 

@@ -59,7 +59,7 @@ package struct ContentScanner: Sendable {
     }
 
     /// Whether a write right after the scan's beginning could have got the very time the file had already.
-    static func isRacy(changedAt: Timestamp, scannedAt: Timestamp) -> Bool {
+    package static func isRacy(changedAt: Timestamp, scannedAt: Timestamp) -> Bool {
         let (difference, overflow) = scannedAt.nanoseconds.subtractingReportingOverflow(changedAt.nanoseconds)
         return !overflow && .nanoseconds(difference.magnitude) < granularity
     }

@@ -1,5 +1,5 @@
 package import UbiquityCore
-internal import UbiquitySystem
+package import UbiquitySystem
 
 /// What the contents take on the disk.
 package struct StoreUsage: Hashable, Sendable {
@@ -18,6 +18,23 @@ extension ContentStore {
             usage.bytes += status.blocks * 512
         }
         return usage
+    }
+
+    /// An empty file without a name on the store's file system, open for reading and writing.
+    package func temporaryFile() throws(UbiquityError) -> FileDescriptor {
+        let path = Path.join(stagingDirectory, "temporary")
+        return try describing("make a temporary file", at: path) { () throws(Errno) in
+            let file = try FileDescriptor.open(path, [.readWrite, .create, .truncate])
+            try FileSystem.unlink(path)
+            return file
+        }
+    }
+
+    /// Whether any process still has a content open for writing, or mapped through such an open. A file system without
+    /// leases cannot tell; there is no passthrough there either, so that nobody writes to a content but the daemon.
+    package func hasWriters(_ id: ContentID) throws(UbiquityError) -> Bool {
+        let file = try open(id, writable: false)
+        do throws(Errno) { return try file.hasWriters() } catch { return false }
     }
 
     /// Bytes that this user can still write on the store's file system.

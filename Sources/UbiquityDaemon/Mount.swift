@@ -42,7 +42,7 @@ final class Mount: Sendable {
         do {
             try await server.start()
             session = try FUSESession(
-                fileSystem: parts.fileSystem, notifier: notifier,
+                fileSystem: parts.fileSystem, notifier: notifier, passthrough: parts.passthrough,
                 configuration: FUSESession.Configuration(
                     mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
                 logger: Self.logger(logger, "fuse"))
@@ -78,22 +78,24 @@ final class Mount: Sendable {
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))
         let tree = ItemTree(index: index)
+        let passthrough = KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
         let fileSystem = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(engine: engine, index: index),
                 control: EngineControl(engine: engine, tree: tree, pool: pool),
-                versions: EngineVersions(engine: engine), kernel: kernel, timekeeper: timekeeper,
-                container: settings.container, logger: Self.logger(logger, "files")),
+                versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
+                timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files")),
             owner: owner)
         engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
         // What the last run was interrupted in is put right before anybody can see it.
         try engine.recover()
+        try fileSystem.adoptWriters()
         return MountParts(
             settings: settings, account: signIn?.account ?? DeviceFolder.localAccount, identity: identity,
             folder: folder, index: index, contents: contents, client: cloud.client, service: cloud.service,
-            embeddedCloud: cloud.embedded, engine: engine, fileSystem: fileSystem, pool: pool, timekeeper: timekeeper,
-            startedAt: timekeeper.now(), logger: logger)
+            embeddedCloud: cloud.embedded, engine: engine, fileSystem: fileSystem, passthrough: passthrough, pool: pool,
+            timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
     }
 
     /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.

@@ -1,6 +1,7 @@
 import UbiquityCloudClient
 import UbiquityControl
 import UbiquityCore
+import UbiquityFUSE
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
@@ -31,8 +32,8 @@ extension MountController {
     }
 
     private var passthrough: PassthroughStatus {
-        let reason = parts.settings.allowsPassthrough ? "not in this version" : "turned off by --no-passthrough"
-        return PassthroughStatus(isActive: false, reason: reason)
+        let refusal = parts.passthrough.refusal
+        return PassthroughStatus(isActive: refusal == nil, reason: refusal)
     }
 
     /// Where the mount stands with the cloud, as an event.

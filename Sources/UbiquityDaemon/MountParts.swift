@@ -2,6 +2,7 @@ import Logging
 import UbiquityCloudClient
 import UbiquityContent
 import UbiquityCore
+import UbiquityFUSE
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
@@ -22,6 +23,7 @@ struct MountParts: Sendable {
     var embeddedCloud: EmbeddedCloud?
     var engine: SyncEngine
     var fileSystem: ContainerFileSystem
+    var passthrough: KernelPassthrough
     var pool: BlockingPool
     var timekeeper: any Timekeeper
     var startedAt: Timestamp

@@ -1,4 +1,5 @@
 import UbiquityCore
+import UbiquitySystem
 
 /// What a mount is told on the command line.
 package struct MountSettings: Hashable, Sendable {
@@ -52,6 +53,16 @@ package struct MountSettings: Hashable, Sendable {
         self.options = options
         self.mountPoint = mountPoint
     }
+
+    /// Why the kernel is not to serve files by itself; nil if it is.
+    var passthroughRefusal: String? {
+        if !allowsPassthrough { return "turned off by --no-passthrough" }
+        guard ProcessHost.variable(Self.passthroughVariable) == "off" else { return nil }
+        return "turned off by \(Self.passthroughVariable)"
+    }
+
+    /// "off" turns passthrough off, for tests and where the command line cannot be changed.
+    private static let passthroughVariable = "UBIQUITY_PASSTHROUGH"
 
     /// The command line of a process that serves this mount in the foreground and reports on a pipe.
     package var serverArguments: [String] {

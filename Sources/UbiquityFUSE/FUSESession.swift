@@ -46,18 +46,21 @@ package final class FUSESession: Sendable {
     private let context: Unmanaged<SessionContext>
     private let configuration: Configuration
     private let notifier: KernelNotifier
+    private let passthrough: KernelPassthrough
     private let connection: FUSEConnection?
     private let logger: Logger
     private let state = Monitor(State())
 
     /// Mounts. The mount point must have passed `MountPoint.check`.
     package init(
-        fileSystem: ContainerFileSystem, notifier: KernelNotifier, configuration: Configuration, logger: Logger
+        fileSystem: ContainerFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
+        configuration: Configuration, logger: Logger
     ) throws(UbiquityError) {
         self.configuration = configuration
         self.notifier = notifier
+        self.passthrough = passthrough
         self.logger = logger
-        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem))
+        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough))
         do throws(UbiquityError) {
             session = try Self.makeSession(configuration, context)
         } catch {
@@ -70,6 +73,7 @@ package final class FUSESession: Sendable {
     }
 
     deinit {
+        passthrough.end()
         fuse_session_destroy(session)
         context.release()
     }

@@ -7,10 +7,13 @@ internal import Synchronization
 ///
 /// libfuse 3.14 knows some capabilities and forgets to send others (it accepts PARALLEL_DIROPS and never puts it into
 /// the answer), so the answer is completed on its way to the kernel. The kernel ignores flags it does not know.
-/// Passthrough, which libfuse 3.14 does not know either, would be asked for here too (`FUSE_INIT_EXT` and
-/// `CUbiquity_FUSE_PASSTHROUGH_FLAGS2` in the answer, `max_stack_depth` 1).
+/// Passthrough, which libfuse 3.14 does not know either, is asked for here too.
 final class Handshake: Sendable {
     private let isDone = Atomic(false)
+    private let isOffered = Atomic(false)
+    private let passthrough: KernelPassthrough
+
+    init(_ passthrough: KernelPassthrough) { self.passthrough = passthrough }
 
     /// Bytes of one read or write request: the most that kernels take without being told otherwise (256 pages).
     static let maximumRequest: UInt32 = 1024 * 1024
@@ -61,31 +64,70 @@ final class Handshake: Sendable {
         connection.want &= ~UInt32(capability)
     }
 
+    /// Reads in the kernel's INIT, which is the first message, whether it offers passthrough.
+    func look(at message: UnsafeRawPointer, length: Int) {
+        guard !isDone.load(ordering: .relaxed), length >= Self.offerLength else { return }
+        let flags = message.loadUnaligned(fromByteOffset: Self.offeredFlags, as: UInt32.self)
+        let more = message.loadUnaligned(fromByteOffset: Self.offeredFlags + 4, as: UInt32.self)
+        let isOffered =
+            flags & CUbiquity_FUSE_INIT_EXT != 0 && more & CUbiquity_FUSE_PASSTHROUGH_FLAGS2 != 0
+        self.isOffered.store(isOffered, ordering: .relaxed)
+    }
+
     /// Completes the answer to INIT, which is the first message that is sent.
     /// - Parameter vector: the message's header, then the answer.
-    func complete(_ vector: UnsafeMutablePointer<iovec>, count: Int32) {
-        guard !isDone.load(ordering: .relaxed) else { return }
-        guard count > 1, vector[1].iov_len >= Self.answerLength, let answer = vector[1].iov_base else { return }
+    /// - Returns: whether this is it.
+    func complete(_ vector: UnsafeMutablePointer<iovec>, count: Int32) -> Bool {
+        guard !isDone.load(ordering: .relaxed) else { return false }
+        guard count > 1, vector[1].iov_len >= Self.answerLength, let answer = vector[1].iov_base else { return false }
         isDone.store(true, ordering: .relaxed)
-        let flags = answer.loadUnaligned(fromByteOffset: Self.flagsOffset, as: UInt32.self)
-        answer.storeBytes(
-            of: flags | Self.parallelDirectoryOperations | Self.handleKillPrivilegesV2, toByteOffset: Self.flagsOffset,
-            as: UInt32.self)
+        var flags = answer.loadUnaligned(fromByteOffset: Self.flagsOffset, as: UInt32.self)
+        flags |= Self.parallelDirectoryOperations | Self.handleKillPrivilegesV2
+        if passthrough.isWanted, isOffered.load(ordering: .relaxed) {
+            flags |= CUbiquity_FUSE_INIT_EXT
+            let more = answer.loadUnaligned(fromByteOffset: Self.moreFlagsOffset, as: UInt32.self)
+            answer.storeBytes(
+                of: more | CUbiquity_FUSE_PASSTHROUGH_FLAGS2, toByteOffset: Self.moreFlagsOffset, as: UInt32.self)
+            answer.storeBytes(of: 1, toByteOffset: Self.stackDepthOffset, as: UInt32.self)
+        }
+        answer.storeBytes(of: flags, toByteOffset: Self.flagsOffset, as: UInt32.self)
+        return true
+    }
+
+    /// The kernel has taken the answer.
+    func begin(session: Int32) {
+        if isOffered.load(ordering: .relaxed) { passthrough.begin(session: session) } else { passthrough.isMissing() }
     }
 
     /// struct fuse_init_out since protocol 7.23.
     private static let answerLength = 64
     private static let flagsOffset = 12
+    private static let moreFlagsOffset = 32
+    /// How many file systems may lie on each other: the backing files' must be one that lies on none.
+    private static let stackDepthOffset = 36
+    /// A header of 40 bytes, and struct fuse_init_in up to its second flags (7.36).
+    private static let offerLength = 60
+    private static let offeredFlags = 52
 }
 
 /// Sends messages as libfuse would, but for the first. A nonisolated function: it runs on libfuse's threads.
 func makeSessionIO() -> fuse_custom_io {
     var io = fuse_custom_io()
     io.writev = { descriptor, vector, count, userdata in
-        if let vector { SessionContext.of(userdata)?.handshake.complete(vector, count: count) }
-        return writev(descriptor, vector, count)
+        guard let vector, let handshake = SessionContext.of(userdata)?.handshake,
+            handshake.complete(vector, count: count)
+        else { return writev(descriptor, vector, count) }
+        let result = writev(descriptor, vector, count)
+        let error = errno
+        if result > 0 { handshake.begin(session: descriptor) }
+        errno = error
+        return result
     }
-    io.read = { descriptor, buffer, length, _ in read(descriptor, buffer, length) }
+    io.read = { descriptor, buffer, length, userdata in
+        let result = read(descriptor, buffer, length)
+        if result > 0, let buffer { SessionContext.of(userdata)?.handshake.look(at: buffer, length: result) }
+        return result
+    }
     // Both ends are pipes or the device, which have no offsets.
     io.splice_send = { from, _, to, _, length, flags, _ in CUbiquity_splice(from, nil, to, nil, length, flags) }
     return io

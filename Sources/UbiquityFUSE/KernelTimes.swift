@@ -31,12 +31,15 @@ extension NodeAttributes {
         return status
     }
 
+    /// How long the kernel may believe them, seconds.
+    var attributeTime: Double { isVolatile || isChanging ? 0 : KernelTimes.attributes }
+
     /// An entry with these attributes. Inode numbers are never reused, so their generation is always 0.
     var entry: fuse_entry_param {
         var entry = fuse_entry_param()
         entry.ino = ino
         entry.attr = status
-        entry.attr_timeout = isVolatile ? 0 : KernelTimes.attributes
+        entry.attr_timeout = attributeTime
         entry.entry_timeout = isVolatile ? 0 : KernelTimes.entry
         return entry
     }

@@ -1,4 +1,5 @@
 internal import CFUSE
+internal import CUbiquityShims
 internal import UbiquitySystem
 internal import UbiquityVFS
 
@@ -83,11 +84,20 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
 extension Reply {
     /// A handle. If it was not taken, nobody will release it: that is done here.
     consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+        if let backing = opened.backing { return passed(opened, backing, fileSystem) }
         var info = info
         info.fh = opened.handle
         info.keep_cache = opened.keepsCache ? 1 : 0
         // A flush would tell nothing: writes reach the backing file at once, and the last close is the release.
         info.noflush = 1
         if !send({ fuse_reply_open($0, &info) }) { fileSystem.release(opened.handle) }
+    }
+
+    private consuming func passed(_ opened: OpenedFile, _ backing: BackingID, _ fileSystem: ContainerFileSystem) {
+        var answer = CUbiquity_OpenReply(opened, backing)
+        let isTaken = send { request in
+            withUnsafeBytes(of: &answer) { fuse_reply_buf(request, $0.baseAddress?.chars, $0.count) }
+        }
+        if !isTaken { fileSystem.release(opened.handle) }
     }
 }

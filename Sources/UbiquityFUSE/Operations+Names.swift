@@ -1,4 +1,5 @@
 internal import CFUSE
+internal import CUbiquityShims
 internal import UbiquitySystem
 internal import UbiquityVFS
 
@@ -109,12 +110,24 @@ extension Reply {
     }
 
     consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
+        if let backing = made.opened.backing { return passed(made, backing, fileSystem) }
         var entry = made.attributes.entry
         var info = info
         info.fh = made.opened.handle
         info.keep_cache = made.opened.keepsCache ? 1 : 0
         info.noflush = 1
         if !send({ fuse_reply_create($0, &entry, &info) }) {
+            fileSystem.release(made.opened.handle)
+            fileSystem.forget(made.attributes.ino, 1)
+        }
+    }
+
+    private consuming func passed(_ made: CreatedFile, _ backing: BackingID, _ fileSystem: ContainerFileSystem) {
+        var answer = CUbiquity_CreateReply(made.attributes, CUbiquity_OpenReply(made.opened, backing))
+        let isTaken = send { request in
+            withUnsafeBytes(of: &answer) { fuse_reply_buf(request, $0.baseAddress?.chars, $0.count) }
+        }
+        if !isTaken {
             fileSystem.release(made.opened.handle)
             fileSystem.forget(made.attributes.ino, 1)
         }

@@ -48,7 +48,7 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
 extension Reply {
     consuming func attributes(_ attributes: NodeAttributes) {
         var status = attributes.status
-        send { fuse_reply_attr($0, &status, attributes.isVolatile ? 0 : KernelTimes.attributes) }
+        send { fuse_reply_attr($0, &status, attributes.attributeTime) }
     }
 }
 

@@ -5,9 +5,12 @@ internal import UbiquityVFS
 /// What the callbacks reach through libfuse's userdata: there is no global file system.
 final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
-    let handshake = Handshake()
+    let handshake: Handshake
 
-    init(fileSystem: ContainerFileSystem) { self.fileSystem = fileSystem }
+    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough) {
+        self.fileSystem = fileSystem
+        handshake = Handshake(passthrough)
+    }
 
     static func of(_ userdata: UnsafeMutableRawPointer?) -> SessionContext? {
         userdata.map { Unmanaged<SessionContext>.fromOpaque($0).takeUnretainedValue() }

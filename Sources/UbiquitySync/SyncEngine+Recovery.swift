@@ -47,7 +47,8 @@ extension SyncEngine {
     }
 
     /// Files that were open for writing when the process died: what was written was acknowledged, so it goes up. The
-    /// upload's comparison finds out if nothing was changed.
+    /// upload's comparison finds out if nothing was changed. Programs that the kernel served by itself may be writing
+    /// still; then the file stays marked, and the file system watches it.
     private func reviewInterruptedWriters() throws {
         for row in try index.interruptedWriters() {
             guard let content = row.content else {
@@ -60,8 +61,8 @@ extension SyncEngine {
             }
             _ = try index.noteWriting(
                 ino: row.ino, changed: row.contentState == .complete, size: status.size,
-                modifiedAt: status.size == row.size && row.generation > 0 ? row.modifiedAt : status.modifiedAt,
-                stillOpen: false)
+                modifiedAt: status.modifiedAt,
+                stillOpen: row.contentState == .complete && (try store.hasWriters(content)))
         }
     }
 

@@ -54,6 +54,11 @@ package final class FileDescriptor: Sendable {
         return FileDescriptor(owning: number)
     }
 
+    /// Opens the same file anew, for reading only; also one that has no name any more.
+    package func reopenedForReading() throws(Errno) -> FileDescriptor {
+        try Self.open("/proc/self/fd/\(rawValue)", .readOnly)
+    }
+
     /// Another descriptor of the same open file.
     package func duplicate() throws(Errno) -> FileDescriptor {
         FileDescriptor(owning: try check(fcntl(rawValue, F_DUPFD_CLOEXEC, 0)))

@@ -32,7 +32,8 @@ extension ContainerFileSystem {
     /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
     private func fileAttributes(of row: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
         var attributes = makeAttributes(of: row, links: isOrphan ? 0 : 1)
-        if row.isWriting || isOrphan, let status = try liveStatus(row.ino) {
+        if row.isWriting || isOrphan, let (status, mayBeMapped) = try liveStatus(row.ino) {
+            attributes.isChanging = mayBeMapped
             attributes.size = status.size
             attributes.blocks = status.blocks
             if status.modifiedAt != row.modifiedAt { attributes.modifiedAt = status.modifiedAt }
@@ -45,9 +46,11 @@ extension ContainerFileSystem {
     }
 
     /// Of the backing file, if it is whole and open.
-    private func liveStatus(_ ino: UInt64) throws -> FileStatus? {
-        guard let file = openNodes.node(ino)?.state.withLock({ $0.whole?.file }) else { return nil }
-        return try file.status()
+    private func liveStatus(_ ino: UInt64) throws -> (FileStatus, mayBeMapped: Bool)? {
+        guard let (file, mayBeMapped) = openNodes.node(ino)?.state.withLock({ ($0.whole?.file, $0.mayBeMapped) }),
+            let file
+        else { return nil }
+        return (try file.status(), mayBeMapped)
     }
 
     /// What the content takes here. A placeholder that is not empty has 1 and not 0: GNU tar and others take a file
@@ -136,7 +139,10 @@ extension ContainerFileSystem {
         guard let node = openNodes.node(ino) else { return }
         try node.state.withLock { state throws(Errno) in
             guard let file = state.whole?.file else { return }
-            let isUnchanged = try state.stamp == OpenNode.Stamp(file.status())
+            // Writes that this process does not see may come between the looks: then it counts as changed.
+            let seesWrites = state.service.backing == nil && !state.mayBeMapped
+            let stamp = OpenNode.Stamp(try file.status())
+            let isUnchanged = seesWrites && state.stamp == stamp
             try file.setTimes(accessed: nil, modified: time)
             if isUnchanged { state.stamp = OpenNode.Stamp(try file.status()) }
         }

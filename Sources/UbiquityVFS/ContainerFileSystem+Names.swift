@@ -113,7 +113,7 @@ extension ContainerFileSystem {
         guard let content = row.content else { throw Errno.EIO }
         let node = openNodes.hold(row.ino)
         try node.state.withLock { state throws(Errno) in
-            state.whole = OpenNode.Whole(file: file, id: content)
+            state.whole = OpenNode.Whole(file: file, id: content, isWritable: true)
             state.notePrivileges(row)
             guard flags.writes else { return }
             state.writers += 1
@@ -121,7 +121,7 @@ extension ContainerFileSystem {
             try file.setTimes(accessed: nil, modified: row.modifiedAt)
             state.stamp = OpenNode.Stamp(try file.status())
         }
-        return handle(on: node, flags, partial: nil)
+        return handle(on: node, flags, partial: nil, isNew: true)
     }
 
     /// Owner and group of something new; in a directory with the set-group-id bit the group is the directory's.

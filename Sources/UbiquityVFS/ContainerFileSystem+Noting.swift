@@ -13,17 +13,63 @@ extension ContainerFileSystem {
         let stamp = OpenNode.Stamp(status)
         let isChanged = state.isTouched || stamp != state.stamp
         guard isChanged || !stillOpen else { return }
+        // After the look at the times, so that each later store through a mapping changes them again.
+        if state.mayBeMapped, stillOpen { try file.startWriteback() }
         do {
+            // A right that the file got while the kernel served its writer.
+            if isChanged, state.hasPrivileges, state.service.backing != nil {
+                try clearPrivileges(liveRow(node.ino), .nobody)
+            }
             _ = try index.noteWriting(
                 ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
                 changedAt: status.changedAt, stillOpen: stillOpen)
-        } catch let error as UbiquityError where error.code == .stale {
+        } catch where Errno(describing: error) == .ESTALE {
             // Unlinked or replaced while it was open: what is written goes with the last handle.
+            state.isRecorded = false
+            return
         }
         state.stamp = stamp
-        state.isTouched = false
+        state.unrest = nil
+        // A write of this very moment may have left the times as they are.
+        state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
         state.isRecorded = stillOpen
     }
+
+    private func isTooFresh(_ stamp: OpenNode.Stamp) -> Bool {
+        !parts.passthrough.timesTellAll
+            && ContentScanner.isRacy(changedAt: stamp.changedAt, scannedAt: parts.timekeeper.now())
+    }
+
+    /// Looks at all that is open for writing, or mapped: what stays open for long goes up meanwhile. To be called every
+    /// few seconds.
+    func noteOpenWriters() {
+        for node in openNodes.all {
+            do {
+                try node.state.withLock { state in
+                    guard state.isRecorded, isAtRest(&state) else { return }
+                    try note(node, &state, stillOpen: true)
+                }
+            } catch {
+                logger.warning(
+                    "cannot note what is being written; it will be tried again",
+                    metadata: ["inode": "\(node.ino)", "error": "\(error)"])
+            }
+        }
+    }
+
+    /// Whether a changed file has not changed since the last look; one that never rests counts after some looks.
+    /// A file that cannot be looked at counts too: the note says why.
+    private func isAtRest(_ state: inout OpenNode.State) -> Bool {
+        guard let status = try? state.whole?.file.status() else { return true }
+        let stamp = OpenNode.Stamp(status)
+        guard state.isTouched || stamp != state.stamp else { return false }
+        if let unrest = state.unrest, unrest.stamp == stamp || unrest.looks >= Self.looksAtUnrest { return true }
+        state.unrest = (stamp, (state.unrest?.looks ?? 0) + 1)
+        return false
+    }
+
+    /// With a look every five seconds, a file that is written to all the time goes up about every half minute.
+    private static let looksAtUnrest = 6
 
     /// The last writer is gone. A failure (the disk is full) cannot be told to anyone: it is tried again, and should
     /// the process end before, the next start finds that the file was being written.
@@ -53,7 +99,7 @@ extension ContainerFileSystem {
 
     /// Opens the file as a writer would and closes it: that notes its state.
     private func noteAgain(_ ino: UInt64) throws {
-        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .readWrite) else {
+        guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .writeOnly) else {
             return
         }
         try files.object(opened.handle).node.state.withLock { $0.isTouched = true }

@@ -54,24 +54,34 @@ extension ContainerFileSystem {
             let row = try liveRow(node.ino)
             guard row.contentState == .complete, let content = row.content else { return false }
             let isAttached = try node.state.withLock { state in
-                try open(content, of: row, &state)
-                return try !writes || addWriter(node, content, &state)
+                try open(content, of: row, writable: writes, &state)
+                return try !writes || addWriter(node, content, row, &state)
             }
             if isAttached { return true }
         }
         throw Errno.ESTALE
     }
 
-    private func open(_ content: ContentID, of row: ItemRow, _ state: inout OpenNode.State) throws {
-        guard state.whole?.id != content else { return }
-        state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
+    /// Opens the backing file, or opens it for writing as well.
+    func open(_ content: ContentID, of row: ItemRow, writable: Bool, _ state: inout OpenNode.State) throws {
+        if let whole = state.whole, whole.id == content, whole.isWritable || !writable { return }
+        // The handles that the kernel serves would stay with the other content. Nothing exchanges the content of an
+        // inode that is open; should it happen, a refusal loses nothing.
+        if case .kernel(_, let served) = state.service, served != content { throw Errno.EBUSY }
+        let reader = state.whole.flatMap { $0.id == content ? $0.file : nil }
+        state.whole = OpenNode.Whole(
+            file: try contents.open(content, writable: writable), id: content, isWritable: writable, reader: reader)
         state.notePrivileges(row)
     }
 
     /// - Returns: false if the content was exchanged before the index took note: to be tried again.
-    private func addWriter(_ node: OpenNode, _ content: ContentID, _ state: inout OpenNode.State) throws -> Bool {
+    private func addWriter(
+        _ node: OpenNode, _ content: ContentID, _ known: ItemRow, _ state: inout OpenNode.State
+    ) throws -> Bool {
         if !state.isRecorded {
             if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
+            // From now on the backing file shows the times: they must not jump, also if this process dies just then.
+            try state.whole?.file.setTimes(accessed: nil, modified: known.modifiedAt)
             let row = try index.beginWriting(ino: node.ino)
             guard row.content == content, let file = state.whole?.file else {
                 _ = try index.noteWriting(
@@ -79,12 +89,11 @@ extension ContainerFileSystem {
                 state.whole = nil
                 return false
             }
-            // From now on the backing file shows the times: they must not jump.
-            let status = try file.status()
-            if status.modifiedAt != row.modifiedAt { try file.setTimes(accessed: nil, modified: row.modifiedAt) }
+            if row.modifiedAt != known.modifiedAt { try file.setTimes(accessed: nil, modified: row.modifiedAt) }
             state.isRecorded = true
             state.isTouched = false
-            state.stamp = OpenNode.Stamp(status.modifiedAt == row.modifiedAt ? status : try file.status())
+            state.unrest = nil
+            state.stamp = OpenNode.Stamp(try file.status())
         }
         state.writers += 1
         return true
@@ -102,13 +111,17 @@ extension ContainerFileSystem {
         try index.write(.local) { try $0.markSynced([content]) }
     }
 
-    func handle(on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?) -> OpenedFile {
+    /// - Parameter isNew: whether the kernel does not know the inode yet.
+    func handle(
+        on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?, isNew: Bool = false
+    ) -> OpenedFile {
+        let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial))
         let keepsCache = inodes.withNode(node.ino) { known in
-            defer { known.hasGoodPages = true }
-            return known.hasGoodPages
+            defer { known.hasGoodPages = backing == nil }
+            return known.hasGoodPages && backing == nil
         }
-        return OpenedFile(handle: handle, keepsCache: keepsCache ?? false)
+        return OpenedFile(handle: handle, keepsCache: keepsCache ?? false, backing: backing)
     }
 
     // MARK: Content that is not here
@@ -175,13 +188,13 @@ extension ContainerFileSystem {
     /// The kernel drops a handle. The last writer's is when the index learns what was written.
     package func release(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
-        if file.flags.writes {
-            file.node.state.withLock { state in
-                state.writers -= 1
-                if state.writers == 0 { noteLastClose(file.node, &state) }
-            }
+        let isHeld = file.node.state.withLock { state in
+            endService(&state)
+            guard file.flags.writes else { return false }
+            state.writers -= 1
+            return state.writers == 0 && !endWriting(file.node, &state) && mapped.add(file.node)
         }
-        openNodes.release(file.node)
+        if isHeld { watchMapped() } else { openNodes.release(file.node) }
         giveBack(file.partial)
     }
 
@@ -215,6 +228,7 @@ extension ContainerFileSystem {
     package func settle() {
         write(uses: uses.takeAll())
         retryNotes()
+        noteOpenWriters()
         refreshIgnoreFiles()
     }
 }

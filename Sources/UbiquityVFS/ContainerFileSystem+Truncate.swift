@@ -10,11 +10,11 @@ extension ContainerFileSystem {
     func openTruncating(_ row: ItemRow, _ flags: OpenFlags, _ caller: Caller) throws -> OpenedFile {
         let node = openNodes.hold(row.ino)
         do {
+            try clearPrivileges(row, caller)
             try node.state.withLock { state in
                 try empty(node, &state, isWriter: true)
                 state.writers += 1
             }
-            try clearPrivileges(row, caller)
         } catch {
             openNodes.release(node)
             throw error
@@ -27,13 +27,11 @@ extension ContainerFileSystem {
     /// fsync failed, gets a fresh backing file.
     private func empty(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {
         let row = try liveRow(node.ino)
+        // Handles that the kernel serves keep their backing file, even one whose fsync failed.
         guard row.contentState == .complete, let content = row.content,
-            failedSyncs.withLock({ $0[content] }) == nil
+            state.service.backing != nil || failedSyncs.withLock({ $0[content] }) == nil
         else { return try putFreshContent(node, &state, isWriter: isWriter) }
-        if state.whole?.id != content {
-            state.whole = OpenNode.Whole(file: try contents.open(content, writable: true), id: content)
-            state.notePrivileges(row)
-        }
+        try open(content, of: row, writable: true, &state)
         if !state.isRecorded {
             if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
             guard try index.beginWriting(ino: node.ino).content == content else { throw Errno.ESTALE }
@@ -42,10 +40,11 @@ extension ContainerFileSystem {
         guard let file = state.whole?.file else { throw Errno.EIO }
         try file.truncate(to: 0)
         state.isTouched = true
-        if !isWriter, state.writers == 0 { noteLastClose(node, &state) }
+        if !isWriter, state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
     }
 
     private func putFreshContent(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {
+        guard state.service.backing == nil else { throw Errno.EBUSY }
         let id = try contentNumbers.take(from: index)
         let file = try contents.create(id)
         let replaced: (before: ItemRow, after: ItemRow)
@@ -58,8 +57,9 @@ extension ContainerFileSystem {
             throw error
         }
         if let old = replaced.before.content { drop(old) }
-        state.whole = OpenNode.Whole(file: file, id: id)
+        state.whole = OpenNode.Whole(file: file, id: id, isWritable: true)
         state.isTouched = false
+        state.unrest = nil
         try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
         state.stamp = OpenNode.Stamp(try file.status())
         state.notePrivileges(replaced.after)
@@ -88,11 +88,11 @@ extension ContainerFileSystem {
             try truncateToNothing(ino)
             return .now(())
         }
-        if let opened = try openWhole(ino, .readWrite) { return .now(try resizeAndClose(opened, to: size)) }
+        if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
         if nonBlocking { throw Errno.EAGAIN }
         return .later { [self] in
             try await materialize(ino)
-            guard let opened = try openWhole(ino, .readWrite) else { throw Errno.ESTALE }
+            guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }
             try resizeAndClose(opened, to: size)
         }
     }

@@ -25,6 +25,7 @@ package final class ContainerFileSystem: Sendable {
         package var control: any ItemControl
         package var versions: any VersionSource
         package var kernel: any KernelCache
+        package var passthrough: any Passthrough
         package var timekeeper: any Timekeeper
         package var container: ContainerID
         package var logger: Logger
@@ -32,7 +33,8 @@ package final class ContainerFileSystem: Sendable {
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
-            timekeeper: any Timekeeper, container: ContainerID, logger: Logger
+            passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
+            logger: Logger
         ) {
             self.index = index
             self.contents = contents
@@ -41,6 +43,7 @@ package final class ContainerFileSystem: Sendable {
             self.control = control
             self.versions = versions
             self.kernel = kernel
+            self.passthrough = passthrough
             self.timekeeper = timekeeper
             self.container = container
             self.logger = logger
@@ -57,6 +60,7 @@ package final class ContainerFileSystem: Sendable {
     let completions = CompletionWaiters()
     let uses = UseLog()
     let contentNumbers = ContentNumbers()
+    let mapped = MappedFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
@@ -126,11 +130,13 @@ package final class ContainerFileSystem: Sendable {
         for node in openNodes.all {
             let handles = files.all.filter { $0.node === node }
             let writers = handles.filter(\.flags.writes).count
-            let (known, recorded) = node.state.withLock { ($0.writers, $0.isRecorded) }
-            if handles.isEmpty { return "inode \(node.ino) is open without a handle" }
+            let (known, recorded, counted) = node.state.withLock { ($0.writers, $0.isRecorded, $0.handles) }
+            if counted != handles.count { return "inode \(node.ino) counts \(counted) handles, not \(handles.count)" }
             if known != writers { return "inode \(node.ino) counts \(known) writers and has \(writers)" }
+            if mapped.contains(node) { continue }
+            if handles.isEmpty { return "inode \(node.ino) is open without a handle" }
             if recorded, writers == 0 { return "inode \(node.ino) is recorded as written by nobody" }
         }
-        return openNodes.useCount == files.count ? nil : "open inodes and handles do not add up"
+        return openNodes.useCount == files.count + mapped.all.count ? nil : "open inodes and handles do not add up"
     }
 }

@@ -17,6 +17,8 @@ package struct NodeAttributes: Hashable, Sendable {
     package var changedAt: Timestamp
     /// The kernel must ask again each time.
     package var isVolatile = false
+    /// The same, but the name and the inode stay: the kernel cannot know when size and times change.
+    package var isChanging = false
 
     package var permissions: UInt32 { mode & FileMode.permissions }
     package var isDirectory: Bool { mode & FileMode.typeMask == FileMode.directory }
@@ -75,6 +77,9 @@ package struct Caller: Hashable, Sendable {
     package var uid: UInt32
     package var gid: UInt32
     package var pid: Int32
+
+    /// Who has no rights of their own.
+    static let nobody = Caller(uid: .max, gid: .max, pid: 0)
 
     package init(uid: UInt32, gid: UInt32, pid: Int32) {
         self.uid = uid

@@ -16,6 +16,8 @@ package struct OpenFlags: OptionSet, Hashable, Sendable {
 
     package var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
     package var reads: Bool { !contains(.writeOnly) }
+    /// Whether a mapping through the handle can be written to.
+    var maps: Bool { contains(.readWrite) }
 }
 
 /// The answer to an open.
@@ -23,6 +25,8 @@ package struct OpenedFile: Hashable, Sendable {
     package var handle: UInt64
     /// Whether the kernel may keep the pages (or the listing) it has from before.
     package var keepsCache: Bool
+    /// What the kernel is to read and write by itself; nil if it is to ask.
+    package var backing: BackingID?
 }
 
 /// The answer to a create.

@@ -15,14 +15,22 @@ final class OpenNode: Sendable {
         var whole: Whole? {
             didSet { if whole?.id != oldValue?.id { isNameSynced = false } }
         }
+        /// Handles of the kernel. While a handle is being made it is not counted yet.
+        var handles = 0
+        /// Who serves the handles. The first one decides, and it holds until the last one is closed.
+        var service = Service.undecided
         /// Handles that may write.
         var writers = 0
+        /// Whether a program may have the backing file mapped for writing: past this process, and also after the close.
+        var mayBeMapped = false
         /// Whether the index knows that a writer has it open.
         var isRecorded = false
         /// Whether something was written since the index was last told.
         var isTouched = false
         /// The backing file when the index was last told.
         var stamp: Stamp?
+        /// The backing file when it was last looked at, if that was not yet told, and how often it was looked at since.
+        var unrest: (stamp: Stamp, looks: Int)?
         /// Whether the backing file's name is known to be on the disk.
         var isNameSynced = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
@@ -30,8 +38,42 @@ final class OpenNode: Sendable {
     }
 
     struct Whole: Sendable {
-        let file: FileDescriptor
+        /// Open for reading, and for writing while there are writers.
+        var file: FileDescriptor
         let id: ContentID
+        var isWritable: Bool
+        /// Open for reading only, where `file` is open for writing and that was needed.
+        var reader: FileDescriptor?
+
+        /// A descriptor that does not make this process one that writes to the file.
+        mutating func readerOnly() throws(Errno) -> FileDescriptor {
+            guard isWritable else { return file }
+            if let reader { return reader }
+            let fresh = try file.reopenedForReading()
+            reader = fresh
+            return fresh
+        }
+
+        /// Gives up writing.
+        mutating func becomeReader() throws(Errno) {
+            guard isWritable else { return }
+            file = try readerOnly()
+            reader = nil
+            isWritable = false
+        }
+    }
+
+    enum Service {
+        case undecided
+        /// This process, through the kernel's page cache.
+        case daemon
+        /// The kernel, with what it knows of which content.
+        case kernel(BackingID, ContentID)
+
+        var backing: BackingID? {
+            if case .kernel(let id, _) = self { return id }
+            return nil
+        }
     }
 
     /// What tells a changed file from an unchanged one.

@@ -61,6 +61,14 @@ int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length);
 /// FICLONE: makes `fd` share the whole content of `source`.
 int CUbiquity_clone(int fd, int source);
 int CUbiquity_syncfs(int fd);
+/// sync_file_range(2) of the whole file: waits for pages that are on their way to the disk, and sends the dirty ones.
+int CUbiquity_startWriteback(int fd);
+/// Takes a lease for reading (F_SETLEASE). It is only given while nobody has the file open or mapped for writing; else
+/// -1 and EAGAIN. Who opens it for writing meanwhile waits, and this process gets a SIGURG, which it ignores.
+int CUbiquity_leaseForReading(int fd);
+int CUbiquity_endLease(int fd);
+/// The kind of file system `fd` is on (fstatfs), as in linux/magic.h.
+int CUbiquity_fileSystemKind(int fd, int64_t *kind);
 /// splice(2). A null offset is the descriptor's own position (a pipe has no other).
 ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags);
 /// flock(2); in Swift the name means the structure of fcntl.
@@ -96,10 +104,26 @@ struct CUbiquity_BackingMap {
     uint32_t flags;
     uint64_t padding;
 };
+#define CUbiquity_FOPEN_NOFLUSH (1u << 5)
 #define CUbiquity_FOPEN_PASSTHROUGH (1u << 7)
 #define CUbiquity_FUSE_INIT_EXT (1u << 30)
 /// FUSE_PASSTHROUGH is bit 37 of the flags: bit 5 of their upper half.
 #define CUbiquity_FUSE_PASSTHROUGH_FLAGS2 (1u << 5)
+
+/// The answers to open and create as the kernel takes them: libfuse 3.14 leaves out the backing id.
+struct CUbiquity_OpenReply {
+    uint64_t handle;
+    uint32_t flags;
+    int32_t backing;
+};
+struct CUbiquity_CreateReply {
+    uint64_t node, generation, entrySeconds, attributeSeconds;
+    uint32_t entryNanoseconds, attributeNanoseconds;
+    uint64_t inode, size, blocks, accessed, modified, changed;
+    uint32_t accessedNanoseconds, modifiedNanoseconds, changedNanoseconds;
+    uint32_t mode, links, user, group, device, blockSize, attributeFlags;
+    struct CUbiquity_OpenReply open;
+};
 
 /// The backing id of `fd` (positive), or -1.
 int CUbiquity_backingOpen(int session, int fd);

@@ -1,0 +1,36 @@
+internal import CFUSE
+internal import CUbiquityShims
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+// The answers that name a backing file, which libfuse 3.14 cannot send.
+
+extension CUbiquity_OpenReply {
+    /// No other flag goes with passthrough but "no flush": keeping the cache would be refused, for there is none.
+    init(_ opened: OpenedFile, _ backing: BackingID) {
+        self.init(
+            handle: opened.handle, flags: CUbiquity_FOPEN_PASSTHROUGH | CUbiquity_FOPEN_NOFLUSH,
+            backing: backing.rawValue)
+    }
+}
+
+extension CUbiquity_CreateReply {
+    init(_ attributes: NodeAttributes, _ open: CUbiquity_OpenReply) {
+        let status = attributes.status
+        self.init(
+            node: attributes.ino, generation: 0, entrySeconds: UInt64(KernelTimes.entry),
+            attributeSeconds: UInt64(attributes.attributeTime), entryNanoseconds: 0, attributeNanoseconds: 0,
+            inode: attributes.ino, size: UInt64(attributes.size), blocks: UInt64(attributes.blocks),
+            accessed: UInt64(bitPattern: Int64(status.st_atim.tv_sec)),
+            modified: UInt64(bitPattern: Int64(status.st_mtim.tv_sec)),
+            changed: UInt64(bitPattern: Int64(status.st_ctim.tv_sec)),
+            accessedNanoseconds: UInt32(status.st_atim.tv_nsec), modifiedNanoseconds: UInt32(status.st_mtim.tv_nsec),
+            changedNanoseconds: UInt32(status.st_ctim.tv_nsec), mode: attributes.mode, links: attributes.links,
+            user: attributes.uid, group: attributes.gid, device: 0, blockSize: UInt32(status.st_blksize),
+            attributeFlags: 0, open: open)
+    }
+}
+
+extension UnsafeRawPointer {
+    var chars: UnsafePointer<CChar> { assumingMemoryBound(to: CChar.self) }
+}

@@ -1,0 +1,161 @@
+internal import Logging
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Who serves an open file: this process, or the kernel past it.
+//
+// What the kernel serves, this process does not see. Writes show in the backing file's times, stores through a mapping
+// too, if the page was clean before. And a mapping keeps neither handle nor inode open: the kernel maps the backing file
+// itself, so that a program may go on storing when its last handle is long released. So a file that may be mapped stays
+// recorded as written to until nobody has the backing file open for writing any more, which a lease tells.
+extension ContainerFileSystem {
+    /// Counts a handle, and decides how it is served: as the others of its inode are.
+    /// - Returns: what the kernel is to serve it from; nil if this process does.
+    func beginService(of node: OpenNode, _ flags: OpenFlags, isNew: Bool) -> BackingID? {
+        let (backing, mapsNow) = node.state.withLock { state in
+            state.handles += 1
+            let backing = chooseService(&state)
+            let mapsNow = backing != nil && flags.maps && !state.mayBeMapped
+            if mapsNow { state.mayBeMapped = true }
+            return (backing, mapsNow)
+        }
+        // Its times change without the kernel's notice from now on: what it knows of them must not be believed.
+        if mapsNow, !isNew { kernel.invalidateAttributes(ino: node.ino) }
+        return backing
+    }
+
+    private func chooseService(_ state: inout OpenNode.State) -> BackingID? {
+        guard case .undecided = state.service else { return state.service.backing }
+        state.service = .daemon
+        // A write takes away the rights of the file itself. Those that the kernel serves would not.
+        guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole else { return nil }
+        do throws(Errno) {
+            let reader = try whole.readerOnly()
+            state.whole = whole
+            guard let id = parts.passthrough.register(reader) else { return nil }
+            state.service = .kernel(id, whole.id)
+            return id
+        } catch {
+            logger.debug("served without passthrough", metadata: ["error": "\(error)"])
+            return nil
+        }
+    }
+
+    /// A handle is released. With the last one the choice is open again.
+    func endService(_ state: inout OpenNode.State) {
+        state.handles -= 1
+        guard state.handles == 0 else { return }
+        if let backing = state.service.backing { parts.passthrough.unregister(backing) }
+        state.service = .undecided
+    }
+
+    // MARK: The end of writing
+
+    /// The last writer's handle is gone.
+    /// - Returns: false if somebody may still write through a mapping.
+    func endWriting(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
+        if state.mayBeMapped, state.isRecorded {
+            guard !isMapped(node, &state) else { return false }
+            state.mayBeMapped = false
+        }
+        noteLastClose(node, &state)
+        return true
+    }
+
+    private func isMapped(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
+        do throws(Errno) {
+            try state.whole?.becomeReader()
+            return try state.whole?.file.hasWriters() ?? false
+        } catch {
+            // Not to be known now: it counts as mapped until it is.
+            logger.warning(
+                "cannot tell whether a file is still mapped", metadata: ["inode": "\(node.ino)", "error": "\(error)"])
+            return true
+        }
+    }
+
+    /// Looks at the mapped files again and again until nobody can write to any.
+    func watchMapped() {
+        guard mapped.beginWatch() else { return }
+        let timekeeper = parts.timekeeper
+        Task.detached { [weak self] in
+            var pause = MappedFiles.firstPause
+            while let self, !self.mapped.endIfEmpty() {
+                // Only a cancelled task is woken early, and nobody cancels this one.
+                try? await timekeeper.sleep(for: pause)
+                self.reviewMapped()
+                pause = min(pause * 2, MappedFiles.longestPause)
+            }
+        }
+    }
+
+    private func reviewMapped() {
+        for node in mapped.all {
+            // Opened again for writing, or gone from the index: then the last close, or nobody, has to look at it.
+            let isDone = node.state.withLock { state in
+                (state.writers > 0 || !state.isRecorded || endWriting(node, &state)) && mapped.remove(node)
+            }
+            if isDone { openNodes.release(node) }
+        }
+    }
+
+    /// Files that were open for writing when the last process died, and that somebody still writes to: through handles
+    /// or mappings of the mount that is dead. To be called once, before anybody else opens anything.
+    package func adoptWriters() throws {
+        for row in try index.interruptedWriters() {
+            guard let content = row.content, row.contentState == .complete, !row.isDeleted else { continue }
+            let node = openNodes.hold(row.ino)
+            try node.state.withLock { state in
+                try open(content, of: row, writable: false, &state)
+                state.isRecorded = true
+                state.mayBeMapped = true
+                state.stamp = try state.whole.map { OpenNode.Stamp(try $0.file.status()) }
+                _ = mapped.add(node)
+            }
+        }
+        watchMapped()
+    }
+}
+
+/// Files that have no writer's handle any more and may yet be written to. Each is held in the table of open nodes.
+///
+/// Changed with the node's state locked, so that a node is here if it is recorded as written to and has no writer.
+/// Lock order: a leaf.
+final class MappedFiles: Sendable {
+    private struct State {
+        var nodes: [UInt64: OpenNode] = [:]
+        var isWatched = false
+    }
+    private let state = Lock(State())
+
+    /// When a program has only just closed it, the kernel takes some microseconds to let go of the backing file.
+    static let firstPause: Duration = .milliseconds(5)
+    static let longestPause: Duration = .seconds(2)
+
+    /// - Returns: false if it is here already.
+    func add(_ node: OpenNode) -> Bool { state.withLock { $0.nodes.updateValue(node, forKey: node.ino) == nil } }
+
+    /// - Returns: false if somebody watches, or there is nothing to watch.
+    func beginWatch() -> Bool {
+        state.withLock { state in
+            guard !state.isWatched, !state.nodes.isEmpty else { return false }
+            state.isWatched = true
+            return true
+        }
+    }
+
+    /// - Returns: false if it is not here.
+    func remove(_ node: OpenNode) -> Bool { state.withLock { $0.nodes.removeValue(forKey: node.ino) != nil } }
+    func contains(_ node: OpenNode) -> Bool { state.withLock { $0.nodes[node.ino] != nil } }
+    var all: [OpenNode] { state.withLock { Array($0.nodes.values) } }
+
+    /// Whether there is nothing to watch any more; then the watch is over.
+    func endIfEmpty() -> Bool {
+        state.withLock { state in
+            if state.nodes.isEmpty { state.isWatched = false }
+            return state.nodes.isEmpty
+        }
+    }
+}
