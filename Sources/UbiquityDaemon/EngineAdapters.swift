@@ -38,8 +38,7 @@ struct EngineVersions: VersionSource {
 struct OpenFiles: OpenItems {
     let fileSystem: ContainerFileSystem
 
-    /// An item of which it cannot be told counts as open: its content stays.
-    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem.isOpen(key)) ?? true }
+    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
 }
 
 /// Carries out what the control attributes ask for. A folder's means all that is in it.

@@ -5,7 +5,8 @@ internal import UbiquitySystem
 
 /// Who has files open; asked before an eviction, answered by the file system.
 package protocol OpenItems: Sendable {
-    func isOpen(_ key: ItemKey) -> Bool
+    /// Runs `body` while nobody can open the item; nil if a program has it open, or if that is not to be known.
+    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
 }
 
 // What people ask for.
@@ -19,11 +20,13 @@ extension SyncEngine {
     /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
     /// `.isDirectory`, `.notFound`.
     package func evict(_ key: ItemKey) throws {
-        // Asked before, not inside, the transaction: a reader that opens in between keeps its descriptor, and a
-        // writer's open is recorded in the row that the transaction looks at.
-        if let openItems = openItemsBox.withLock({ $0 }), openItems.isOpen(key) {
+        guard let openItems = openItemsBox.withLock({ $0 }) else { return try evictClosed(key) }
+        guard try openItems.whileClosed(key, { try evictClosed(key) }) != nil else {
             throw UbiquityError(.busy, "a program has it open")
         }
+    }
+
+    private func evictClosed(_ key: ItemKey) throws {
         let dropped = try index.write(.remote) { transaction -> ContentID? in
             guard let row = try transaction.row(key: key), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the item is gone")

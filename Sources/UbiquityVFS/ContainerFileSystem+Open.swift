@@ -189,7 +189,7 @@ extension ContainerFileSystem {
     package func release(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
         let isHeld = file.node.state.withLock { state in
-            endService(&state)
+            defer { endService(&state) }
             guard file.flags.writes else { return false }
             state.writers -= 1
             return state.writers == 0 && !endWriting(file.node, &state) && mapped.add(file.node)

@@ -120,6 +120,13 @@ package final class ContainerFileSystem: Sendable {
         return openNodes.node(row.ino) != nil
     }
 
+    /// Runs `body`, which takes the content away, while nobody can open the item; nil if a program has it open. What a
+    /// reader has open would else be another file than what a writer opens next.
+    package func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
+        guard let row = try index.row(key: key) else { return try body() }
+        return try openNodes.whileClosed(row.ino, body)
+    }
+
     /// Files and directories that programs have open.
     package var openHandleCount: Int { files.count + directories.count }
 

@@ -98,29 +98,48 @@ final class OpenNodeTable: Sendable {
         let node: OpenNode
         var uses = 0
     }
-    private let entries = Lock<[UInt64: Entry]>([:])
+    private struct State {
+        var entries: [UInt64: Entry] = [:]
+        /// Inodes that must stay closed for the moment.
+        var closed: Set<UInt64> = []
+    }
+    private let state = Monitor(State())
 
-    /// The node, held until `release`.
+    /// The node, held until `release`. Waits while the inode must stay closed.
     func hold(_ ino: UInt64) -> OpenNode {
-        entries.withLock { entries in
-            entries[ino, default: Entry(node: OpenNode(ino: ino))].uses += 1
-            return entries[ino]?.node ?? OpenNode(ino: ino)
+        state.wait { state in
+            guard !state.closed.contains(ino) else { return nil }
+            let entry = state.entries[ino] ?? Entry(node: OpenNode(ino: ino))
+            state.entries[ino] = Entry(node: entry.node, uses: entry.uses + 1)
+            return entry.node
         }
     }
 
     func release(_ node: OpenNode) {
-        entries.withLock { entries in
-            guard var entry = entries[node.ino] else { return }
+        state.withLock { state in
+            guard var entry = state.entries[node.ino] else { return }
             entry.uses -= 1
-            entries[node.ino] = entry.uses > 0 ? entry : nil
+            state.entries[node.ino] = entry.uses > 0 ? entry : nil
         }
     }
 
-    /// The node if the inode is open.
-    func node(_ ino: UInt64) -> OpenNode? { entries.withLock { $0[ino]?.node } }
+    /// Runs `body` while nobody has the inode open and nobody can open it; nil if somebody has. It may wait for the
+    /// disk, and must not open anything.
+    func whileClosed<R>(_ ino: UInt64, _ body: () throws -> R) rethrows -> R? {
+        let isClosed = state.withLock { $0.entries[ino] == nil && $0.closed.insert(ino).inserted }
+        guard isClosed else { return nil }
+        defer {
+            state.withLock { _ = $0.closed.remove(ino) }
+            state.broadcast()
+        }
+        return try body()
+    }
 
-    var all: [OpenNode] { entries.withLock { $0.values.map(\.node) } }
-    var useCount: Int { entries.withLock { $0.values.reduce(0) { $0 + $1.uses } } }
+    /// The node if the inode is open.
+    func node(_ ino: UInt64) -> OpenNode? { state.withLock { $0.entries[ino]?.node } }
+
+    var all: [OpenNode] { state.withLock { $0.entries.values.map(\.node) } }
+    var useCount: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.uses } } }
 }
 
 /// A handle of the kernel on a file.

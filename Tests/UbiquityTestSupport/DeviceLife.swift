@@ -79,7 +79,9 @@ private final class OpenFiles: OpenItems {
 
     init(_ fileSystem: ContainerFileSystem) { self.fileSystem = fileSystem }
 
-    func isOpen(_ key: ItemKey) -> Bool { (try? fileSystem?.isOpen(key)) ?? true }
+    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
+        try fileSystem?.whileClosed(key, body)
+    }
 }
 
 /// Attributes of transfers are not looked at here.

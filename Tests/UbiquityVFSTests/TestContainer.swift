@@ -17,7 +17,7 @@ final class TestContainer: Sendable {
     let caller = Caller(uid: 1000, gid: 1000, pid: 0)
     static let root: UInt64 = 1
 
-    init() throws {
+    init(passthrough: any Passthrough = NoPassthrough()) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
         index = try ItemIndex(path: folder + "/index.db", timekeeper: SystemTimekeeper(), random: SystemRandom())
@@ -27,7 +27,8 @@ final class TestContainer: Sendable {
         fs = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
-                versions: cloud, kernel: kernel, timekeeper: SystemTimekeeper(), container: container, logger: Logger(label: "test")),
+                versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
+                container: container, logger: Logger(label: "test")),
             owner: (1000, 1000))
     }
 

@@ -1,0 +1,165 @@
+import Foundation
+import Glibc
+import Testing
+import UbiquityControl
+
+/// Files that the kernel serves past the daemon, and what must be the same when it does not.
+@Suite struct PassthroughTests {
+    static let environments: [[String: String]] = [[:], ["UBIQUITY_PASSTHROUGH": "off"]]
+
+    @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
+    func statusSaysWhetherAndWhyNot() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            #expect(try await a.status().passthrough == PassthroughStatus(isActive: true))
+            try await a.unmount()
+            try await a.mount(["--no-passthrough"])
+            let status = try await a.status().passthrough
+            #expect(!status.isActive && status.reason?.contains("--no-passthrough") == true)
+            try await a.unmount()
+            try await a.mount(environment: ["UBIQUITY_PASSTHROUGH": "off"])
+            #expect(try await a.status().passthrough.reason?.contains("UBIQUITY_PASSTHROUGH") == true)
+        }
+    }
+
+    /// What programs do with open files; on a second device each file is a placeholder when it is opened first.
+    @Test(arguments: environments) func openFilesBehaveAsOnADisk(_ environment: [String: String]) async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] { try await device.mount(environment: environment) }
+            for device in [a, b] {
+                try await device.python(Self.program)
+                try await world.settle(a, b)
+                let (here, there) = (try await Tools.picture(of: a.mountPoint, in: world),
+                    try await Tools.picture(of: b.mountPoint, in: world))
+                #expect(here == there)
+            }
+        }
+    }
+
+    /// Each step leaves its file for the next device to go on with.
+    private static let program = """
+        import mmap
+        def put(name, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+            f = os.open(name, flags, 0o644)
+            assert os.write(f, text) == len(text)
+            os.close(f)
+        def get(name):
+            with open(name, 'rb') as f: return f.read()
+
+        # Two handles, one file; a write is seen at once, by size and by content.
+        old = get('shared') if os.path.exists('shared') else b''
+        reader = None if not old else os.open('shared', os.O_RDONLY)
+        writer = os.open('shared', os.O_RDWR | os.O_CREAT, 0o644)
+        reader = reader or os.open('shared', os.O_RDONLY)
+        appender = os.open('shared', os.O_WRONLY | os.O_APPEND)
+        for n in range(50):
+            os.pwrite(writer, b'w', len(old) + 2 * n); os.write(appender, b'a')
+            assert os.fstat(reader).st_size == len(old) + 2 * n + 2 == os.stat('shared').st_size
+            assert os.pread(reader, 2, len(old) + 2 * n) == b'wa'
+        os.fsync(writer)
+        os.ftruncate(writer, 10)
+        assert os.pread(reader, 100, 0) == (old + b'wa' * 50)[:10]
+        for f in (reader, writer, appender): os.close(f)
+        put('shared', b'end', os.O_WRONLY | os.O_APPEND)
+
+        # Mappings: a store is read by others; it stays when the handle is closed before it.
+        put('mapped', b'm' * 9000)
+        f = os.open('mapped', os.O_RDWR)
+        view = mmap.mmap(f, 9000)
+        os.close(f)
+        view[0:4] = b'head'; view[8996:9000] = b'tail'
+        assert get('mapped')[:4] == b'head' and get('mapped')[-4:] == b'tail'
+        view.flush(); view.close()
+        f = os.open('mapped', os.O_RDONLY)
+        private = mmap.mmap(f, 9000, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        private[0:4] = b'xxxx'; private.close(); os.close(f)
+        assert get('mapped')[:4] == b'head'
+
+        # Without a name; replaced; exchanged.
+        put('gone', b'first')
+        f = os.open('gone', os.O_RDWR); os.unlink('gone')
+        os.write(f, b'later'); assert os.pread(f, 9, 0) == b'later' and os.fstat(f).st_nlink == 0
+        os.close(f)
+        put('target', b'old'); put('new', b'new!')
+        f = os.open('target', os.O_RDWR); os.rename('new', 'target')
+        os.write(f, b'lost'); assert get('target') == b'new!' and os.pread(f, 9, 0) == b'lost'
+        os.close(f)
+
+        # O_DIRECT, O_DSYNC, holes, fallocate, times.
+        block = mmap.mmap(-1, 4096); block.write(b'd' * 4096)
+        f = os.open('direct', os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o644)
+        os.writev(f, [block]); assert os.preadv(f, [block], 0) == 4096
+        os.close(f)
+        put('synced', b'durable', os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
+        f = os.open('holes', os.O_RDWR | os.O_CREAT, 0o644)
+        os.pwrite(f, b'x', 1 << 20); os.posix_fallocate(f, 0, 4096)
+        assert os.fstat(f).st_size == (1 << 20) + 1 and os.lseek(f, 8192, os.SEEK_DATA) >= 8192
+        os.utime(f, ns=(10**18, 10**18 + 7)); os.close(f)
+        assert os.stat('holes').st_mtime_ns == 10**18 + 7
+        """
+
+    @Test(arguments: environments) func aStoreAfterTheCloseGoesUp(_ environment: [String: String]) async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] { try await device.mount(environment: environment) }
+            try await a.shell("head -c 9000 /dev/zero | tr '\\0' m > f")
+            try await world.settle(a, b)
+            let program = """
+                import mmap, time
+                f = os.open('f', os.O_RDWR); view = mmap.mmap(f, 9000); os.close(f)
+                view[0:5] = b'first'; print('stored', flush=True)
+                while not os.path.exists('go'): time.sleep(0.02)
+                view[0:5] = b'again'; view[4096:4101] = b'again'; view.close(); print('done', flush=True)
+                """
+            let storing = try world.start(
+                ["/usr/bin/python3", "-c", "import os\nos.chdir('\(a.mountPoint)')\n\(program)"])
+            try await world.eventually("it has stored") { storing.outputSoFar == "stored\n" }
+            // What is mapped is in use: it is neither evicted nor replaced.
+            let outcome = try await a.ubiquity("evict", "f")
+            #expect(outcome.status == 1)
+            try await a.shell("touch go")
+            #expect(try await storing.finish().status == 0)
+            try await world.settle(a, b)
+            #expect(try await b.shell("head -c 5 f; tail -c +4097 f | head -c 6") == "againagainm")
+        }
+    }
+
+    @Test(arguments: environments) func whatStaysOpenGoesUpMeanwhile(_ environment: [String: String]) async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] { try await device.mount(environment: environment) }
+            try await a.shell("echo start > f")
+            try await world.settle(a, b)
+            let writer = try a.start("exec 3>> f; echo more >&3; echo ready; exec sleep 100")
+            try await world.eventually("it has written") { writer.outputSoFar == "ready\n" }
+            try await b.waitUntil("test \"$(cat f)\" = \"start\nmore\"", within: 60)
+            #expect(writer.isRunning)
+        }
+    }
+
+    @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
+    func aWriterThatOutlivesTheDaemonIsFound() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo start > f; echo start > g")
+            try await world.settle(a, b)
+            // It goes on in the dead mount: to the kernel the backing file is all it needs.
+            let go = "\(world.folder)/go"
+            let writer = try a.start(
+                "exec 3>> f; echo before >&3; echo ready; until test -e \(go)1; do sleep 0.05; done; echo dead >&3;"
+                    + "echo written; until test -e \(go)2; do sleep 0.05; done; echo alive >&3; echo end")
+            try await world.eventually("it has written") { writer.outputSoFar == "ready\n" }
+            try await a.kill()
+            try await world.shell("touch \(go)1")
+            try await world.eventually("it goes on") { writer.outputSoFar == "ready\nwritten\n" }
+            try await a.mount()
+            #expect(try await a.shell("cat f") == "start\nbefore\ndead")
+            try await world.shell("touch \(go)2")
+            #expect(try await writer.finish().status == 0)
+            try await b.waitUntil("test \"$(cat f)\" = \"start\nbefore\ndead\nalive\"", within: 60)
+            try await world.settle(a, b)
+            #expect(try await a.shell("cat f g") == "start\nbefore\ndead\nalive\nstart")
+        }
+    }
+}

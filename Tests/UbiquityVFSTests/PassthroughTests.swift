@@ -1,0 +1,236 @@
+import Testing
+import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+/// What holds while the kernel serves files past the file system.
+@Suite struct PassthroughTests {
+    let kernel = FakePassthrough()
+    let container: TestContainer
+    init() throws { container = try TestContainer(passthrough: kernel) }
+
+    private func open(_ ino: UInt64, _ flags: OpenFlags = []) async throws -> OpenedFile {
+        try await container.fs.open(ino, flags: flags, caller: container.caller).value
+    }
+
+    private func row(_ ino: UInt64) throws -> ItemRow { try #require(try container.index.row(ino: ino)) }
+
+    @Test func allHandlesOfAnInodeHaveOneRegistration() async throws {
+        let ino = try container.create("a", "text")
+        #expect(kernel.count == 0)
+        let first = try await open(ino), second = try await open(ino, .readWrite)
+        #expect(first.backing != nil && first.backing == second.backing)
+        #expect(!first.keepsCache && !second.keepsCache)
+        container.fs.release(first.handle)
+        #expect(try await open(ino).backing == first.backing)
+        #expect(kernel.count == 1)
+    }
+
+    @Test func theFirstOpenDecidesUntilTheLastClose() async throws {
+        container.cloud.allow(1000)
+        let row = try container.cloud.add("a", Array(repeating: 1, count: 5000))
+        let partial = try await open(row.ino)
+        #expect(partial.backing == nil)
+        container.cloud.allow(.max)
+        let whole = try await open(row.ino, .readWrite)
+        #expect(try self.row(row.ino).contentState == .complete)
+        #expect(whole.backing == nil)
+        container.fs.release(partial.handle)
+        let third = try await open(row.ino)
+        #expect(third.backing == nil)
+        for opened in [whole, third] { container.fs.release(opened.handle) }
+        let later = try await open(row.ino)
+        #expect(later.backing != nil)
+        container.fs.release(later.handle)
+        #expect(kernel.count == 0)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func writesPastTheFileSystemAreFoundAtTheLastClose() async throws {
+        let ino = try container.create("a", "before")
+        let generation = try row(ino).generation
+        let opened = try await open(ino, .writeOnly)
+        #expect(try row(ino).isWriting)
+        try kernel.open(opened).write(Array("behind".utf8), at: 0)
+        #expect(try container.fs.attributes(of: ino).modifiedAt > (try row(ino).modifiedAt))
+        container.fs.release(opened.handle)
+        let after = try row(ino)
+        #expect(after.generation > generation && !after.isWriting && after.dirty.contains(.content))
+        #expect(try await container.content(of: ino) == "behind")
+    }
+
+    @Test func openingForWritingAloneChangesNothing() async throws {
+        let ino = try container.create("a", "text")
+        let before = try row(ino)
+        let opened = try await open(ino, .readWrite)
+        container.fs.release(opened.handle)
+        #expect(try await eventually { try row(ino).isWriting == false })
+        #expect(try row(ino).generation == before.generation)
+        #expect(try row(ino).modifiedAt == before.modifiedAt)
+    }
+
+    @Test func fsyncTellsOfWritesAndGoesToTheDisk() async throws {
+        let ino = try container.create("a")
+        let opened = try await open(ino, .readWrite)
+        let generation = try row(ino).generation
+        try kernel.open(opened).write([1, 2, 3], at: 0)
+        try container.fs.sync(opened.handle)
+        #expect(try row(ino).size == 3 && row(ino).generation > generation)
+        container.fs.release(opened.handle)
+    }
+
+    @Test func whatStaysOpenIsLookedAt() async throws {
+        let ino = try container.create("a", "x")
+        let opened = try await open(ino, .writeOnly)
+        let generation = try row(ino).generation
+        let file = try kernel.open(opened)
+        try file.write([1, 2, 3], at: 0)
+        // It has just changed, so it may be changing still.
+        container.fs.settle()
+        #expect(try row(ino).generation == generation)
+        container.fs.settle()
+        #expect(try row(ino).generation == generation + 1 && row(ino).isWriting)
+        container.fs.settle()
+        #expect(try row(ino).generation == generation + 1)
+        // One that never rests is not put off for ever.
+        for number in 0..<20 {
+            try file.write([UInt8(number)], at: 0)
+            container.fs.settle()
+        }
+        #expect(try row(ino).generation > generation + 1)
+        container.fs.release(opened.handle)
+    }
+
+    @Test func aMappingThatOutlivesTheHandleIsWatched() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .readWrite)
+        // A mapping is to the kernel one more that has the backing file open for writing.
+        var mapping: FileDescriptor? = try kernel.open(opened)
+        container.fs.release(opened.handle)
+        let key = try row(ino).key
+        #expect(try row(ino).isWriting)
+        #expect(try container.fs.isOpen(key))
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        let generation = try row(ino).generation
+        try mapping?.write(Array("late".utf8), at: 0)
+        mapping = nil
+        try await endOfWriting(to: ino)
+        #expect(try row(ino).generation > generation)
+        #expect(try await eventually { try !container.fs.isOpen(key) })
+    }
+
+    private func endOfWriting(to ino: UInt64) async throws {
+        #expect(try await eventually { try row(ino).isWriting == false })
+    }
+
+    @Test func aMappedFileCanBeOpenedAgain() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .readWrite)
+        var mapping: FileDescriptor? = try kernel.open(opened)
+        container.fs.release(opened.handle)
+        for _ in 0..<3 {
+            let again = try await open(ino, .readWrite)
+            #expect(again.backing != nil)
+            container.fs.release(again.handle)
+        }
+        let reader = try await open(ino)
+        try mapping?.write(Array("late".utf8), at: 0)
+        mapping = nil
+        try await endOfWriting(to: ino)
+        // A reader does not hold the end of writing up.
+        #expect(try row(ino).dirty.contains(.content))
+        container.fs.release(reader.handle)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try await container.content(of: ino) == "late")
+    }
+
+    @Test func anUnlinkedMappedFileIsForgotten() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .readWrite)
+        var mapping: FileDescriptor? = try kernel.open(opened)
+        try container.unlink("a")
+        try mapping?.write([1], at: 0)
+        container.fs.release(opened.handle)
+        mapping = nil
+        #expect(try await eventually { container.fs.violation(whileIdle: true) == nil })
+        #expect(container.fs.openHandleCount == 0)
+    }
+
+    @Test func writersOfADeadDaemonAreWatched() async throws {
+        let ino = try container.create("a", "text")
+        var survivor: FileDescriptor? = try FileDescriptor.open(
+            container.contents.path(of: try #require(row(ino).content)), .readWrite)
+        _ = try container.index.beginWriting(ino: ino)
+        try container.fs.adoptWriters()
+        #expect(try row(ino).isWriting)
+        let generation = try row(ino).generation
+        try survivor?.write(Array("more".utf8), at: 0)
+        survivor = nil
+        try await endOfWriting(to: ino)
+        #expect(try row(ino).generation > generation)
+    }
+
+    @Test func settingTimesDoesNotHideAWrite() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .writeOnly)
+        let generation = try row(ino).generation
+        try kernel.open(opened).write([1], at: 0)
+        let time = Timestamp(seconds: 1_000_000_000, nanoseconds: 1)
+        _ = try await container.set(ino, AttributeChanges(modifiedAt: .at(time)))
+        container.fs.release(opened.handle)
+        #expect(try row(ino).generation > generation)
+        #expect(try row(ino).modifiedAt == time)
+    }
+
+    @Test func truncatingKeepsTheBackingFileOfOthers() async throws {
+        let ino = try container.create("a", "text")
+        let reader = try await open(ino)
+        let file = try kernel.open(reader, .readOnly)
+        let writer = try await open(ino, [.writeOnly, .truncate])
+        #expect(writer.backing == reader.backing)
+        try kernel.open(writer).write([7], at: 0)
+        #expect(try file.read(count: 10, at: 0) == [7])
+        _ = try await container.set(ino, AttributeChanges(size: 0))
+        #expect(try file.status().size == 0)
+        for opened in [reader, writer] { container.fs.release(opened.handle) }
+        #expect(try row(ino).size == 0)
+    }
+
+    @Test func rightsOfAFileAreLeftToTheDaemon() async throws {
+        let ino = try container.create("a", "x")
+        _ = try await container.set(ino, AttributeChanges(mode: 0o4755))
+        let opened = try await open(ino, .readWrite)
+        #expect(opened.backing == nil)
+        container.fs.release(opened.handle)
+        _ = try await container.set(ino, AttributeChanges(mode: 0o755))
+        let passed = try await open(ino, .writeOnly)
+        _ = try await container.set(ino, AttributeChanges(mode: 0o4755))
+        try kernel.open(passed).write([1], at: 0)
+        container.fs.release(passed.handle)
+        #expect(try row(ino).mode == 0o755)
+    }
+
+    @Test func theKernelDoesNotKeepTimesOfWhatIsMapped() async throws {
+        let ino = try container.create("a", "x")
+        _ = try container.lookup("a")
+        #expect(try !container.fs.attributes(of: ino).isChanging)
+        _ = container.kernel.take()
+        let opened = try await open(ino, .readWrite)
+        #expect(container.kernel.take() == [.attributes(ino)])
+        #expect(try container.fs.attributes(of: ino).isChanging)
+        container.fs.release(opened.handle)
+        #expect(try await eventually { try !container.fs.attributes(of: ino).isChanging })
+    }
+
+    @Test func aCreateIsPassedToo() throws {
+        let made = try container.fs.create(
+            parent: 1, name: Array("a".utf8), mode: 0o644, flags: [.readWrite, .create], caller: container.caller)
+        #expect(made.opened.backing != nil)
+        #expect(made.attributes.isChanging)
+        #expect(container.kernel.take().isEmpty)
+        container.fs.release(made.opened.handle)
+        #expect(kernel.count == 0)
+    }
+}
