@@ -7,9 +7,9 @@ internal import UbiquitySystem
 // Who serves an open file: this process, or the kernel past it.
 //
 // What the kernel serves, this process does not see. Writes show in the backing file's times, stores through a mapping
-// too, if the page was clean before. And a mapping keeps neither handle nor inode open: the kernel maps the backing file
-// itself, so that a program may go on storing when its last handle is long released. So a file that may be mapped stays
-// recorded as written to until nobody has the backing file open for writing any more, which a lease tells.
+// too, if the page was clean before. And a mapping keeps neither handle nor inode open: the kernel maps the backing
+// file itself, so that a program may go on storing when its last handle is long released. So a file that may be mapped
+// stays recorded as written to until nobody has the backing file open for writing any more, which a lease tells.
 extension ContainerFileSystem {
     /// Counts a handle, and decides how it is served: as the others of its inode are.
     /// - Returns: what the kernel is to serve it from; nil if this process does.
