@@ -42,8 +42,9 @@ extension SyncEngine {
         await withDiscardingTaskGroup { uploads in
             while !Task.isCancelled {
                 await pushSignal.wait(atMost: timeToNextRetry(), timekeeper)
-                guard !Task.isCancelled, !connection.isPaused, connection.isOnline else { continue }
+                // Also offline: a loop that wakes at once takes a core from the program that makes the changes.
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
+                guard !Task.isCancelled, !connection.isPaused, connection.isOnline else { continue }
                 do {
                     while !Task.isCancelled, try await pushOnce() {}
                     while !Task.isCancelled, try await pushVersionActions() {}
