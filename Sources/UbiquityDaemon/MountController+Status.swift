@@ -14,7 +14,8 @@ extension MountController {
         let summary = try engine.summary()
         let pending = try pendingUploads() + (try pendingDownloads())
         let shown = Array(pending.prefix(MountStatus.maximumPendingItems))
-        let downloads = max(summary.activeDownloads, pending.count { $0.direction == .download })
+        let waiting = try engine.waitingDownloads()
+        let downloads = max(summary.activeDownloads, waiting.items, pending.count { $0.direction == .download })
         let total = summary.pendingUploads + downloads
         let settings = parts.settings
         return MountStatus(
@@ -24,7 +25,8 @@ extension MountController {
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
             cachedBytes: try parts.index.read { try $0.materializedBytes() },
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
-            downloads: TransferTotal(items: downloads, bytes: summary.pendingDownloadBytes), pending: shown,
+            downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),
+            pending: shown,
             pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
             processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,

@@ -36,13 +36,23 @@ extension IndexReader {
 
     /// Placeholders that should be here: pinned, kept current or asked for; with `all`, every placeholder.
     package func wanted(all: Bool, after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.key > ? AND \(Self.isWanted(all: all))") + " ORDER BY items.key LIMIT ?",
+            [SQLValue(key), .int(Int64(limit))])
+    }
+
+    /// How many those are, and their bytes together.
+    package func wantedTotal(all: Bool) throws -> (items: Int, bytes: Int64) {
+        let condition = Self.isWanted(all: all)
+        return (
+            Int(try number("SELECT count(*) FROM items WHERE \(condition)", []) ?? 0),
+            try number("SELECT sum(size) FROM items WHERE \(condition)", []) ?? 0
+        )
+    }
+
+    private static func isWanted(all: Bool) -> String {
         // The flags are written out (pinned, kept current, requested), as the index of them has them.
-        return try rows(
-            RowCoding.select(
-                """
-                items.key > ? AND items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0
-                \(all ? "" : "AND items.flags & 26 <> 0")
-                """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
+        "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0" + (all ? "" : " AND items.flags & 26 <> 0")
     }
 
     /// Bytes of contents that are here.

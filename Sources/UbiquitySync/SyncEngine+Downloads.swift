@@ -59,7 +59,7 @@ extension SyncEngine {
                 try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
             } + wantedByPackages(reader).filter { try self.awaitsReplacement($0, reader) }
         }
-        let isEager = try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
+        let isEager = try takesEverything()
         var scan = wantedScan.withLock { $0 }
         var isAnew = scan.isAtBeginning
         while result.count < room {
@@ -77,6 +77,11 @@ extension SyncEngine {
         }
         wantedScan.withLock { [scan] in $0 = scan }
         return Array(result.prefix(room))
+    }
+
+    /// Whether every placeholder is to be downloaded: the eager policy, while the disk has room.
+    func takesEverything() throws -> Bool {
+        try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
     }
 
     /// The item's row, if its content is still wanted and can be fetched now.

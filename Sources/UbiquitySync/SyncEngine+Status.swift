@@ -97,6 +97,7 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
+        let isEager = try takesEverything()
         let (position, count, bytes, isSettled, waiting) = try index.read { reader in
             (
                 try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
@@ -104,7 +105,7 @@ extension SyncEngine {
                 try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
-                try reader.wanted(all: false, after: ItemKey(0), limit: 1)
+                try reader.wanted(all: isEager, after: ItemKey(0), limit: 1)
             )
         }
         let active = downloads.all.filter(\.hasLanes)
@@ -116,6 +117,12 @@ extension SyncEngine {
             pendingUploadBytes: bytes,
             activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
+    }
+
+    /// Items that are to come here by themselves, with or without a download under way, and their bytes.
+    package func waitingDownloads() throws -> (items: Int, bytes: Int64) {
+        let isEager = try takesEverything()
+        return try index.read { try $0.wantedTotal(all: isEager) }
     }
 
     /// What waits to go up, in order, at most `limit`, each with what holds it back.

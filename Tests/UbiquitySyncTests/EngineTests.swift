@@ -165,6 +165,25 @@ import UbiquityTestSupport
         }
     }
 
+    @Test func whatIsToComeHereIsCounted() async throws {
+        try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
+            try world.b.setPaused(true)
+            for number in 0..<5 { try await world.a.create("f\(number)", [1, 2]) }
+            try await world.settle([world.a])
+            try world.b.setPaused(false)
+            try await world.settle()
+            #expect(try world.b.paths().allSatisfy { !$0.row.isPlaceholder })
+            let (all, some) = try world.b.index.read { (try $0.wantedTotal(all: true), try $0.wantedTotal(all: false)) }
+            #expect(all == (0, 0) && some == (0, 0))
+        }
+        try await run(["a", "b"]) { world in
+            for number in 0..<5 { try await world.a.create("f\(number)", [1, 2]) }
+            try await world.settle()
+            let (all, some) = try world.b.index.read { (try $0.wantedTotal(all: true), try $0.wantedTotal(all: false)) }
+            #expect(all == (5, 10) && some == (0, 0))
+        }
+    }
+
     /// More files than are downloaded at once: each that has come makes room for the next.
     @Test func manyDownloadsFollowEachOtherWithoutAPause() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
