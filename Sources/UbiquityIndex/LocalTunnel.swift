@@ -35,7 +35,7 @@ extension IndexTransaction {
 
     /// Puts the document that had the name a moment ago back there, without content, if what takes the name now is its
     /// next content.
-    /// - Parameter taker: what is renamed to the name. The document itself, renamed back, has nothing to be joined with.
+    /// - Parameter taker: what is renamed to the name. The document itself, renamed back, is joined with nothing.
     func documentComingBack(
         to place: ItemRow.Entry, taker: ItemKey? = nil, process: Int32, now: Timestamp
     ) throws -> ItemRow? {

@@ -52,7 +52,8 @@ extension IndexReader {
 
     private static func isWanted(all: Bool) -> String {
         // The flags are written out (pinned, kept current, requested), as the index of them has them.
-        "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0" + (all ? "" : " AND items.flags & 26 <> 0")
+        let condition = "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0"
+        return all ? condition : condition + " AND items.flags & 26 <> 0"
     }
 
     /// Bytes of contents that are here.
