@@ -73,6 +73,20 @@ package enum ItemKind: UInt8, Hashable, Sendable {
     case file = 1
     case directory = 2
     case symlink = 3
+    // Special files: they never leave the device they were made on.
+    case fifo = 5
+    case socket = 6
+    case characterDevice = 7
+    case blockDevice = 8
+
+    /// Whether it is a meeting point of this machine's programs or a name of this machine's hardware, which says
+    /// nothing on another one.
+    package var isSpecial: Bool {
+        switch self {
+        case .file, .directory, .symlink: false
+        case .fifo, .socket, .characterDevice, .blockDevice: true
+        }
+    }
 }
 
 /// An extended attribute: name with its namespace ("user.note") and value, both bytes.

@@ -48,12 +48,13 @@ extension MountController {
         case .file: "file"
         case .directory: "directory"
         case .symlink: "symlink"
+        case .fifo, .socket, .characterDevice, .blockDevice: "special"
         }
     }
 
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] place in
-            guard place.kind == .file else { return place.kind == .symlink }
+            guard place.kind == .file else { return place.kind != .directory }
             try await pool.run { try self.engine.evict(place.key) }
             return true
         }
@@ -71,7 +72,7 @@ extension MountController {
             // All at once, so that the engine can fetch many at a time; then each is waited for.
             for place in places where place.kind == .file { engine.request(place.key) }
         } each: { [self] place in
-            guard place.kind == .file else { return place.kind == .symlink }
+            guard place.kind == .file else { return place.kind != .directory }
             try await waitUntilHere(place.key)
             return true
         }

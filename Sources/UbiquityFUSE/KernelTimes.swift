@@ -19,6 +19,7 @@ extension NodeAttributes {
         var status = stat()
         status.st_ino = UInt(ino)
         status.st_mode = mode
+        status.st_rdev = UInt(device)
         status.st_nlink = UInt(links)
         status.st_uid = uid
         status.st_gid = gid

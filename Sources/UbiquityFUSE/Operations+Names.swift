@@ -62,7 +62,11 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.mknod = { request, parent, name, mode, device in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
-            let body = { try fileSystem.makeNode(parent: parent, name: bytes(name), mode: mode, caller: caller) }
+            // The kernel packs a device's number into 32 bits, here and in attributes alike.
+            let number = UInt32(truncatingIfNeeded: device)
+            let body = {
+                try fileSystem.makeNode(parent: parent, name: bytes(name), mode: mode, device: number, caller: caller)
+            }
             reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }

@@ -92,7 +92,7 @@ extension IndexTransaction {
     }
 
     func isIgnored(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
-        if name.isAlwaysLocal { return true }
+        if kind.isSpecial || name.isAlwaysLocal { return true }
         guard name != IgnoreRules.fileName else { return false }
         let files = index.ignoreFiles, standard = files.standard
         if !files.isEmpty || standard.needsPath, let above = try path(of: folder.key) {

@@ -18,6 +18,7 @@ package struct ItemRow: Sendable, Hashable {
     package var modifiedAt: Timestamp
     /// ctime, of this device only.
     package var changedAt: Timestamp
+    /// A symlink's text. Of a device node, its number (`device`).
     package var linkTarget: [UInt8]
     /// Synced attributes (`user.…`), sorted by name.
     package var xattrs: [Xattr]
@@ -93,6 +94,12 @@ package struct ItemRow: Sendable, Hashable {
             self.parent = parent
             self.name = name
         }
+    }
+
+    /// What a device node stands for, as in `st_rdev`; 0 for anything else.
+    package var device: UInt32 {
+        guard kind == .characterDevice || kind == .blockDevice else { return 0 }
+        return linkTarget.reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }
 
     package var isPlaceholder: Bool { kind == .file && contentState != .complete }

@@ -9,6 +9,8 @@ package struct NewItem: Sendable {
     package var gid: UInt32
     /// A symlink's text.
     package var linkTarget: [UInt8]
+    /// What a device node stands for, as in `st_rdev`.
+    package var device: UInt32 = 0
     /// A file's (empty) backing file.
     package var content: ContentID?
     /// Whether the file is open for writing from the start.
@@ -28,6 +30,12 @@ package struct NewItem: Sendable {
         self.content = content
         self.isWriting = isWriting
         self.process = process
+    }
+
+    /// As `ItemRow.linkTarget` has it.
+    var storedTarget: [UInt8] {
+        guard device != 0 else { return linkTarget }
+        return withUnsafeBytes(of: device.littleEndian) { Array($0) }
     }
 }
 
@@ -76,7 +84,7 @@ extension IndexTransaction {
         var row = ItemRow(
             key: ItemKey(number), ino: UInt64(number), id: newItemID(), kind: new.kind, mode: new.mode & 0o7777,
             uid: new.uid, gid: new.gid, size: Int64(new.linkTarget.count), createdAt: now, modifiedAt: now,
-            changedAt: now, linkTarget: new.linkTarget, xattrs: [], localXattrs: [],
+            changedAt: now, linkTarget: new.storedTarget, xattrs: [], localXattrs: [],
             entry: entry, version: nil, content: new.content,
             contentState: new.content == nil ? .none : .complete, flags: [], dirty: [], dirtyOrder: 0,
             dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
@@ -85,7 +93,7 @@ extension IndexTransaction {
         try markDirty(&row, new.kind == .file ? [.created, .content] : .created, now: now)
         try insert(row)
         note(.added, before: nil, after: row)
-        try touchFolder(folder, now: now, isSynced: !isExcluded)
+        try touchFolder(folder, now: now, isSynced: !isExcluded || new.kind.isSpecial)
         index.tunnels.noteTaker(row.key, of: entry)
         return row
     }
@@ -103,8 +111,9 @@ extension IndexTransaction {
     }
 
     /// A folder's mtime and ctime change when an entry does.
-    /// - Parameter isSynced: whether the entry is; if not, only the ctime changes, which is this device's own: an
-    ///   editor's swap file must not make the folder's mtime differ from that on other devices.
+    /// - Parameter isSynced: whether the folder's mtime is to change, on all devices. Not for an entry that is kept
+    ///   local by its name: an editor's swap file is no news elsewhere. Then only the ctime changes, which is this
+    ///   device's own.
     func touchFolder(_ before: ItemRow, now: Timestamp, isSynced: Bool) throws {
         var folder = before
         folder.changedAt = now

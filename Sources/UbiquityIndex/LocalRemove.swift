@@ -23,7 +23,7 @@ extension ItemIndex {
                 try transaction.remove(row, now: now)
                 try transaction.giveUp(row, after: nil, process: process)
             }
-            try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded)
+            try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded || row.kind.isSpecial)
             return row
         }
     }

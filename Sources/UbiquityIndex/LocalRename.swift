@@ -91,7 +91,7 @@ extension IndexTransaction {
             return try replaceContent(move, of: document)
         }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
-        try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded)
+        try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded || moved.kind.isSpecial)
         if !excluded { try giveUp(move.source, after: moved, process: move.process) }
         index.tunnels.noteTaker(moved.key, of: move.entry)
         return RenameResult(moved: moved, replaced: move.target)
@@ -99,7 +99,7 @@ extension IndexTransaction {
 
     /// Whether an item that gets this name and place is one of this device only.
     private func staysLocal(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
-        if folder.isExcluded || name.isAlwaysLocal { return true }
+        if folder.isExcluded || row.kind.isSpecial || name.isAlwaysLocal { return true }
         return try row.isExcluded && isIgnored(name, row.kind, in: folder)
     }
 
@@ -258,7 +258,7 @@ extension IndexTransaction {
         try markDirty(&exchanged, .place, now: move.now)
         try update(exchanged, before: away)
         note(.moved, before: target, after: exchanged)
-        try touchFolders(move, isSynced: !moved.isExcluded)
+        try touchFolders(move, isSynced: !moved.isExcluded || moved.kind.isSpecial)
         return RenameResult(moved: moved, exchanged: exchanged)
     }
 }

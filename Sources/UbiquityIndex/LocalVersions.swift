@@ -90,7 +90,7 @@ extension IndexTransaction {
             switch row.kind {
             case .file: return row
             case .directory: throw UbiquityError(.isDirectory, "a folder")
-            case .symlink: try remove(row, now: now)
+            case .symlink, .fifo, .socket, .characterDevice, .blockDevice: try remove(row, now: now)
             }
         }
         let made = NewItem(kind: .file, mode: source.mode, uid: source.uid, gid: source.gid, content: content)

@@ -17,7 +17,8 @@ extension ContainerFileSystem {
         case .directory:
             let count = isOrphan ? -2 : try directoryCount(in: row)
             return makeAttributes(of: row, links: UInt32(2 + count))
-        case .symlink: return makeAttributes(of: row, links: isOrphan ? 0 : 1)
+        case .symlink, .fifo, .socket, .characterDevice, .blockDevice:
+            return makeAttributes(of: row, links: isOrphan ? 0 : 1)
         case .file: return try fileAttributes(of: row, isOrphan: isOrphan)
         }
     }
@@ -26,7 +27,7 @@ extension ContainerFileSystem {
         NodeAttributes(
             ino: row.ino, mode: FileMode.type(of: row.kind) | row.mode, links: links, uid: row.uid, gid: row.gid,
             size: row.size, blocks: 0, accessedAt: inodes.accessTime(row.ino) ?? row.modifiedAt,
-            modifiedAt: row.modifiedAt, changedAt: row.changedAt)
+            modifiedAt: row.modifiedAt, changedAt: row.changedAt, device: row.device)
     }
 
     /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.

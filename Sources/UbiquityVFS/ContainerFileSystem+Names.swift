@@ -49,10 +49,19 @@ extension ContainerFileSystem {
 
     // MARK: Making
 
-    package func makeNode(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {
-        guard mode & FileMode.typeMask == FileMode.file || mode & FileMode.typeMask == 0 else { throw Errno.EPERM }
-        let made = try makeFile(in: parent, checkedForMaking(name, in: parent), mode: mode, isWriting: false, caller)
-        return try known(made.row)
+    /// mknod(2): a file, or something that stays on this device.
+    /// - Parameter device: what a device node stands for, as in `st_rdev`.
+    package func makeNode(
+        parent: UInt64, name: [UInt8], mode: UInt32, device: UInt32 = 0, caller: Caller
+    ) throws -> NodeAttributes {
+        guard let kind = FileMode.kindOfNode(mode) else { throw Errno.EPERM }
+        let name = try checkedForMaking(name, in: parent)
+        guard kind.isSpecial else {
+            return try known(makeFile(in: parent, name, mode: mode, isWriting: false, caller).row)
+        }
+        var new = try newItem(kind, in: parent, mode: mode, caller)
+        if kind == .characterDevice || kind == .blockDevice { new.device = device }
+        return try known(index.create(in: parent, named: name, new))
     }
 
     package func makeDirectory(parent: UInt64, name: [UInt8], mode: UInt32, caller: Caller) throws -> NodeAttributes {

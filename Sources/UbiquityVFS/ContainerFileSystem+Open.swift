@@ -23,6 +23,8 @@ extension ContainerFileSystem {
         case .directory: throw Errno.EISDIR
         case .symlink: throw Errno.ELOOP
         case .file: break
+        // The kernel opens them itself.
+        case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }
         noteUse(row)
         if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }

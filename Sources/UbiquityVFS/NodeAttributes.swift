@@ -15,6 +15,8 @@ package struct NodeAttributes: Hashable, Sendable {
     package var accessedAt: Timestamp
     package var modifiedAt: Timestamp
     package var changedAt: Timestamp
+    /// What a device node stands for, as in `st_rdev`; else 0.
+    package var device: UInt32 = 0
     /// The kernel must ask again each time.
     package var isVolatile = false
     /// The same, but the name and the inode stay: the kernel cannot know when size and times change.
@@ -30,6 +32,10 @@ package enum FileMode {
     package static let file: UInt32 = 0o100000
     package static let directory: UInt32 = 0o040000
     package static let symlink: UInt32 = 0o120000
+    package static let fifo: UInt32 = 0o010000
+    package static let socket: UInt32 = 0o140000
+    package static let characterDevice: UInt32 = 0o020000
+    package static let blockDevice: UInt32 = 0o060000
     package static let permissions: UInt32 = 0o7777
     package static let setUser: UInt32 = 0o4000
     package static let setGroup: UInt32 = 0o2000
@@ -40,6 +46,22 @@ package enum FileMode {
         case .file: file
         case .directory: directory
         case .symlink: symlink
+        case .fifo: fifo
+        case .socket: socket
+        case .characterDevice: characterDevice
+        case .blockDevice: blockDevice
+        }
+    }
+
+    /// What mknod(2) makes for the mode's type; nil for what it does not make.
+    static func kindOfNode(_ mode: UInt32) -> ItemKind? {
+        switch mode & typeMask {
+        case 0, file: .file
+        case fifo: .fifo
+        case socket: .socket
+        case characterDevice: .characterDevice
+        case blockDevice: .blockDevice
+        default: nil
         }
     }
 }

@@ -61,6 +61,8 @@ extension ItemKind {
         case .file: .file
         case .directory: .directory
         case .symlink: .symlink
+        // They are never sent; a receiver refuses what has no kind.
+        case .fifo, .socket, .characterDevice, .blockDevice: .unspecified
         }
     }
 }

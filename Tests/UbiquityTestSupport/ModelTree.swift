@@ -51,7 +51,8 @@ extension SimulatedDevice {
             result[path] =
                 switch row.kind {
                 case .file: .file(try await read(path))
-                case .directory: .folder
+                // Simulated programs make no special files.
+                case .directory, .fifo, .socket, .characterDevice, .blockDevice: .folder
                 case .symlink: .link(String(decoding: row.linkTarget, as: UTF8.self))
                 }
         }

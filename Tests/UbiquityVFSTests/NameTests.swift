@@ -117,15 +117,53 @@ import UbiquityVFS
         #expect(try container.fs.attributes(of: inner).permissions == 0o2755)
     }
 
-    @Test func nodesAreFilesOnly() throws {
+    @Test func specialFilesStayHere() throws {
+        let container = try TestContainer()
+        let kinds: [(UInt32, UInt32)] = [(0o010000, 0), (0o140000, 0), (0o020000, 0x0103), (0o060000, 0x1234_5678)]
+        for (position, (type, device)) in kinds.enumerated() {
+            let before = try container.fs.attributes(of: 1).modifiedAt
+            let made = try container.fs.makeNode(
+                parent: 1, name: Array("n\(position)".utf8), mode: type | 0o640, device: device, caller: container.caller)
+            let found = try #require(try container.lookup("n\(position)"))
+            #expect(found == made)
+            #expect(found.mode == type | 0o640)
+            #expect(found.device == device)
+            #expect(found.size == 0)
+            #expect(found.links == 1)
+            #expect(try container.index.row(ino: found.ino)?.isExcluded == true)
+            #expect(try container.fs.attributes(of: 1).modifiedAt > before)
+        }
+        try container.rename("n0", to: "other name")
+        let pipe = try #require(try container.lookup("other name"))
+        #expect(try container.index.row(ino: pipe.ino)?.isExcluded == true)
+        #expect(try container.index.read { try $0.dirtyCount() } == 0)
+        try container.fs.unlink(parent: 1, name: Array("other name".utf8))
+        #expect(try container.lookup("other name") == nil)
+    }
+
+    @Test func aSpecialFileTakesADocumentsName() throws {
+        let container = try TestContainer()
+        try container.create("f", "text")
+        _ = try container.fs.makeNode(
+            parent: 1, name: Array("p".utf8), mode: 0o010600, caller: container.caller)
+        try container.rename("p", to: "f")
+        #expect(try container.lookup("f")?.mode == 0o010600)
+        try container.create("g", "text")
+        try container.rename("g", to: "f")
+        let file = try #require(try container.lookup("f"))
+        #expect(file.mode == 0o100644)
+        #expect(try container.index.row(ino: file.ino)?.isExcluded == false)
+    }
+
+    @Test func nodesMayBeFilesAndNothingElse() throws {
         let container = try TestContainer()
         let name = Array("n".utf8)
-        #expect(
-            errno {
-                _ = try container.fs.makeNode(parent: 1, name: name, mode: 0o010644, caller: container.caller)
-            } == .EPERM)
         let made = try container.fs.makeNode(parent: 1, name: name, mode: 0o100644, caller: container.caller)
         #expect(try container.lookup("n")?.ino == made.ino)
-        #expect(errno { _ = try container.fs.link(made.ino, newParent: 1, newName: Array("m".utf8)) } == .EPERM)
+        #expect(
+            errno {
+                _ = try container.fs.makeNode(
+                    parent: 1, name: Array("d".utf8), mode: 0o040755, caller: container.caller)
+            } == .EPERM)
     }
 }

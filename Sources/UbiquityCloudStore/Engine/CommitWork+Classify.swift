@@ -84,6 +84,8 @@ extension CommitWork {
                 throw UbiquityError(.invalid, "the creation of symlink \(change.id) lacks its text")
             }
             record.linkTarget = target
+        case .fifo, .socket, .characterDevice, .blockDevice:
+            throw UbiquityError(.invalid, "item \(change.id) is a special file, which stays on its device")
         case .file:
             guard fields.content != nil else {
                 throw UbiquityError(.invalid, "the creation of file \(change.id) lacks its content")

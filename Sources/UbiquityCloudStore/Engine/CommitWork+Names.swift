@@ -64,6 +64,7 @@ extension CommitWork {
         case .directory: return true
         case .file: return !underDocuments
         case .symlink: return !underDocuments && existing.linkTarget == new.linkTarget
+        case .fifo, .socket, .characterDevice, .blockDevice: return false
         }
     }
 
