@@ -4,6 +4,8 @@ package enum Limits {
     package static let maximumNameLength = 255
     /// Bytes in a symlink's text (PATH_MAX less the zero byte).
     package static let maximumLinkLength = 4095
+    /// Names that one item has at most (as on ext4).
+    package static let maximumLinks: UInt32 = 65_000
     /// Bytes of names and values together of one item's extended attributes.
     package static let maximumXattrBytes = 65_536
     /// Bytes in a file: 2^43 = 8 TiB. Such a file can be kept on a device; what travels has `maximumChunksPerContent`.

@@ -16,7 +16,7 @@ package struct RemoteItem: Hashable, Sendable {
     package var modifiedAt: Timestamp
     /// Sorted by name.
     package var xattrs: [Xattr]
-    /// A symlink's text, else empty.
+    /// A symlink's text; of a hard link, the 16 bytes of the id of what it is a name of; else empty.
     package var linkTarget: [UInt8]
     /// A file's content; nil for directories and symlinks.
     package var content: RemoteContent?

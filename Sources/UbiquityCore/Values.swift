@@ -73,6 +73,9 @@ package enum ItemKind: UInt8, Hashable, Sendable {
     case file = 1
     case directory = 2
     case symlink = 3
+    /// Another name of a file or symlink, whose id it has (`RemoteItem.linkTarget`). The name is an item of its own, so
+    /// that it is made, moved and deleted, and conflicts about it are decided, as those of any item.
+    case hardLink = 4
     // Special files: they never leave the device they were made on.
     case fifo = 5
     case socket = 6
@@ -83,7 +86,7 @@ package enum ItemKind: UInt8, Hashable, Sendable {
     /// nothing on another one.
     package var isSpecial: Bool {
         switch self {
-        case .file, .directory, .symlink: false
+        case .file, .directory, .symlink, .hardLink: false
         case .fifo, .socket, .characterDevice, .blockDevice: true
         }
     }

@@ -43,9 +43,10 @@ struct ItemTree: Sendable {
         var last: ItemName?
         while true {
             let rows = try index.read { try $0.children(of: folder.key, after: last, limit: Self.pageSize) }
-            for row in rows {
-                guard let name = row.entry?.name else { continue }
+            for child in rows {
+                guard let name = child.entry?.name else { continue }
                 last = name
+                guard let row = try index.read({ try $0.named(child) }) else { continue }
                 let path = folder.path.isEmpty ? name.description : "\(folder.path)/\(name)"
                 found.append(Place(key: row.key, kind: row.kind, path: path))
             }

@@ -48,6 +48,8 @@ extension MountController {
         case .file: "file"
         case .directory: "directory"
         case .symlink: "symlink"
+        // A name is shown as what it is a name of; this is one whose file has not come yet.
+        case .hardLink: "file"
         case .fifo, .socket, .characterDevice, .blockDevice: "special"
         }
     }

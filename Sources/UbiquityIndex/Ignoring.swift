@@ -139,14 +139,21 @@ extension IndexTransaction {
             // With a folder comes what is in it.
             guard let current = try row(key: local.key), current.isExcluded, let entry = current.entry,
                 let folder = try row(key: entry.parent), !folder.isExcluded,
-                try !isIgnored(entry.name, current.kind, in: folder)
+                try !isIgnored(entry.name, current.kind, in: folder), try !isNameOfLocal(current)
             else { continue }
             var included = current
             try include(&included, now: now)
             try update(included, before: current)
             note(.attributes, before: current, after: included)
             try includeChildren(of: included, now: now)
+            try includeLinks(of: included, now: now)
         }
+    }
+
+    /// Whether it is a hard link to what is kept local.
+    private func isNameOfLocal(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .hardLink else { return false }
+        return try named(row)?.isExcluded ?? true
     }
 
     /// An item that was kept local goes up from now on.
@@ -161,11 +168,14 @@ extension IndexTransaction {
         while let folder = folders.popLast() {
             guard folder.kind == .directory else { continue }
             for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded {
-                guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder) else { continue }
+                guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder),
+                    try !isNameOfLocal(child)
+                else { continue }
                 var included = child
                 try include(&included, now: now)
                 try update(included, before: child)
                 note(.attributes, before: child, after: included)
+                try includeLinks(of: included, now: now)
                 folders.append(included)
             }
         }

@@ -45,14 +45,14 @@ package class IndexReader {
         return names.reversed()
     }
 
-    /// The item at a path of names below the top folder.
+    /// The item at a path of names below the top folder; what a hard link leads to, not the link.
     package func row(path: [ItemName]) throws -> ItemRow? {
         var found = try row(key: .root)
         for name in path {
             guard let parent = found else { return nil }
             found = try child(of: parent.key, named: name)
         }
-        return found
+        return try found.flatMap(named)
     }
 
     /// Whether `key` is `ancestor` or below it.

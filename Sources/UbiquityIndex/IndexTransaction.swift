@@ -36,6 +36,12 @@ package final class IndexTransaction: IndexReader {
         events.append(IndexEvent(origin: origin, kind: kind, before: before, after: after))
     }
 
+    /// Another inode stands at all names of an item: `note` tells of its entry, this of its hard links.
+    package func noteOtherNames(of row: ItemRow) throws {
+        guard row.isLinked else { return }
+        for link in try links(to: row.id) { note(.replaced, before: link, after: link) }
+    }
+
     // MARK: Rows
 
     /// Adds a row (its key must be new) and its entry.

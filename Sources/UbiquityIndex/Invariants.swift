@@ -53,6 +53,28 @@ extension IndexReader {
             "content in what is no file",
             "SELECT key FROM items WHERE kind <> 1 AND (content IS NOT NULL OR contentState <> 0)"
         ),
+        (
+            "a link to nothing",
+            """
+            SELECT key FROM items JOIN entries ON item = key WHERE kind = 4 AND NOT EXISTS (
+                SELECT 1 FROM items AS linked WHERE linked.id = items.link AND linked.dirty & 64 = 0
+                AND linked.kind NOT IN (2, 4))
+            """
+        ),
+        (
+            "more names than are marked",
+            """
+            SELECT linked.key FROM items AS linked JOIN items AS link ON link.kind = 4 AND link.link = linked.id
+            JOIN entries ON item = link.key WHERE linked.flags & 512 = 0
+            """
+        ),
+        (
+            "a synced link to what is kept local",
+            """
+            SELECT link.key FROM items AS link JOIN items AS linked ON link.kind = 4 AND link.link = linked.id
+            JOIN entries ON item = link.key WHERE link.flags & 4 = 0 AND linked.flags & 4
+            """
+        ),
         ("content state without content", "SELECT key FROM items WHERE (contentState = 0) <> (content IS NULL)"),
         (
             "a placeholder of no version",

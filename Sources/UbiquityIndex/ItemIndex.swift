@@ -212,8 +212,9 @@ package final class ItemIndex: Sendable {
 
     package func row(key: ItemKey) throws -> ItemRow? { try peek { try $0.row(key: key) } }
 
+    /// What has that name; for a hard link, what it leads to.
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
-        try peek { try $0.child(of: parent, named: name) }
+        try peek { try $0.child(of: parent, named: name).flatMap($0.named) }
     }
 
     // MARK: Durability

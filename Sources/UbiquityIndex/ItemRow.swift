@@ -18,7 +18,8 @@ package struct ItemRow: Sendable, Hashable {
     package var modifiedAt: Timestamp
     /// ctime, of this device only.
     package var changedAt: Timestamp
-    /// A symlink's text. Of a device node, its number (`device`).
+    /// A symlink's text. Of a hard link, the id of what it is a name of (`linkedID`); of a device node, its number
+    /// (`device`).
     package var linkTarget: [UInt8]
     /// Synced attributes (`user.…`), sorted by name.
     package var xattrs: [Xattr]
@@ -102,6 +103,11 @@ package struct ItemRow: Sendable, Hashable {
         return linkTarget.reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }
 
+    /// What a hard link is a name of; nil for anything else.
+    package var linkedID: ItemID? { kind == .hardLink ? ItemID(bytes: linkTarget) : nil }
+    /// Whether hard links lead to it.
+    package var isLinked: Bool { flags.contains(.linked) }
+
     package var isPlaceholder: Bool { kind == .file && contentState != .complete }
     package var isDeleted: Bool { dirty.contains(.deleted) }
     package var isWriting: Bool { flags.contains(.writing) }
@@ -143,6 +149,8 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must
     /// go up to bring the item back, also if it is the same.
     package static let returned = ItemFlags(rawValue: 256)
+    /// Hard links lead to it: it has more names than its entry.
+    package static let linked = ItemFlags(rawValue: 512)
 }
 
 /// Fields of an item changed on this device since the last commit.

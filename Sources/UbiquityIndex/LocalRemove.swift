@@ -19,6 +19,10 @@ extension ItemIndex {
             }
             try transaction.requireKind(of: row, directory: directory)
             let now = timekeeper.now()
+            if try transaction.moveToOtherName(row, now: now) {
+                try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded || row.kind.isSpecial)
+                return row.withoutContent
+            }
             if try !transaction.returnInsteadOfRemoving(row, now: now) {
                 try transaction.remove(row, now: now)
                 try transaction.giveUp(row, after: nil, process: process)
@@ -59,5 +63,15 @@ extension IndexTransaction {
             try update(row, before: before)
         }
         note(.removed, before: before, after: nil)
+        if before.kind == .hardLink { try touchLinked(before.linkedID, now: now) }
+    }
+}
+
+extension ItemRow {
+    /// For who is to do away with the content of what was removed: there is none, it has another name.
+    fileprivate var withoutContent: ItemRow {
+        var row = self
+        row.content = nil
+        return row
     }
 }

@@ -69,24 +69,40 @@ struct Move {
     var process: Int32 = 0
 
     var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
+
+    /// Whether it leads out of a folder that is kept local, or into one.
+    var crossesBorder: Bool {
+        (from.isExcluded || source.entry?.name.isAlwaysLocal ?? false) != (into.isExcluded || name.isAlwaysLocal)
+    }
 }
 
 extension IndexTransaction {
     func move(_ move: Move) throws -> RenameResult {
-        guard move.target?.key != move.source.key else { return RenameResult(moved: move.source) }
+        if let target = move.target, (target.linkedID ?? target.id) == (move.source.linkedID ?? move.source.id) {
+            // Two names of one file: POSIX has nothing done.
+            return RenameResult(moved: move.source)
+        }
         let excluded = try staysLocal(move.source, as: move.name, in: move.into)
         guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
             throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot leave sync")
         }
+        guard !move.source.hasSeveralNames || !move.crossesBorder else {
+            throw UbiquityError(.crossesContainers, "a file of several names cannot leave sync, or come into it")
+        }
+        var replaced: ItemRow?
         if let target = move.target {
             guard (target.kind == .directory) == (move.source.kind == .directory) else {
                 throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
             }
             try requireKind(of: target, directory: target.kind == .directory)
-            if canReplaceContent(of: target, by: move.source, excluded: excluded) {
+            if try moveToOtherName(target, now: move.now) {
+                // The old file lives on at another name.
+            } else if canReplaceContent(of: target, by: move.source, excluded: excluded) {
                 return try replaceContent(move, of: target)
+            } else {
+                try remove(target, now: move.now)
+                replaced = target
             }
-            try remove(target, now: move.now)
         } else if let document = try documentTaking(move, excluded: excluded) {
             return try replaceContent(move, of: document)
         }
@@ -94,18 +110,20 @@ extension IndexTransaction {
         try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded || moved.kind.isSpecial)
         if !excluded { try giveUp(move.source, after: moved, process: move.process) }
         index.tunnels.noteTaker(moved.key, of: move.entry)
-        return RenameResult(moved: moved, replaced: move.target)
+        return RenameResult(moved: moved, replaced: replaced)
     }
 
     /// Whether an item that gets this name and place is one of this device only.
     private func staysLocal(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
         if folder.isExcluded || row.kind.isSpecial || name.isAlwaysLocal { return true }
+        // A name of what is kept local is kept local too.
+        if let linked = try row.linkedID.flatMap(self.row(id:)), linked.isExcluded { return true }
         return try row.isExcluded && isIgnored(name, row.kind, in: folder)
     }
 
     /// The document whose next content the moved file is, though its name was free.
     private func documentTaking(_ move: Move, excluded: Bool) throws -> ItemRow? {
-        guard !excluded, move.source.kind == .file, move.source.contentState == .complete,
+        guard !excluded, move.source.kind == .file, move.source.contentState == .complete, !move.source.isLinked,
             let document = try documentComingBack(
                 to: move.entry, taker: move.source.key, process: move.process, now: move.now)
         else { return nil }
@@ -114,8 +132,8 @@ extension IndexTransaction {
 
     /// A file whose content is here may become the content of the file at the new name.
     private func canReplaceContent(of target: ItemRow, by source: ItemRow, excluded: Bool) -> Bool {
-        target.kind == .file && source.kind == .file && source.contentState == .complete && !excluded
-            && !target.isExcluded
+        target.kind == .file && source.kind == .file && source.contentState == .complete && !source.isLinked
+            && !excluded && !target.isExcluded
     }
 
     /// The target keeps identity, attributes and base version, and takes the source's inode, content and mode.
@@ -178,7 +196,7 @@ extension IndexTransaction {
     }
 
     /// Gives an item another place, and takes it into or out of sync as the place says.
-    private func relocate(
+    func relocate(
         _ before: ItemRow, to entry: ItemRow.Entry, excluded: Bool, now: Timestamp
     ) throws -> ItemRow {
         var row = before
@@ -193,7 +211,10 @@ extension IndexTransaction {
         }
         try update(row, before: before)
         note(.moved, before: before, after: row)
-        if before.isExcluded, !excluded { try includeChildren(of: row, now: now) }
+        if before.isExcluded, !excluded {
+            try includeChildren(of: row, now: now)
+            try includeLinks(of: row, now: now)
+        }
         return row
     }
 
@@ -217,12 +238,13 @@ extension IndexTransaction {
         row.version = nil
         row.nextVersion = nil
         row.dirty = []
-        row.flags.formIntersection(.writing)
+        row.flags.formIntersection([.writing, .linked])
         row.flags.insert(.excluded)
         var renamed = before
         renamed.id = row.id
         try update(renamed, before: before)
         try insert(tombstone)
+        if row.isLinked { try retargetLinks(from: before.id, to: row.id) }
     }
 
     private func touchFolders(_ move: Move, isSynced: Bool) throws {
@@ -266,5 +288,8 @@ extension IndexTransaction {
 extension ItemRow {
     /// Whether its identity can be given up for one that only this device has: a folder's content would have to leave
     /// with it, and what is not here cannot be kept.
-    fileprivate var canLeaveSync: Bool { kind == .symlink || kind == .file && contentState == .complete }
+    var canLeaveSync: Bool { kind == .symlink || kind == .hardLink || kind == .file && contentState == .complete }
+
+    /// Of what has several names, none crosses the border of what is kept local.
+    fileprivate var hasSeveralNames: Bool { !kind.isSpecial && (isLinked || kind == .hardLink) }
 }

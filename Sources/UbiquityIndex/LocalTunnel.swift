@@ -19,7 +19,9 @@ extension IndexTransaction {
     /// Notes that a document has lost its name.
     /// - Parameter after: the item as it is now; nil if it was deleted.
     func giveUp(_ before: ItemRow, after: ItemRow?, process: Int32) throws {
-        guard let place = before.entry, before.kind == .file, !before.isExcluded else { return }
+        guard let place = before.entry, before.kind == .file, !before.isExcluded, !before.isLinked else {
+            return
+        }
         // What the cloud never had is not worth a deletion and a return.
         if after == nil, before.dirty.contains(.created) { return }
         var isHeld = false
@@ -41,7 +43,7 @@ extension IndexTransaction {
     ) throws -> ItemRow? {
         guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
             given.key != taker, let row = try row(key: given.key), row.id == given.id, row.kind == .file,
-            !row.isExcluded
+            !row.isExcluded, !row.isLinked
         else { return nil }
         if row.isDeleted {
             return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place, now: now) : nil
@@ -108,7 +110,7 @@ extension IndexTransaction {
         guard !index.tunnels.isEmpty, row.kind == .file, !row.isExcluded,
             let given = index.tunnels.origin(of: row.key, at: index.timekeeper.uptime()), given.id == row.id,
             let successor = try child(of: given.place.parent, named: given.place.name), successor.key == given.taker,
-            successor.key != row.key, successor.kind == .file, !successor.isExcluded,
+            successor.key != row.key, successor.kind == .file, !successor.isExcluded, !successor.isLinked,
             successor.contentState == .complete, let folder = try self.row(key: given.place.parent)
         else { return false }
         index.tunnels.forget(row.key)

@@ -90,6 +90,9 @@ extension IndexTransaction {
             switch row.kind {
             case .file: return row
             case .directory: throw UbiquityError(.isDirectory, "a folder")
+            case .hardLink:
+                guard let linked = try named(row), linked.kind == .file else { fallthrough }
+                return linked
             case .symlink, .fifo, .socket, .characterDevice, .blockDevice: try remove(row, now: now)
             }
         }
@@ -117,6 +120,7 @@ extension IndexTransaction {
         try markDirty(&row, [.content, .times], now: now)
         try update(row, before: before)
         note(.replaced, before: before, after: row)
+        try noteOtherNames(of: row)
         return row
     }
 }

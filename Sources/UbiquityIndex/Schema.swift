@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 2
+    static let formatVersion: Int64 = 3
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -49,10 +49,18 @@ enum Schema {
         try db.inTransaction {
             if found < 1 { try db.execute(sql: version1) }
             if found < 2 { try db.execute(sql: version2) }
+            if found < 3 { try db.execute(sql: version3) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
     }
+
+    /// Finds the names of an item, and those that wait for it. Programs of the format before do not know items of this
+    /// kind.
+    private static let version3 = """
+        CREATE INDEX itemsLinks ON items (link) WHERE kind = 4;
+        CREATE INDEX remoteLinks ON remote (link) WHERE kind = 4;
+        """
 
     /// Conflict versions, and decisions about versions that wait to go up. A device that was in use before reads the
     /// snapshot once more: the records it has lack the versions.

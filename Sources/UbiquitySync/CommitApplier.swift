@@ -152,6 +152,9 @@ package struct CommitApplier {
             if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
+            // Other names of both are names of the one from now on.
+            try transaction.retargetLinks(from: row.id, to: other)
+            if next.kind != .hardLink { try transaction.touchLinked(other, now: settler.now) }
         }
         try take(item)
     }
@@ -161,6 +164,7 @@ package struct CommitApplier {
         guard let row = try row(of: planned) else { return }
         try transaction.forgetRemote(row.id)
         if row.isDeleted { return try transaction.delete(row) }
+        if row.kind == .hardLink, try !sendLinkedAgain(row) { return }
         try transaction.sendAsNew(row)
         // Its folder may be what is unknown.
         guard let parent = row.entry?.parent, parent != .root, let folder = try transaction.row(key: parent),
@@ -168,6 +172,23 @@ package struct CommitApplier {
         else { return }
         try transaction.forgetRemote(folder.id)
         try transaction.sendAsNew(folder)
+    }
+
+    /// What a hard link leads to may be what the cloud has forgotten: it goes up once more. If its content is gone with
+    /// that, the name is too.
+    /// - Returns: false if the name is gone.
+    private func sendLinkedAgain(_ link: ItemRow) throws -> Bool {
+        guard let linked = try transaction.named(link), linked.dirty.isEmpty else { return true }
+        guard linked.isPlaceholder else {
+            try transaction.forgetRemote(linked.id)
+            try transaction.sendAsNew(linked)
+            return true
+        }
+        guard try transaction.remote(id: linked.id)?.isDeleted ?? true else { return true }
+        try transaction.delete(link)
+        transaction.note(.removed, before: link, after: nil)
+        try transaction.touchLinked(link.linkedID, now: settler.now)
+        return false
     }
 }
 

@@ -23,6 +23,8 @@ package enum Overlay {
         if row.kind == .symlink {
             result.linkTarget = new.linkTarget
             result.size = Int64(new.linkTarget.count)
+        } else if row.kind == .hardLink {
+            result.linkTarget = new.linkTarget
         }
         return result
     }

@@ -63,6 +63,8 @@ package struct Planner {
         let remote = try reader.remote(id: row.id)
         let mayExist = remote.map { !$0.isDeleted } ?? row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
+        // The cloud does not delete what it knows another name of.
+        for link in try reader.allLinks(to: row.id) where link.isDeleted { try add(link) }
         group.append(PlannedChange(row: row, change: change(of: row, .delete)))
     }
 
@@ -91,7 +93,8 @@ package struct Planner {
             let known = isNew ? [] : try reader.remote(id: row.id)?.xattrs ?? []
             (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: known, to: row.xattrs)
         }
-        if isNew, row.kind == .symlink { fields.linkTarget = row.linkTarget }
+        if isNew, row.kind == .symlink || row.kind == .hardLink { fields.linkTarget = row.linkTarget }
+        if isNew, row.kind == .hardLink, try !addLinked(row) { return nil }
         fields.content = content(of: row, isNew: isNew)
         if fields.content == nil, row.dirty.contains(.content), !isNew {
             // The times belong to the content that is not ready yet: they go up with it.
@@ -109,6 +112,15 @@ package struct Planner {
         }
         guard isNew else { return nil }
         return ContentChange(version: version, baseVersion: nil, size: row.size, manifest: nil)
+    }
+
+    /// What a new hard link leads to goes up before it.
+    /// - Returns: false if that cannot go up yet: then the link waits.
+    private mutating func addLinked(_ link: ItemRow) throws -> Bool {
+        guard let linked = try reader.named(link), !linked.isExcluded else { return false }
+        guard linked.dirty.contains(.created) else { return true }
+        try add(linked)
+        return group.contains { $0.row.key == linked.key }
     }
 
     /// The folder's id, after adding what must come along.

@@ -16,6 +16,7 @@ extension Settler {
         if let content = double.content { try drop(content) }
         try transaction.delete(double)
         if double.entry != nil { transaction.note(.removed, before: double, after: nil) }
+        if double.kind == .hardLink { try transaction.touchLinked(double.linkedID, now: now) }
     }
 
     private mutating func moveChildren(of double: ItemRow, to row: ItemRow) throws {

@@ -93,6 +93,9 @@ package struct Settler {
         try transaction.setState(id, state)
         // A folder that has just come takes in what waited for it: in whatever order a listing comes, each record is
         // tried when it can succeed and not before.
+        if row == nil, item.kind != .directory, !item.isDeleted {
+            for link in try transaction.linksWaiting(for: id) { try settle(link) }
+        }
         guard item.kind == .directory, !item.isDeleted, row?.entry == nil, try transaction.row(id: id)?.entry != nil
         else { return }
         for child in try transaction.recordsWaiting(in: id) { try settle(child) }
@@ -103,7 +106,14 @@ package struct Settler {
         guard let parent = try transaction.row(id: item.parent), !parent.isDeleted,
             parent.key == .root || parent.entry != nil
         else { return .awaitingParent }
-        return .waiting
+        return try isLinkedHere(item) ? .waiting : .awaitingParent
+    }
+
+    /// Whether what a hard link leads to is here; true for anything else.
+    private func isLinkedHere(_ item: RemoteItem) throws -> Bool {
+        guard item.kind == .hardLink else { return true }
+        guard let id = ItemID(bytes: item.linkTarget), let linked = try transaction.row(id: id) else { return false }
+        return !linked.isDeleted && linked.kind != .directory
     }
 
     private func forgetTombstone(_ id: ItemID) throws -> SettlingState {
@@ -115,12 +125,14 @@ package struct Settler {
 
     private mutating func add(_ item: RemoteItem) throws -> Bool {
         if try adopt(item) { return true }
+        guard try isLinkedHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: nil) else { return false }
         var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
         row.entry = entry
         if item.isIgnoreFile { row.flags.insert(.downloadRequested) }
         try transaction.insert(row)
         transaction.note(.added, before: nil, after: row)
+        try transaction.touchLinked(row.linkedID, now: now)
         return true
     }
 
@@ -149,6 +161,7 @@ package struct Settler {
         row.entry = entry
         try transaction.update(row, before: before)
         transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
+        if before.entry == nil { try transaction.touchLinked(row.linkedID, now: now) }
         return true
     }
 
@@ -260,6 +273,7 @@ package struct Settler {
         }
         try transaction.update(next, before: row)
         transaction.note(row.content == nil ? .attributes : .replaced, before: row, after: next)
+        if row.content != nil { try transaction.noteOtherNames(of: next) }
     }
 
     // MARK: Deletions
@@ -274,11 +288,20 @@ package struct Settler {
         if row.dirty.contains(.content) || row.dirty.contains(.created) { return true }
         if row.isWriting { return false }
         if try transaction.hasChildren(row.key) { return try linger(row) }
+        if row.isLinked, try keepForOtherNames(row) { return false }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         try transaction.forgetRemote(id)
+        try transaction.touchLinked(row.linkedID, now: now)
         return true
+    }
+
+    /// Whether a deleted item stays for another name: one that the cloud has not heard of yet, which brings it back, or
+    /// whose deletion is still to be read; or one that is kept local, which then has it for itself.
+    private func keepForOtherNames(_ row: ItemRow) throws -> Bool {
+        let links = try transaction.links(to: row.id)
+        return try links.contains { !$0.isExcluded } || transaction.moveToOtherName(row, now: now)
     }
 }
 

@@ -202,5 +202,6 @@ extension SyncEngine {
                 unsyncedBoot: configuration.boot))
         try transaction.setLocations(content.manifest, in: content.id)
         transaction.note(.replaced, before: row, after: next)
+        try transaction.noteOtherNames(of: next)
     }
 }

@@ -17,8 +17,8 @@ extension ContainerFileSystem {
         case .directory:
             let count = isOrphan ? -2 : try directoryCount(in: row)
             return makeAttributes(of: row, links: UInt32(2 + count))
-        case .symlink, .fifo, .socket, .characterDevice, .blockDevice:
-            return makeAttributes(of: row, links: isOrphan ? 0 : 1)
+        case .symlink, .hardLink, .fifo, .socket, .characterDevice, .blockDevice:
+            return makeAttributes(of: row, links: isOrphan ? 0 : try nameCount(of: row))
         case .file: return try fileAttributes(of: row, isOrphan: isOrphan)
         }
     }
@@ -32,7 +32,7 @@ extension ContainerFileSystem {
 
     /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
     private func fileAttributes(of row: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
-        var attributes = makeAttributes(of: row, links: isOrphan ? 0 : 1)
+        var attributes = makeAttributes(of: row, links: isOrphan ? 0 : try nameCount(of: row))
         if row.isWriting || isOrphan, let (status, mayBeMapped) = try liveStatus(row.ino) {
             attributes.isChanging = mayBeMapped
             attributes.size = status.size
@@ -44,6 +44,13 @@ extension ContainerFileSystem {
             attributes.blocks = try blocks(of: row)
         }
         return attributes
+    }
+
+    /// How many names it has.
+    private func nameCount(of row: ItemRow) throws -> UInt32 {
+        guard row.isLinked else { return 1 }
+        // It may wait for its place while hard links to it have theirs.
+        return UInt32(clamping: try index.peek { try $0.linkCount(of: row) } + (row.entry == nil ? 0 : 1))
     }
 
     /// Of the backing file, if it is whole and open.
@@ -116,7 +123,7 @@ extension ContainerFileSystem {
         // A new owner, and a truncation by an ordinary user, take away the right to act as the owner. With
         // HANDLE_KILLPRIV_V2 the kernel leaves that to the file system.
         let givesAway = changes.uid != nil || changes.gid != nil || (changes.size != nil && caller.uid != 0)
-        if changes.mode == nil, givesAway, row.kind == .file, let cleared = FileMode.withoutPrivileges(row.mode) {
+        if changes.mode == nil, givesAway, row.kind != .directory, let cleared = FileMode.withoutPrivileges(row.mode) {
             change.mode = cleared
         }
         return change

@@ -10,7 +10,8 @@ extension ContainerFileSystem {
             noteStructure(event)
             noteOrphans(event)
             // What a program did through the mount, the kernel knows from the answer.
-            if event.origin != .local { tellKernel(event) }
+            let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
+            if event.origin != .local || isOtherName { tellKernel(event) }
             if event.kind == .content || event.kind == .replaced || event.kind == .removed {
                 if let ino = event.before?.ino { completions.wake(ino) }
             }
@@ -75,13 +76,16 @@ extension ContainerFileSystem {
 
     private func departed(_ row: ItemRow) {
         guard let entry = row.entry, inodes.isKnown(entry.parent.inode) else { return }
-        if inodes.isKnown(row.ino) { kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name) }
+        if mayBeKnown(row) { kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name) }
         kernel.invalidateListing(directory: entry.parent.inode)
     }
 
+    /// Whether the kernel may have looked its name up. A hard link leads to another inode, which is not known here.
+    private func mayBeKnown(_ row: ItemRow) -> Bool { row.kind == .hardLink || inodes.isKnown(row.ino) }
+
     private func moved(_ before: ItemRow, _ after: ItemRow) {
         if let old = before.entry, inodes.isKnown(old.parent.inode) {
-            if inodes.isKnown(before.ino) { kernel.invalidateEntry(parent: old.parent.inode, name: old.name) }
+            if mayBeKnown(before) { kernel.invalidateEntry(parent: old.parent.inode, name: old.name) }
             kernel.invalidateListing(directory: old.parent.inode)
         }
         appeared(after)
@@ -106,7 +110,7 @@ extension ContainerFileSystem {
 
     /// The name leads to another inode from now on. Those who have the old one open keep it.
     private func replaced(_ before: ItemRow, _ after: ItemRow) {
-        guard before.ino != after.ino else { return changed(before, after) }
+        guard before.ino != after.ino || before.kind == .hardLink else { return changed(before, after) }
         departed(before)
     }
 }

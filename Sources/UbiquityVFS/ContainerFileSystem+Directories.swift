@@ -55,10 +55,11 @@ extension ContainerFileSystem {
                 for (offset, name) in places { recent[offset] = name }
             }
         }
-        for row in batch {
-            guard let name = row.entry?.name else { continue }
+        for child in batch {
+            guard let name = child.entry?.name, let row = try index.peek({ try $0.named(child) }) else { continue }
+            // By the name's own number: a file may have several names in one directory.
             let item = DirectoryItem(
-                name: name.bytes, offset: OpenDirectory.offset(of: row.ino),
+                name: name.bytes, offset: OpenDirectory.offset(of: child.ino),
                 attributes: withAttributes ? try attributes(of: row) : Self.identity(of: row.ino, row.kind),
                 isCounted: true)
             // Counted first: once it is in the answer, the kernel may forget it at any time.

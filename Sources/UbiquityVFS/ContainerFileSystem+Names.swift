@@ -80,10 +80,12 @@ extension ContainerFileSystem {
         return try known(index.create(in: parent, named: name, new))
     }
 
-    /// A second name for a file: not there yet.
+    /// Gives what is no directory a further name.
     package func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
-        _ = try checkedForMaking(newName, in: newParent)
-        throw Errno.EPERM
+        let name = try checkedForMaking(newName, in: newParent)
+        guard !isInVersions(ino) else { throw Errno.EPERM }
+        guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
+        return try known(index.link(ino: ino, in: newParent, named: name))
     }
 
     /// Makes a file and opens it.

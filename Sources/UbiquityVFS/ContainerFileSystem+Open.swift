@@ -23,6 +23,7 @@ extension ContainerFileSystem {
         case .directory: throw Errno.EISDIR
         case .symlink: throw Errno.ELOOP
         case .file: break
+        case .hardLink: throw Errno.ESTALE
         // The kernel opens them itself.
         case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }

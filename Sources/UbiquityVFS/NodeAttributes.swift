@@ -43,7 +43,8 @@ package enum FileMode {
 
     package static func type(of kind: ItemKind) -> UInt32 {
         switch kind {
-        case .file: file
+        // A hard link is a name of a file; it has no attributes of its own.
+        case .file, .hardLink: file
         case .directory: directory
         case .symlink: symlink
         case .fifo: fifo

@@ -46,7 +46,13 @@ func checkDeviceName(_ name: String) throws(UbiquityError) {
     }
 }
 
-func checkLinkTarget(_ target: [UInt8]) throws(UbiquityError) {
+/// What a symlink or a hard link leads to.
+func checkLinkTarget(_ target: [UInt8], of kind: ItemKind) throws(UbiquityError) {
+    guard kind == .symlink || kind == .hardLink else { throw .malformed("only a link has a link target") }
+    if kind == .hardLink {
+        guard let id = ItemID(bytes: target), id != .root else { throw .malformed("a hard link lacks an item's id") }
+        return
+    }
     guard (1...Limits.maximumLinkLength).contains(target.count), !target.contains(0) else {
         throw .malformed("a symlink's text has \(target.count) bytes, not 1 to \(Limits.maximumLinkLength), or a zero")
     }
@@ -82,10 +88,7 @@ extension ChangedFields {
     func check(kind: ItemKind, isRoot: Bool) throws(UbiquityError) {
         if let place { try checkPlace(place, isRoot: isRoot) }
         if let mode { try checkMode(mode) }
-        if let linkTarget {
-            guard kind == .symlink else { throw .malformed("only a symlink has a link target") }
-            try checkLinkTarget(linkTarget)
-        }
+        if let linkTarget { try checkLinkTarget(linkTarget, of: kind) }
         if let content {
             guard kind == .file else { throw .malformed("only a file has content") }
             try content.check()

@@ -22,8 +22,7 @@ extension RemoteItem: MessageConvertible {
     private func check() throws(UbiquityError) {
         try checkMode(mode)
         for attribute in xattrs { try checkXattrName(attribute.name) }
-        if kind == .symlink { try checkLinkTarget(linkTarget) }
-        guard kind == .symlink || linkTarget.isEmpty else { throw .malformed("only a symlink has a link target") }
+        if kind == .symlink || kind == .hardLink || !linkTarget.isEmpty { try checkLinkTarget(linkTarget, of: kind) }
         guard (kind == .file) == (content != nil) else { throw .malformed("a file, and only a file, has content") }
         guard conflicts.count <= min(conflictCount, Limits.maximumConflictsInRecord) else {
             throw .malformed("an item has more conflict versions than it says")

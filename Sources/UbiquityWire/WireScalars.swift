@@ -48,6 +48,7 @@ extension ItemKind {
         case .file: self = .file
         case .directory: self = .directory
         case .symlink: self = .symlink
+        case .hardLink: self = .hardLink
         case .unspecified: throw .malformed("an item's kind is missing")
         case .UNRECOGNIZED(let number):
             throw UbiquityError(
@@ -61,6 +62,7 @@ extension ItemKind {
         case .file: .file
         case .directory: .directory
         case .symlink: .symlink
+        case .hardLink: .hardLink
         // They are never sent; a receiver refuses what has no kind.
         case .fifo, .socket, .characterDevice, .blockDevice: .unspecified
         }

@@ -41,6 +41,9 @@ nonisolated enum PBKind: SwiftProtobuf.Enum, Swift.CaseIterable {
   case file // = 1
   case directory // = 2
   case symlink // = 3
+
+  /// another name of the file or symlink whose id is the link target
+  case hardLink // = 4
   case UNRECOGNIZED(Int)
 
   init() {
@@ -53,6 +56,7 @@ nonisolated enum PBKind: SwiftProtobuf.Enum, Swift.CaseIterable {
     case 1: self = .file
     case 2: self = .directory
     case 3: self = .symlink
+    case 4: self = .hardLink
     default: self = .UNRECOGNIZED(rawValue)
     }
   }
@@ -63,6 +67,7 @@ nonisolated enum PBKind: SwiftProtobuf.Enum, Swift.CaseIterable {
     case .file: return 1
     case .directory: return 2
     case .symlink: return 3
+    case .hardLink: return 4
     case .UNRECOGNIZED(let i): return i
     }
   }
@@ -73,6 +78,7 @@ nonisolated enum PBKind: SwiftProtobuf.Enum, Swift.CaseIterable {
     .file,
     .directory,
     .symlink,
+    .hardLink,
   ]
 
 }
@@ -975,7 +981,7 @@ nonisolated struct PBFailure: Sendable {
 fileprivate nonisolated let _protobuf_package = "ubiquity.v1"
 
 nonisolated extension PBKind: SwiftProtobuf._ProtoNameProviding {
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0KIND_UNSPECIFIED\0\u{1}KIND_FILE\0\u{1}KIND_DIRECTORY\0\u{1}KIND_SYMLINK\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0KIND_UNSPECIFIED\0\u{1}KIND_FILE\0\u{1}KIND_DIRECTORY\0\u{1}KIND_SYMLINK\0\u{1}KIND_HARD_LINK\0")
 }
 
 nonisolated extension PBVersionKind: SwiftProtobuf._ProtoNameProviding {

@@ -25,6 +25,10 @@ final class EngineBench: ContainerState {
         items.values.count { $0.isLive && $0.parent == parent && $0.id != .root }
     }
 
+    func liveLinks(to item: ItemID) -> [ItemID] {
+        items.values.filter { $0.isLive && $0.kind == .hardLink && $0.linkTarget == item.bytes }.map(\.id).sorted()
+    }
+
     func version(_ id: VersionID) -> VersionRecord? { versions[id] }
 
     func conflicts(of item: ItemID) -> [VersionRecord] {
@@ -168,6 +172,14 @@ enum Make {
             ChangedFields(
                 place: try place(name, in: parent), mode: 0o777, createdAt: .at(100), modifiedAt: .at(100),
                 linkTarget: Array(target.utf8)))
+    }
+
+    static func hardLink(_ id: UInt64, _ name: String, in parent: ItemID = .root, to target: UInt64) throws -> ItemChange {
+        put(
+            id, kind: .hardLink,
+            ChangedFields(
+                place: try place(name, in: parent), mode: 0o777, createdAt: .at(100), modifiedAt: .at(100),
+                linkTarget: ItemID.number(target).bytes))
     }
 
     static func move(

@@ -21,11 +21,15 @@ struct CloudMemory: ContainerState {
     /// Live items by place.
     private var children: [ItemID: [ItemName: ItemID]] = [:]
 
+    /// Live hard links by what they lead to.
+    private var links: [ItemID: Set<ItemID>] = [:]
+
     // MARK: ContainerState
 
     func item(_ id: ItemID) throws -> ItemRecord? { items[id] }
     func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID? { children[parent]?[name] }
     func liveChildCount(of parent: ItemID) throws -> Int { children[parent]?.count ?? 0 }
+    func liveLinks(to item: ItemID) throws -> [ItemID] { links[item, default: []].sorted() }
     func version(_ id: VersionID) throws -> VersionRecord? { versions[id] }
 
     func conflicts(of item: ItemID) throws -> [VersionRecord] {
@@ -73,9 +77,15 @@ struct CloudMemory: ContainerState {
     }
 
     private mutating func enter(_ record: ItemRecord) {
+        if let old = items[record.id], let target = Self.linked(old) { links[target]?.remove(old.id) }
         items[record.id] = record
+        if record.isLive, let target = Self.linked(record) { links[target, default: []].insert(record.id) }
         guard record.isLive, record.id != .root else { return }
         children[record.parent, default: [:]][record.name] = record.id
+    }
+
+    private static func linked(_ record: ItemRecord) -> ItemID? {
+        record.kind == .hardLink ? ItemID(bytes: record.linkTarget) : nil
     }
 
     private func result(_ outcome: CommitPlan.Outcome) -> ChangeResult {

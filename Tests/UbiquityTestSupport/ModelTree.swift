@@ -5,7 +5,8 @@ internal import UbiquityIndex
 /// device at a time does something.
 package struct ModelTree: Sendable {
     package enum Node: Hashable, Sendable {
-        case file([UInt8])
+        /// With all the names it has, if there are several.
+        case file([UInt8], names: Set<String> = [])
         case folder
         case link(String)
     }
@@ -24,10 +25,37 @@ package struct ModelTree: Sendable {
     /// Whether something new may be put there.
     package func isFree(_ path: String) -> Bool { nodes[path] == nil && isFolder(Self.parent(of: path)) }
 
-    package mutating func put(_ path: String, _ node: Node) { nodes[path] = node }
+    /// Puts something new there; a file's other names, if it had some, keep the old one.
+    package mutating func put(_ path: String, _ node: Node) {
+        takeName(path)
+        nodes[path] = node
+    }
+
+    /// Changes a file in place, at all its names.
+    package mutating func write(_ path: String, _ bytes: [UInt8]) {
+        guard case .file(_, let names) = nodes[path] else { return }
+        for name in names.union([path]) { nodes[name] = .file(bytes, names: names) }
+    }
+
+    package mutating func link(_ path: String, to old: String) {
+        guard case .file(let bytes, let names) = nodes[old] else { return }
+        set(names.union([old, path]), bytes)
+    }
 
     package mutating func remove(_ path: String) {
-        for below in nodes.keys where below == path || below.hasPrefix(path + "/") { nodes[below] = nil }
+        for below in nodes.keys where below == path || below.hasPrefix(path + "/") {
+            takeName(below)
+            nodes[below] = nil
+        }
+    }
+
+    private mutating func takeName(_ path: String) {
+        guard case .file(let bytes, let names) = nodes[path] else { return }
+        set(names.subtracting([path]), bytes)
+    }
+
+    private mutating func set(_ names: Set<String>, _ bytes: [UInt8]) {
+        for name in names { nodes[name] = .file(bytes, names: names.count > 1 ? names : []) }
     }
 
     /// Whether `rename` may do it: not into itself, not over something, into a folder that is there.
@@ -36,23 +64,34 @@ package struct ModelTree: Sendable {
     }
 
     package mutating func move(_ old: String, to new: String) {
-        for (path, node) in nodes where path == old || path.hasPrefix(old + "/") {
-            nodes[path] = nil
-            nodes[new + path.dropFirst(old.count)] = node
+        func moved(_ path: String) -> String {
+            path == old || path.hasPrefix(old + "/") ? new + path.dropFirst(old.count) : path
         }
+        var result: [String: Node] = [:]
+        for (path, node) in nodes {
+            if case .file(let bytes, let names) = node {
+                result[moved(path)] = .file(bytes, names: Set(names.map(moved)))
+            } else {
+                result[moved(path)] = node
+            }
+        }
+        nodes = result
     }
 }
 
 extension SimulatedDevice {
     /// The tree as the model sees it, every file read.
     package func modelTree() async throws -> [String: ModelTree.Node] {
-        var result: [String: ModelTree.Node] = [:]
-        for (path, row) in try paths() {
+        var result: [String: ModelTree.Node] = [:], names: [ItemKey: Set<String>] = [:]
+        let paths = try paths().map { path, row in (path: path, row: try index.read { try $0.named(row) } ?? row) }
+        for (path, row) in paths { names[row.key, default: []].insert(path) }
+        for (path, row) in paths {
             result[path] =
                 switch row.kind {
-                case .file: .file(try await read(path))
+                case .file:
+                    .file(try await read(path), names: names[row.key].flatMap { $0.count > 1 ? $0 : nil } ?? [])
                 // Simulated programs make no special files.
-                case .directory, .fifo, .socket, .characterDevice, .blockDevice: .folder
+                case .directory, .hardLink, .fifo, .socket, .characterDevice, .blockDevice: .folder
                 case .symlink: .link(String(decoding: row.linkTarget, as: UTF8.self))
                 }
         }

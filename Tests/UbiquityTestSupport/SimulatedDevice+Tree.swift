@@ -41,6 +41,17 @@ extension SimulatedDevice {
             parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: Self.caller)
     }
 
+    /// A further name for a file.
+    package func makeHardLink(_ path: String, to old: String) throws {
+        let (folder, name) = try place(path)
+        _ = try life.fileSystem.link(live(old).ino, newParent: folder.ino, newName: name.bytes)
+    }
+
+    /// Whether the content goes with this name: it has no other.
+    private func isLastName(_ row: ItemRow) throws -> Bool {
+        try row.kind == .directory || life.fileSystem.attributes(of: row.ino).links <= 1
+    }
+
     package func rename(_ old: String, _ new: String, _ mode: RenameMode = .replacing) throws {
         let life = try life
         let (from, oldName) = try place(old)
@@ -49,7 +60,8 @@ extension SimulatedDevice {
         let flags: UInt32 = switch mode { case .replacing: 0; case .exclusive: 1; case .exchanging: 2 }
         // Two files that change places keep their contents.
         let isReplacing = target.map { mode == .replacing && $0.key != source.key } ?? false
-        let taken = isReplacing ? ledger.take(target?.content) : [:]
+        let isLast = try target.map(isLastName) ?? true
+        let taken = isReplacing && isLast ? ledger.take(target?.content) : [:]
         do {
             try life.fileSystem.rename(
                 parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags)
@@ -69,7 +81,7 @@ extension SimulatedDevice {
             }
         }
         let (folder, name) = try place(path)
-        let taken = ledger.take(row.content)
+        let taken = try isLastName(row) ? ledger.take(row.content) : [:]
         do {
             if row.kind == .directory {
                 try life.fileSystem.removeDirectory(parent: folder.ino, name: name.bytes)

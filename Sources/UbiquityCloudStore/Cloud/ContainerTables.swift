@@ -36,6 +36,13 @@ struct ContainerTables: ContainerState {
                 [Bytes(parent.bytes)])?.number(0) ?? 0)
     }
 
+    func liveLinks(to item: ItemID) throws -> [ItemID] {
+        try fetchAll(
+            "SELECT id FROM items INDEXED BY itemsLinks "
+                + "WHERE container = ? AND link = ? AND kind = 4 AND deleted IS NULL ORDER BY id", [Bytes(item.bytes)]
+        ).compactMap { ItemID(bytes: $0.bytes(0) ?? []) }
+    }
+
     func version(_ id: VersionID) throws -> VersionRecord? {
         try fetchOne("SELECT \(VersionRows.columns) FROM versions WHERE container = ? AND id = ?", [Bytes(id.bytes)])
             .flatMap { try VersionRows.record($0) }

@@ -20,6 +20,7 @@ package enum CommitEngine {
         try work.applyVersionActions()
         try work.applyPlaces()
         try work.applyUndeletions()
+        try work.bringBackLinked()
         try work.bringBackParents()
         try work.applyDeletions()
         try work.settleNames()

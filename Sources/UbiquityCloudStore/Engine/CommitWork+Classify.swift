@@ -22,6 +22,7 @@ extension CommitWork {
             }
         }
         try create(creations)
+        try dropLinksToUnknownItems()
         try dropMovesToUnknownParents()
     }
 
@@ -79,9 +80,9 @@ extension CommitWork {
         applyXattrs(fields, change, to: &record)
         switch change.kind {
         case .directory: break
-        case .symlink:
+        case .symlink, .hardLink:
             guard let target = fields.linkTarget else {
-                throw UbiquityError(.invalid, "the creation of symlink \(change.id) lacks its text")
+                throw UbiquityError(.invalid, "the creation of link \(change.id) lacks its target")
             }
             record.linkTarget = target
         case .fifo, .socket, .characterDevice, .blockDevice:

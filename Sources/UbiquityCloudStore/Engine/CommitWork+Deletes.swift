@@ -8,7 +8,13 @@ extension CommitWork {
         var others: [ItemID] = []
         for change in request.changes where change.action == .delete {
             guard let record = drafts[change.id]?.record, record.isLive else { continue }
-            if change.kind == .directory {
+            if change.kind == .hardLink {
+                try update(change.id) { draft in
+                    draft.record.deletedAt = now
+                    draft.record.stamps.existence = FieldStamp(
+                        revision: revision.next, time: now, device: request.device)
+                }
+            } else if change.kind == .directory {
                 folders.insert(change.id)
             } else if !wasEdited(record, since: change) {
                 others.append(change.id)
@@ -17,7 +23,8 @@ extension CommitWork {
             }
         }
         var remaining = try liveChildren(of: folders)
-        for id in others { try delete(id, &remaining) }
+        let linked = linkedInCommit()
+        for id in others where try !linked.contains(id) && !hasOtherLinks(id) { try delete(id, &remaining) }
         try deleteEmpty(folders, &remaining)
     }
 

@@ -14,6 +14,7 @@ extension CommitWork {
             return a != b ? a < b : left.offset < right.offset
         }
         for (_, id) in sorted { try settle(id, &slots) }
+        try redirectLinks()
     }
 
     private func isLive(_ id: ItemID) -> Bool { drafts[id]?.record.isLive ?? false }
@@ -64,6 +65,8 @@ extension CommitWork {
         case .directory: return true
         case .file: return !underDocuments
         case .symlink: return !underDocuments && existing.linkTarget == new.linkTarget
+        // Both devices gave the same file the same name.
+        case .hardLink: return existing.linkTarget == new.linkTarget
         case .fifo, .socket, .characterDevice, .blockDevice: return false
         }
     }

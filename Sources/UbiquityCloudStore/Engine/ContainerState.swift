@@ -7,6 +7,8 @@ package protocol ContainerState {
     func item(_ id: ItemID) throws -> ItemRecord?
     func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID?
     func liveChildCount(of parent: ItemID) throws -> Int
+    /// Live hard links to an item.
+    func liveLinks(to item: ItemID) throws -> [ItemID]
     func version(_ id: VersionID) throws -> VersionRecord?
     /// The unresolved conflict versions of an item.
     func conflicts(of item: ItemID) throws -> [VersionRecord]

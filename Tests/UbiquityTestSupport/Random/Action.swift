@@ -5,7 +5,7 @@
 /// execution in `Performer`.
 package enum Action: String, Sendable, CaseIterable {
     // Programs.
-    case createFile, makeFolder, makeLink
+    case createFile, makeFolder, makeLink, makeHardLink
     case edit, patch, rewrite, saveOver, overwrite, editAndDie
     case rename, exchange, remove
     /// About a conflict version.
@@ -22,8 +22,9 @@ package enum Action: String, Sendable, CaseIterable {
     /// Whether it is a program that does it, which may have to wait; the others happen beside it.
     package var isProgram: Bool {
         switch self {
-        case .createFile, .makeFolder, .makeLink, .edit, .patch, .rewrite, .saveOver, .overwrite, .editAndDie, .rename,
-            .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin, .syncFolder:
+        case .createFile, .makeFolder, .makeLink, .makeHardLink, .edit, .patch, .rewrite, .saveOver, .overwrite,
+            .editAndDie, .rename, .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin,
+            .syncFolder:
             true
         default: false
         }

@@ -82,7 +82,7 @@ struct Pairs {
 
     private static func describe(_ nodes: [String: ModelTree.Node]) -> String {
         nodes.sorted { $0.key < $1.key }.map { path, node in
-            if case .file(let bytes) = node { "\(path) of \(bytes.count) bytes" } else { path }
+            if case .file(let bytes, _) = node { "\(path) of \(bytes.count) bytes" } else { path }
         }.joined(separator: ", ")
     }
 }

@@ -41,6 +41,7 @@ struct Performer {
         case .createFile: try await createFile()
         case .makeFolder: try makeFolder()
         case .makeLink: try makeLink()
+        case .makeHardLink: try makeHardLink()
         case .edit, .patch, .rewrite, .saveOver, .overwrite, .editAndDie: try await change(action)
         case .rename, .exchange, .remove: try move(action)
         case .setMode, .setXattr, .touch: try setAttribute(action)
@@ -60,7 +61,7 @@ struct Performer {
         return paths.isEmpty ? nil : random.pick(paths).path
     }
 
-    private func anyFile() throws -> String? { try anyPath { $0.kind == .file } }
+    private func anyFile() throws -> String? { try anyPath { $0.kind == .file || $0.kind == .hardLink } }
 
     private func newPath() throws -> String {
         let name = random.pick(Self.names)
@@ -99,6 +100,13 @@ struct Performer {
         let path = try newPath(), text = random.pick(Self.names)
         note("makes link \(path) to \(text)")
         try device.makeLink(path, to: text)
+    }
+
+    private func makeHardLink() throws {
+        guard let old = try anyFile() else { return }
+        let path = try newPath()
+        note("gives \(old) the further name \(path)")
+        try device.makeHardLink(path, to: old)
     }
 
     private func change(_ action: Action) async throws {

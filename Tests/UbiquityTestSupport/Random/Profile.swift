@@ -54,10 +54,10 @@ package enum Profile: String, Sendable, CaseIterable {
 
     var programs: [(Action, Int)] {
         [
-            (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.edit, 9), (.patch, 5), (.rewrite, 2), (.saveOver, 7),
-            (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0), (.rename, 14), (.exchange, 2),
-            (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4), (.read, 6), (.evict, 5), (.pin, 2),
-            (.syncFolder, self == .disks ? 4 : 1),
+            (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.makeHardLink, 5), (.edit, 9), (.patch, 5),
+            (.rewrite, 2), (.saveOver, 7), (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0),
+            (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
+            (.read, 6), (.evict, 5), (.pin, 2), (.syncFolder, self == .disks ? 4 : 1),
         ]
     }
 

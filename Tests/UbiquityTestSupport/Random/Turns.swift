@@ -41,7 +41,7 @@ struct Turns {
         let folder = random.chance(0.5) && model.isFolder(some) && !some.isEmpty ? some + "/" : ""
         let new = folder + random.pick(Self.names)
         let bytes = random.bytes(random.below(2000))
-        switch random.below(7) {
+        switch random.below(8) {
         case 0 where model.isFree(new):
             note(device, "creates \(new)")
             try await device.create(new, bytes)
@@ -65,10 +65,18 @@ struct Turns {
         case 5, 6:
             guard case .file = model.nodes[some] else { return }
             note(device, "changes \(some)")
-            if random.chance(0.5) { try await device.edit(some) { _ in bytes } } else {
+            if random.chance(0.5) {
+                try await device.edit(some) { _ in bytes }
+                model.write(some, bytes)
+            } else {
                 try await device.saveOver(some, bytes)
+                model.put(some, .file(bytes))
             }
-            model.put(some, .file(bytes))
+        case 7 where model.isFree(new):
+            guard case .file = model.nodes[some] else { return }
+            note(device, "gives \(some) the further name \(new)")
+            try device.makeHardLink(new, to: some)
+            model.link(new, to: some)
         default: break
         }
     }

@@ -1,0 +1,72 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+// Hard links: names that are items of their own. What a live one leads to lives, so a deletion of it by a device that
+// did not know the name does not hold, as with an edit; and a link that is made or comes back brings it back.
+extension CommitWork {
+    private func target(of link: ItemRecord) -> ItemID? {
+        guard link.kind == .hardLink, let id = ItemID(bytes: link.linkTarget) else { return nil }
+        return mergedInto[id] ?? id
+    }
+
+    private func canHaveLinks(_ record: ItemRecord) -> Bool { record.kind == .file || record.kind == .symlink }
+
+    /// New links to what neither the cloud nor this commit has.
+    func dropLinksToUnknownItems() throws {
+        for (position, change) in request.changes.enumerated() where change.kind == .hardLink && isApplied(position) {
+            guard let draft = drafts[change.id], draft.original == nil, let id = target(of: draft.record) else {
+                continue
+            }
+            guard let record = try record(id) else {
+                drafts[change.id] = nil
+                outcomes[position] = .unknownItem
+                continue
+            }
+            guard canHaveLinks(record) else {
+                throw UbiquityError(.invalid, "link \(change.id) leads to item \(id), a \(record.kind)")
+            }
+        }
+    }
+
+    /// A link that is made, or comes back, brings back what it leads to. One whose item is forgotten stays deleted.
+    func bringBackLinked() throws {
+        for id in order {
+            guard let draft = drafts[id], draft.needsSlot, draft.record.isLive, let target = target(of: draft.record)
+            else { continue }
+            guard let record = try record(target) else {
+                try update(id) { draft in
+                    draft.record.deletedAt = draft.original?.deletedAt ?? now
+                    draft.needsSlot = false
+                }
+                continue
+            }
+            guard !record.isLive else { continue }
+            try update(target) { draft in
+                draft.record.deletedAt = nil
+                draft.record.stamps.existence = FieldStamp(revision: revision.next, time: now, device: request.device)
+                draft.needsSlot = true
+            }
+        }
+    }
+
+    /// What this commit's links lead to, those of them that live with its changes applied.
+    func linkedInCommit() -> Set<ItemID> {
+        Set(drafts.values.lazy.filter(\.record.isLive).compactMap { self.target(of: $0.record) })
+    }
+
+    /// Whether a link that this commit leaves alone leads to the item.
+    func hasOtherLinks(_ id: ItemID) throws -> Bool {
+        try state.liveLinks(to: id).contains { drafts[$0] == nil }
+    }
+
+    /// A new file has become one with another: so have its names.
+    func redirectLinks() throws {
+        guard !mergedInto.isEmpty else { return }
+        for id in order {
+            guard let draft = drafts[id], draft.record.kind == .hardLink, let target = target(of: draft.record),
+                target.bytes != draft.record.linkTarget
+            else { continue }
+            try update(id) { $0.record.linkTarget = target.bytes }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Testing
+import UbiquityCloudStore
+import UbiquityCore
+import UbiquityWire
+
+/// Hard links at the cloud.
+struct EngineLinkTests {
+    @Test func aDeletionThatDidNotKnowANameDoesNotHold() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1))
+        try bench.commit(EngineBench.there, Make.hardLink(2, "b", to: 1))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 1))
+        #expect(try #require(bench.items[.number(1)]).isLive)
+        // Who knows both deletes both, in any order.
+        try bench.commit(EngineBench.here, Make.delete(1, base: 3), Make.delete(2, .hardLink, base: 3))
+        #expect(try #require(bench.items[.number(1)]).isLive == false)
+        #expect(try #require(bench.items[.number(2)]).isLive == false)
+    }
+
+    @Test func aNewNameBringsAFileBack() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 1))
+        try bench.commit(EngineBench.there, Make.hardLink(2, "b", to: 1))
+        #expect(try #require(bench.items[.number(1)]).isLive)
+        #expect(try #require(bench.items[.number(2)]).isLive)
+    }
+
+    @Test func theEntryTakesThePlaceOfAnotherName() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1), Make.hardLink(2, "b", to: 1))
+        try bench.commit(
+            EngineBench.here, Make.move(1, base: 1, to: "b"), Make.delete(2, .hardLink, base: 1))
+        #expect(try #require(bench.items[.number(1)]).name == ItemName("b"))
+        #expect(try #require(bench.items[.number(2)]).isLive == false)
+    }
+
+    @Test func aLinkToWhatNobodyKnowsIsNotMade() throws {
+        let bench = EngineBench()
+        let plan = try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1))
+        #expect(plan.outcomes == [.unknownItem])
+        #expect(bench.items[.number(2)] == nil)
+    }
+
+    @Test func aFolderHasOneName() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.folder(1, "d"))
+        #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1)) }
+    }
+
+    @Test func namesFollowAFileThatBecomesOneWithAnother() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1, "x"))
+        let plan = try bench.commit(
+            EngineBench.there, Make.hardLink(3, "c", to: 2), Make.file(2, "a", version: 2, "y"))
+        #expect(plan.outcomes == [.applied(.number(3)), .merged(into: .number(1))])
+        #expect(try #require(bench.items[.number(3)]).linkTarget == ItemID.number(1).bytes)
+    }
+
+    @Test func twoDevicesGiveAFileTheSameName() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1), Make.file(9, "z", version: 9))
+        try bench.commit(EngineBench.here, Make.hardLink(2, "b", to: 1))
+        #expect(try bench.commit(EngineBench.there, Make.hardLink(3, "b", to: 1)).outcomes == [.merged(into: .number(2))])
+        try bench.commit(EngineBench.there, Make.hardLink(4, "b", to: 9))
+        #expect(try #require(bench.items[.number(4)]).name == ItemName("b 2"))
+    }
+}
