@@ -11,6 +11,16 @@ struct EngineTransfers: TransferStatus {
     let engine: SyncEngine
     let index: ItemIndex
 
+    /// The last known; what asks again and again learns what is new soon after.
+    var space: AccountSpace? {
+        if engine.connection.isUsageOld() {
+            Task.detached { [engine] in await engine.refreshUsage() }
+        }
+        let status = engine.connection.status
+        guard let used = status.usedBytes, let quota = status.quotaBytes else { return nil }
+        return AccountSpace(usedBytes: used, quotaBytes: quota)
+    }
+
     func transfer(of key: ItemKey) -> ItemTransfer? {
         // An index that cannot be read shows as such everywhere else; an attribute is not the place.
         guard let row = try? index.row(key: key), let status = try? engine.status(of: row) else { return nil }

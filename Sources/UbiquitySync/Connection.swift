@@ -27,7 +27,12 @@ package final class Connection: Sendable {
         var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
         var backoff = Backoff()
         var isPaused = false
+        /// By the machine's uptime.
+        var usageAskedAt: Duration?
     }
+
+    /// The cloud is asked for the account's usage at most so often.
+    private static let usageInterval: Duration = .seconds(5)
 
     private let state = Lock(State())
     private let random: any RandomSource
@@ -70,6 +75,21 @@ package final class Connection: Sendable {
             $0.status.lastContact = now
             if let usage { ($0.status.usedBytes, $0.status.quotaBytes) = (usage.used, usage.quota) }
         }
+    }
+
+    /// Whether the account's usage should be asked for, which the caller then does.
+    package func isUsageOld() -> Bool {
+        let now = timekeeper.uptime()
+        return state.withLock { state in
+            let isOld = state.usageAskedAt.map { $0 + Self.usageInterval < now } ?? true
+            guard state.status.phase == .online, isOld else { return false }
+            state.usageAskedAt = now
+            return true
+        }
+    }
+
+    func noteUsage(used: Int64, quota: Int64) {
+        state.withLock { ($0.status.usedBytes, $0.status.quotaBytes) = (used, quota) }
     }
 
     /// Notes a failure of the connection and says how long to wait.

@@ -1,7 +1,9 @@
+internal import Logging
 package import UbiquityCore
 package import UbiquityIndex
 internal import UbiquityContent
 internal import UbiquitySystem
+internal import UbiquityWire
 
 /// An item's sync state, as its attributes show it.
 package struct ItemSyncStatus: Sendable, Hashable {
@@ -42,6 +44,17 @@ package struct SyncSummary: Sendable, Hashable {
 }
 
 extension SyncEngine {
+    /// Asks the cloud what the account holds.
+    package func refreshUsage() async {
+        do {
+            let usage = try await service.usage()
+            connection.noteUsage(used: usage.usedBytes, quota: usage.quotaBytes)
+        } catch {
+            // Whether the cloud can be reached is for the feed to find out; the last figures stay.
+            logger.debug("cannot ask for the usage", metadata: ["reason": "\(error)"])
+        }
+    }
+
     package func status(of row: ItemRow) throws -> ItemSyncStatus {
         let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
         return status(of: row, remote, conflicts: conflicts)

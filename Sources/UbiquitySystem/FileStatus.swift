@@ -85,10 +85,10 @@ extension Timestamp {
 package struct FileSystemStatus: Hashable, Sendable {
     package let blockSize: Int64
     /// In units of `blockSize`.
-    package let blocks: Int64
-    package let freeBlocks: Int64
+    package private(set) var blocks: Int64
+    package private(set) var freeBlocks: Int64
     /// Free for those who are not root.
-    package let availableBlocks: Int64
+    package private(set) var availableBlocks: Int64
     package let files: Int64
     package let freeFiles: Int64
 
@@ -99,6 +99,19 @@ package struct FileSystemStatus: Hashable, Sendable {
         availableBlocks = Int64(status.f_bavail)
         files = Int64(clamping: status.f_files)
         freeFiles = Int64(clamping: status.f_ffree)
+    }
+
+    /// The same within an account: as much is free as both leave.
+    /// - Parameters:
+    ///   - quota: bytes that the account may hold.
+    ///   - used: bytes that it holds.
+    package func within(quota: Int64, used: Int64) -> FileSystemStatus {
+        let left = max(0, quota - used) / blockSize
+        var result = self
+        result.freeBlocks = min(freeBlocks, left)
+        result.availableBlocks = min(availableBlocks, left)
+        result.blocks = max(0, used) / blockSize + result.freeBlocks
+        return result
     }
 
     package var totalBytes: Int64 { blocks * blockSize }

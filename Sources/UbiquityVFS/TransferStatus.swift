@@ -14,7 +14,21 @@ package struct ItemTransfer: Hashable, Sendable {
     package init() {}
 }
 
+/// What the account holds, and may hold.
+package struct AccountSpace: Hashable, Sendable {
+    package var usedBytes: Int64
+    package var quotaBytes: Int64
+
+    package init(usedBytes: Int64, quotaBytes: Int64) {
+        self.usedBytes = usedBytes
+        self.quotaBytes = quotaBytes
+    }
+}
+
 package protocol TransferStatus: Sendable {
+    /// As the cloud last said; nil before it did. Must not wait.
+    var space: AccountSpace? { get }
+
     /// Nil if nothing is under way and nothing failed. Called on the threads that serve the kernel: it must not wait.
     func transfer(of key: ItemKey) -> ItemTransfer?
 }

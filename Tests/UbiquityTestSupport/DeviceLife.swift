@@ -86,6 +86,7 @@ private final class OpenFiles: OpenItems {
 
 /// Attributes of transfers are not looked at here.
 private struct NoTransfers: TransferStatus {
+    var space: AccountSpace? { nil }
     func transfer(of key: ItemKey) -> ItemTransfer? { nil }
 }
 

@@ -42,6 +42,16 @@ import UbiquityVFS
 
     @Test func theSpaceIsThatOfTheDisk() throws {
         let container = try TestContainer()
-        #expect(try container.fs.statistics().totalBytes > 0)
+        let disk = try container.fs.statistics()
+        #expect(disk.totalBytes > 0)
+        // The account may have less room than the disk, or more.
+        container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 1 << 20, quotaBytes: 3 << 20) }
+        let small = try container.fs.statistics()
+        #expect(small.availableBytes == 2 << 20)
+        #expect(small.totalBytes == 3 << 20)
+        container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 5 << 20, quotaBytes: 3 << 20) }
+        #expect(try container.fs.statistics().availableBytes == 0)
+        container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 0, quotaBytes: 1 << 60) }
+        #expect(try container.fs.statistics().availableBytes <= disk.totalBytes)
     }
 }

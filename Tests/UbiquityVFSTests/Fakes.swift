@@ -53,6 +53,9 @@ final class FakeCloud: Materializer, TransferStatus {
         var requests = 0
     }
     private let state = Lock(State())
+    /// What the account holds and may hold.
+    let account = Lock<AccountSpace?>(nil)
+    var space: AccountSpace? { account.withLock { $0 } }
     let index: ItemIndex
     let contents: ContentStore
     let versions = Lock<[VersionID: (item: ItemID, version: RemoteVersion, text: [UInt8])]>([:])
