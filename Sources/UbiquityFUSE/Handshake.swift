@@ -124,9 +124,15 @@ func makeSessionIO() -> fuse_custom_io {
         return result
     }
     io.read = { descriptor, buffer, length, userdata in
-        let result = read(descriptor, buffer, length)
-        if result > 0, let buffer { SessionContext.of(userdata)?.handshake.look(at: buffer, length: result) }
-        return result
+        let context = SessionContext.of(userdata)
+        while true {
+            let count = read(descriptor, buffer, length)
+            guard count > 0, let buffer else { return count }
+            context?.handshake.look(at: buffer, length: count)
+            guard BirthTime.answer(UnsafeRawBufferPointer(start: buffer, count: count), context, descriptor) else {
+                return count
+            }
+        }
     }
     // Both ends are pipes or the device, which have no offsets.
     io.splice_send = { from, _, to, _, length, flags, _ in CUbiquity_splice(from, nil, to, nil, length, flags) }

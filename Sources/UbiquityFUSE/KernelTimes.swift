@@ -14,7 +14,10 @@ enum KernelTimes {
 }
 
 extension NodeAttributes {
-    /// As libfuse wants it. Block size 4096 is what page-cache I/O is done in.
+    /// Bytes: what page-cache I/O is done in.
+    static let blockSize = 4096
+
+    /// As libfuse wants it.
     var status: stat {
         var status = stat()
         status.st_ino = UInt(ino)
@@ -25,7 +28,7 @@ extension NodeAttributes {
         status.st_gid = gid
         status.st_size = Int(size)
         status.st_blocks = Int(blocks)
-        status.st_blksize = 4096
+        status.st_blksize = Self.blockSize
         status.st_atim = accessedAt.timespec
         status.st_mtim = modifiedAt.timespec
         status.st_ctim = changedAt.timespec

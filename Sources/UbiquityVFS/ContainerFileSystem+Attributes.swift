@@ -27,7 +27,8 @@ extension ContainerFileSystem {
         NodeAttributes(
             ino: row.ino, mode: FileMode.type(of: row.kind) | row.mode, links: links, uid: row.uid, gid: row.gid,
             size: row.size, blocks: 0, accessedAt: inodes.accessTime(row.ino) ?? row.modifiedAt,
-            modifiedAt: row.modifiedAt, changedAt: row.changedAt, device: row.device)
+            modifiedAt: row.modifiedAt, changedAt: row.changedAt, createdAt: row.createdAt,
+            device: row.device)
     }
 
     /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
@@ -163,9 +164,11 @@ extension ContainerFileSystem {
         return row.linkTarget
     }
 
-    /// The space of the file system that the contents are on: what is stored here is stored there.
+    /// What is stored here takes room on the file system that the contents are on, and in the account.
     package func statistics() throws -> FileSystemStatus {
-        try FileSystem.fileSystemStatus(contents.stagingDirectory)
+        let disk = try FileSystem.fileSystemStatus(contents.stagingDirectory)
+        guard let space = parts.transfers.space else { return disk }
+        return disk.within(quota: space.quotaBytes, used: space.usedBytes)
     }
 }
 

@@ -15,6 +15,8 @@ package struct NodeAttributes: Hashable, Sendable {
     package var accessedAt: Timestamp
     package var modifiedAt: Timestamp
     package var changedAt: Timestamp
+    /// When it was made; nil if that is not known.
+    package var createdAt: Timestamp?
     /// What a device node stands for, as in `st_rdev`; else 0.
     package var device: UInt32 = 0
     /// The kernel must ask again each time.
