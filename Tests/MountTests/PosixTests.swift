@@ -1,0 +1,129 @@
+import Testing
+import UbiquityControl
+
+/// What POSIX says of files, as programs see it in a mount. The suites of `scripts/conformance` go further.
+@Suite struct PosixTests {
+    @Test func hardLinksAreOneFileOnEveryDevice() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; echo one > f; ln f d/g; ln f h; cp -a . '\(world.folder)/copy'")
+            #expect(try await world.shell("stat -c %h '\(world.folder)/copy/f'") == "3")
+            try await world.settle(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("stat -c %h f d/g h") == "3\n3\n3")
+                #expect(try await device.shell("stat -c %i f d/g h | sort -u | wc -l") == "1")
+                #expect(try await device.shell("find . -samefile f | sort") == "./d/g\n./f\n./h")
+            }
+            try await b.shell("cat f; echo two >> h; rm f")
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat d/g; stat -c %h h; ls") == "one\ntwo\n2\nd\nh")
+            // Both take another name away, without knowing of each other.
+            try await a.ubiquity("offline", "")
+            try await a.shell("mv d/g d/i")
+            try await b.shell("ln h j")
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("cat d/i; cat h j; stat -c %h h") == "one\ntwo\none\ntwo\none\ntwo\n3")
+            }
+            try await a.killAndMount()
+            #expect(try await a.shell("stat -c %h d/i; rm h j; cat d/i; stat -c %h d/i") == "3\none\ntwo\n1")
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls . d; cat d/i") == ".:\nd\n\nd:\ni\none\ntwo")
+        }
+    }
+
+    @Test func specialFilesWorkAndStayHere() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; mkfifo d/pipe; (echo through > d/pipe &) ; test \"$(cat d/pipe)\" = through")
+            try await a.python(
+                """
+                import socket, stat
+                server = socket.socket(socket.AF_UNIX)
+                os.chdir('d')
+                server.bind('socket')
+                server.listen()
+                client = socket.socket(socket.AF_UNIX)
+                client.connect('socket')
+                assert stat.S_ISSOCK(os.stat('socket').st_mode)
+                os.link('pipe', 'pipe2')
+                assert os.stat('pipe').st_nlink == 2
+                if os.geteuid() == 0:
+                    os.mknod('null', stat.S_IFCHR | 0o666, os.makedev(1, 3))
+                    assert os.stat('null').st_rdev == os.makedev(1, 3)
+                    os.remove('null')
+                """)
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls d") == "")
+            #expect(try await a.report("d/pipe").isExcludedFromSync)
+            try await a.killAndMount()
+            #expect(try await a.shell("stat -c %F d/pipe d/pipe2 d/socket; rm -r d") == "fifo\nfifo\nsocket")
+        }
+    }
+
+    @Test func openFilesBehaveAsOnADisk() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.python(
+                """
+                import fcntl, mmap, subprocess, time
+                with open('f', 'w+b') as f:
+                    f.write(b'x' * 10000)
+                    f.flush()
+                    os.remove('f')
+                    assert os.fstat(f.fileno()).st_nlink == 0
+                    f.seek(0)
+                    assert f.read() == b'x' * 10000
+                # O_APPEND: each write goes to the end, wherever another has put that.
+                one, two = os.open('log', os.O_CREAT | os.O_WRONLY | os.O_APPEND), os.open('log', os.O_WRONLY | os.O_APPEND)
+                for _ in range(100):
+                    os.write(one, b'1'); os.write(two, b'2')
+                assert os.stat('log').st_size == 200
+                # A sparse file keeps its hole.
+                with open('sparse', 'wb') as f:
+                    f.seek(1 << 20)
+                    f.write(b'end')
+                fd = os.open('sparse', os.O_RDONLY)
+                assert os.lseek(fd, 0, os.SEEK_DATA) == 1 << 20 and os.lseek(fd, 0, os.SEEK_HOLE) == 0
+                assert os.stat('sparse').st_blocks < 100
+                # Shared memory is the file.
+                with open('map', 'w+b') as f:
+                    f.truncate(8192)
+                    memory = mmap.mmap(f.fileno(), 8192)
+                    memory[4096:4100] = b'here'
+                    memory.flush()
+                    assert os.pread(f.fileno(), 4, 4096) == b'here'
+                # Times have nanoseconds.
+                os.utime('map', ns=(1_000_000_001, 2_000_000_003))
+                status = os.stat('map')
+                assert (status.st_atime_ns, status.st_mtime_ns) == (1_000_000_001, 2_000_000_003)
+                # A file is as old as its making, whatever its times say. (Kernels before 6.6 do not ask.)
+                born = subprocess.run(['stat', '-c', '%W', 'map'], capture_output=True, text=True, check=True).stdout
+                assert tuple(map(int, os.uname().release.split('.')[:2])) < (6, 6) or abs(int(born) - time.time()) < 600
+                # Locks between processes.
+                f = open('locked', 'w')
+                fcntl.flock(f, fcntl.LOCK_EX)
+                assert subprocess.run(['flock', '-n', 'locked', 'true']).returncode == 1
+                fcntl.flock(f, fcntl.LOCK_UN)
+                fcntl.lockf(f, fcntl.LOCK_EX, 10)
+                child = subprocess.run(['python3', '-c', '''
+                import fcntl
+                f = open('locked', 'r+')
+                fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 20)
+                try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 5)
+                except OSError: raise SystemExit(7)
+                '''])
+                assert child.returncode == 7, child
+                # A program that runs cannot be written.
+                os.system('cp /bin/sleep sleep && chmod +x sleep')
+                child = subprocess.Popen(['./sleep', '60'])
+                try: fails('ETXTBSY', lambda: open('sleep', 'r+'))
+                finally: child.kill(); child.wait()
+                fails('ENAMETOOLONG', lambda: open('n' * 256, 'w'))
+                os.symlink('loop', 'loop')
+                fails('ELOOP', lambda: open('loop'))
+                """)
+        }
+    }
+}
