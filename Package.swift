@@ -106,6 +106,10 @@ let package = Package(
         .executableTarget(
             name: "simulate", dependencies: ["UbiquityTestSupport", argumentParser], path: "Tests/Simulate",
             swiftSettings: strict),
+        .executableTarget(
+            name: "kill-test", dependencies: ["UbiquityCore", "UbiquitySystem", argumentParser], path: "Tests/KillTest",
+            swiftSettings: strict),
+        .executableTarget(name: "block-recorder", dependencies: ["CFUSE"], path: "Tests/BlockRecorder"),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
         tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),

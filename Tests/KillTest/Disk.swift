@@ -1,0 +1,134 @@
+import Foundation
+import Glibc
+
+/// A disk that forgets: ext4 on a loop device over `block-recorder`, which remembers what was written and flushed.
+final class Disk {
+    let world: World
+    /// Where the file system is mounted.
+    let mountPoint: String
+    private let folder: String
+    private var recorder: Program?
+    private var loop: String?
+    /// Bytes of the disk: the file system's journal takes 16 MiB, and the load some 50.
+    private static let size = 384 << 20
+
+    init(_ world: World, name: String) throws {
+        self.world = world
+        folder = "\(world.folder)/\(name)"
+        mountPoint = folder + "/mounted"
+        for path in [mountPoint, folder + "/device"] {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        }
+    }
+
+    var base: String { folder + "/base" }
+    private var image: String { folder + "/image" }
+    private var log: String { folder + "/log" }
+    var position: String { folder + "/device/position" }
+
+    /// An empty file system.
+    func format() throws {
+        guard FileManager.default.createFile(atPath: base, contents: nil), truncate(base, off_t(Self.size)) == 0 else { throw Trouble("cannot make \(base)") }
+        try world.run(
+            "/usr/sbin/mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", base)
+    }
+
+    // MARK: Recording
+
+    /// Mounts the file system of `base`, with all that is written to it recorded.
+    func record(recorderProgram: String) throws {
+        try world.run("/bin/cp", "--sparse=always", base, image)
+        let recorder = try world.start(recorderProgram, image, log, folder + "/device")
+        self.recorder = recorder
+        try world.wait("the recorder runs") { FileManager.default.fileExists(atPath: position) }
+        try attach(folder + "/device/disk")
+    }
+
+    private func attach(_ file: String) throws {
+        let loop = try world.run("/usr/sbin/losetup", "-f", "--show", file)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        self.loop = loop
+        try world.run("/bin/mount", "-t", "ext4", loop, mountPoint)
+    }
+
+    /// How many records there are.
+    func currentPosition() throws -> Int {
+        let text = try String(contentsOfFile: position, encoding: .utf8)
+        return Int(text.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+    }
+
+    /// Takes the disk away. What that itself writes comes after every cut.
+    func detach() {
+        for _ in 0..<100 where umount2(mountPoint, 0) != 0 {
+            if errno == EINVAL { break }
+            usleep(20_000)
+        }
+        if let loop { _ = try? world.run("/usr/sbin/losetup", "-d", loop) }
+        loop = nil
+        if let recorder {
+            for _ in 0..<100 where umount2(folder + "/device", 0) != 0 {
+                if errno == EINVAL { break }
+                usleep(20_000)
+            }
+            _ = try? recorder.end(within: 10)
+        }
+        recorder = nil
+    }
+
+    // MARK: After the cut
+
+    /// What becomes of the writes that no flush came after.
+    enum Fate: String, CaseIterable {
+        case allLost, allKept, someLost
+    }
+
+    /// Makes `base` what a loss of power at that position leaves of the recorded disk.
+    func makeState(at cut: Int, _ fate: Fate, random: inout Random, into target: String) throws {
+        try world.run("/bin/cp", "--sparse=always", base, target)
+        let log = try Records(self.log)
+        let records = log.records.prefix(cut)
+        let lastFlush = records.lastIndex { $0.isFlush } ?? 0
+        let file = try FileHandle(forUpdating: URL(filePath: target))
+        defer { try? file.close() }
+        for (number, record) in records.enumerated() where !record.isFlush {
+            let isKept = number < lastFlush || fate == .allKept || fate == .someLost && random.chance(50)
+            guard isKept else { continue }
+            try file.seek(toOffset: record.offset)
+            try file.write(contentsOf: log.bytes(of: record))
+        }
+    }
+
+    /// Mounts a state that was made.
+    func mount(_ state: String) throws { try attach(state) }
+}
+
+/// The records of `block-recorder`'s log.
+struct Records {
+    struct Record {
+        var isFlush: Bool
+        var offset: UInt64
+        var place: Int
+        var length: Int
+    }
+
+    private let data: Data
+    private(set) var records: [Record] = []
+    private static let headSize = 24
+
+    init(_ path: String) throws {
+        data = try Data(contentsOf: URL(filePath: path), options: .alwaysMapped)
+        data.withUnsafeBytes { buffer in
+            var place = 0
+            while place + Self.headSize <= buffer.count {
+                func word(_ index: Int) -> UInt64 { buffer.loadUnaligned(fromByteOffset: place + index * 8, as: UInt64.self) }
+                let length = Int(word(2))
+                guard place + Self.headSize + length <= buffer.count else { break }
+                records.append(
+                    Record(isFlush: word(0) == 2, offset: word(1), place: place + Self.headSize, length: length))
+                place += Self.headSize + length
+            }
+        }
+    }
+
+    func bytes(of record: Record) -> Data { data[record.place..<record.place + record.length] }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import Glibc
+import Synchronization
+import UbiquityCore
+import UbiquitySystem
+
+/// Whether the worker was asked to stop; it ends what it is doing first.
+private let isAskedToStop = Atomic<Bool>(false)
+
+/// Works in a folder of a mount until it is told to stop or the mount dies. Exit code 0: what it found was right.
+struct WorkerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "worker", abstract: "Works in a mount, or looks at one (started by the others).")
+
+    @Option(help: "The mount point.") var mount: String
+    @Option(help: "Where it is written down what was done.") var journal: String
+    @Option(help: "The folder in the mount.") var folder: String
+    @Option(help: "The seed.") var seed: UInt64 = 1
+    @Option(help: "A file that tells how far the disk is.") var position: String?
+    @Option(help: "Where the power was lost.") var cut: Int?
+    @Flag(help: "Only look.") var look = false
+    @Flag(help: "Files need only be in a state that they ever had.") var loosely = false
+    @Flag(help: "Print what is there.") var picture = false
+
+    func run() throws {
+        // The mount as it is now: should it die, nothing falls through to what is below.
+        let folderOfMount = try FileDescriptor.open(mount, [.readOnly, .directory])
+        let root = "/proc/self/fd/\(folderOfMount.rawValue)"
+        signal(SIGTERM) { _ in isAskedToStop.store(true, ordering: .relaxed) }
+        try withExtendedLifetime(folderOfMount) {
+            do {
+                try work(root)
+            } catch let error as Errno where error.meansDeath {
+                return
+            }
+        }
+    }
+
+    private func work(_ root: String) throws {
+        let known = try Journal(path: journal)
+        var audit = Audit(journal: known, root: root, folder: folder, cut: cut)
+        try audit.run(exactly: !loosely)
+        if picture { ProcessHost.write(audit.picture.map { $0 + "\n" }.joined(), to: 1) }
+        guard audit.complaints.isEmpty else {
+            ProcessHost.write(audit.complaints.joined(separator: "\n") + "\n", to: 1)
+            throw ExitCode(1)
+        }
+        guard !look else { return }
+        let load = try Load(
+            root: root, folder: folder, journal: journal, known: known, found: audit.found, seed: seed,
+            position: position)
+        ProcessHost.write("looked\n", to: 1)
+        while !isAskedToStop.load(ordering: .relaxed) { try load.step() }
+    }
+}
+
+extension Errno {
+    /// Whether the mount has died.
+    var meansDeath: Bool {
+        let deaths: [Errno] = [.ENOTCONN, Errno(rawValue: ECONNABORTED), .ENODEV, .EIO]
+        return deaths.contains(self)
+    }
+}
