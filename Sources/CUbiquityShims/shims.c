@@ -103,6 +103,19 @@ int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiq
     return 0;
 }
 
+int CUbiquity_startWriting(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
+#ifndef STATX_MNT_ID_UNIQUE
+#define STATX_MNT_ID_UNIQUE 0x4000U
+#endif
+
+int CUbiquity_mountNumber(const char *path, uint64_t *number) {
+    struct statx status;
+    if (statx(AT_FDCWD, path, 0, STATX_MNT_ID_UNIQUE, &status) != 0) return -1;
+    *number = status.stx_mask & STATX_MNT_ID_UNIQUE ? status.stx_mnt_id : 0;
+    return 0;
+}
+
 int CUbiquity_strerror(int number, char *text, size_t size) {
     // With _GNU_SOURCE strerror_r may answer with a text of its own instead of filling the buffer.
     const char *found = strerror_r(number, text, size);

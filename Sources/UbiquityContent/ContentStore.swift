@@ -10,6 +10,7 @@ package final class ContentStore: Sendable {
     package let stagingDirectory: String
 
     private let directory: String
+    let replacements = Lock(Replacements())
     private let retired = Lock<[ContentID]>([])
     private let digits: [String] = (0..<256).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
 

@@ -41,6 +41,8 @@ package final class ItemIndex: Sendable {
     /// Whether there are local transactions that only the writing connection sees.
     private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])
+    /// What must be on the disk before the index is (`beforeDurable`).
+    private let precursors = Lock<[@Sendable () throws -> Void]>([])
     /// Whether a sync of the log has failed since it was last copied back.
     private let isLogSuspect = Lock(false)
     /// Whether the names of the files are known to be on the disk.
@@ -219,11 +221,18 @@ package final class ItemIndex: Sendable {
 
     // MARK: Durability
 
+    /// Has `body` called each time before the index is brought to the disk: for contents that must be there first.
+    package func beforeDurable(_ body: @escaping @Sendable () throws -> Void) {
+        precursors.withLock { $0.append(body) }
+    }
+
     /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, until a later call
     /// has succeeded.
     package func makeDurable() throws {
         guard let path else { return }
+        // Settled first: what a commit from here on needs is the business of whoever made it.
         try settle()
+        for body in precursors.withLock({ $0 }) { try body() }
         guard !isLogSuspect.withLock({ $0 }) else { return try copyBack() }
         do {
             try syncLog(path)

@@ -113,6 +113,9 @@ package final class FileDescriptor: Sendable {
     /// Data and the size are on the disk when it returns.
     package func syncData() throws(Errno) { _ = try retrying { fdatasync(rawValue) } }
 
+    /// Has the kernel begin to write the data to the disk, and does not wait for it.
+    package func startWriting() throws(Errno) { _ = try retrying { CUbiquity_startWriting(rawValue) } }
+
     /// Everything of the file system this file is in.
     package func syncFileSystem() throws(Errno) { _ = try retrying { CUbiquity_syncfs(rawValue) } }
 }

@@ -190,8 +190,20 @@ extension ContainerFileSystem {
         let name = try ItemName.checked(name)
         let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
+        if mode == .replacing { try noteReplacement(parent, name, newParent, newName) }
         let result = try index.rename(
             from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0)
         if let content = result.replaced?.content { drop(content) }
+    }
+
+    /// A file's content that takes the place of another's is brought to the disk before the index that says so.
+    private func noteReplacement(
+        _ parent: UInt64, _ name: ItemName, _ newParent: UInt64, _ newName: ItemName
+    ) throws {
+        guard let target = try index.child(of: directory(newParent).key, named: newName), target.kind == .file,
+            let source = try index.child(of: directory(parent).key, named: name), let content = source.content,
+            source.contentState == .complete, source.key != target.key
+        else { return }
+        contents.noteReplacement(content)
     }
 }

@@ -111,6 +111,7 @@ extension ContainerFileSystem {
         let file = try files.object(handle)
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeDurable() }
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
+        let before = try whole.file.status()
         do throws(Errno) { try whole.file.syncData() } catch {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error
@@ -119,6 +120,7 @@ extension ContainerFileSystem {
             try contents.syncName(of: whole.id)
             file.node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
         }
+        contents.noteSynced(whole.id, before)
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
         try index.makeDurable()
     }

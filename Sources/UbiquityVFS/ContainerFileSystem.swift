@@ -79,6 +79,7 @@ package final class ContainerFileSystem: Sendable {
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }
+        parts.index.beforeDurable { [contents = parts.contents] in try contents.syncReplacements() }
         parts.index.observe { [weak self] events in self?.take(events) }
         ignoreFiles.add(try parts.index.foldersWithIgnoreFiles())
         refreshIgnoreFiles()

@@ -82,6 +82,11 @@ struct CUbiquity_BirthTime {
 };
 int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiquity_BirthTime *result);
 
+int CUbiquity_startWriting(int fd);
+
+/// The number of the mount that a path is in, which no other mount of this boot ever has; 0 before Linux 6.8.
+int CUbiquity_mountNumber(const char *path, uint64_t *number);
+
 /// The text of an error number, in any language the process uses; the XSI strerror_r.
 int CUbiquity_strerror(int number, char *text, size_t size);
 /// Names the calling thread (at most 15 bytes are kept), so that ps -T and a debugger tell the pools apart.
