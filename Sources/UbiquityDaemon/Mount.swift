@@ -29,9 +29,7 @@ final class Mount: Sendable {
     /// Mounts. Everything that could refuse does so before the mount appears.
     init(_ settings: MountSettings, logger: Logger) async throws {
         let folder = try MountLauncher.containerFolder(settings)
-        try describing("make the state folder", at: folder.path) { () throws(Errno) in
-            try FileSystem.makeDirectories(folder.path)
-        }
+        try Self.makeDurably(folder, of: settings)
         lock = try ProcessLock(folder.lock)
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
         parts = try Self.makeParts(settings, folder, notifier, logger)
@@ -55,6 +53,19 @@ final class Mount: Sendable {
 
     // MARK: Making
 
+    /// The state folder, whose name is on the disk when it returns: what is synced in it must be found.
+    private static func makeDurably(_ folder: ContainerFolder, of settings: MountSettings) throws(UbiquityError) {
+        try describing("make the state folder", at: folder.path) { () throws(Errno) in
+            try FileSystem.makeDirectories(folder.path)
+            var path = folder.path
+            while path != settings.deviceFolder, Path.parent(of: path) != path {
+                path = Path.parent(of: path)
+                try FileSystem.syncDirectory(path)
+            }
+            try FileSystem.syncDirectory(Path.parent(of: settings.deviceFolder))
+        }
+    }
+
     private static func makeParts(
         _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger
     ) throws -> MountParts {
@@ -71,7 +82,7 @@ final class Mount: Sendable {
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
-            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id().utf8),
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
             owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(

@@ -1,3 +1,4 @@
+import CUbiquityShims
 import Glibc
 import Synchronization
 import UbiquityCore
@@ -57,6 +58,19 @@ package enum SmallFile {
 
 /// The machine's current boot. It differs after a power loss, and what was not synced then may be damaged.
 package enum Boot {
+    /// The boot, and since when the file system that a folder is in has been mounted: a disk that was taken away, or
+    /// whose power failed while the machine's did not, is mounted anew as well.
+    package static func id(ofFolder path: String) throws(UbiquityError) -> String {
+        let mount = try describing("look at the file system", at: path) { () throws(Errno) in
+            try path.withCPath { path throws(Errno) in
+                var number: UInt64 = 0
+                _ = try check(CUbiquity_mountNumber(path, &number))
+                return number
+            }
+        }
+        return try "\(id()) \(mount)"
+    }
+
     package static func id() throws(UbiquityError) -> String {
         let path = "/proc/sys/kernel/random/boot_id"
         guard let bytes = try SmallFile.read(path, limit: 64) else {

@@ -27,6 +27,12 @@ import UbiquitySystem
         #expect(error?.code == .tooLarge)
     }
 
+    /// The kernel has given every mount a number of its own since 6.8; before, both have 0.
+    @Test func bootOfAFolderIsStable() throws {
+        #expect(try Boot.id(ofFolder: "/") == Boot.id(ofFolder: "/usr/.."))
+        #expect(try Boot.id(ofFolder: "/").hasPrefix(Boot.id()))
+    }
+
     @Test func bootIDIsStable() throws {
         let id = try Boot.id()
         #expect(id.utf8.count == 36)
