@@ -44,7 +44,10 @@ extension SyncEngine {
                 await pushSignal.wait(atMost: timeToNextRetry(), timekeeper)
                 // Also offline: a loop that wakes at once takes a core from the program that makes the changes.
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
-                guard !Task.isCancelled, !connection.isPaused, connection.isOnline else { continue }
+                // What the cloud has taken of the changes sent before, and could not say, is known from the feed:
+                // without it a name might be taken that the cloud believes to be another item's.
+                guard !Task.isCancelled, !connection.isPaused, connection.isOnline, feed.withLock({ $0.isCaughtUp })
+                else { continue }
                 do {
                     while !Task.isCancelled, try await pushOnce() {}
                     while !Task.isCancelled, try await pushVersionActions() {}
@@ -79,6 +82,7 @@ extension SyncEngine {
         logger.info("cannot send changes", metadata: ["reason": "\(error)"])
         if error.isAboutConnection {
             // The feed loop finds out when the cloud is back, and wakes this one.
+            feed.withLock { $0.isCaughtUp = false }
             await connection.changed.wait(atMost: connection.failed(error), timekeeper)
             feedSignal.fire()
         } else {
@@ -117,7 +121,11 @@ extension SyncEngine {
                 continue
             }
             guard inlineBytes + Int(row.size) <= Limits.maximumInlineChunkBytes else { break }
-            guard let (content, bytes) = try readSmall(row) else { continue }
+            guard let (content, bytes) = try readSmall(row) else {
+                // What else was changed goes ahead: another item may wait for the name that this one gave up.
+                if row.hasMoreThanContent { ready.append(row) }
+                continue
+            }
             if try markUnchanged(row, content.manifest) {
                 cleaned += 1
                 continue
@@ -178,8 +186,7 @@ extension SyncEngine {
         guard row.dirty.contains(.content) else { return true }
         // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
-        let others = row.dirty.subtracting([.content, .times])
-        return !others.isEmpty || row.wantsInlineContent && !isResting(row, now)
+        return row.hasMoreThanContent || row.wantsInlineContent && !isResting(row, now)
     }
 
     /// A new file that is being written, or was a moment ago: it may be the temporary one of a program that renames it
@@ -428,6 +435,11 @@ extension ItemRow {
         guard !isDeleted else { return false }
         return dirty.contains(.content) && nextVersion == nil
             || dirty.contains(.created) && !flags.contains(.creationSent)
+    }
+
+    /// Whether it was changed in more than the content and its times, and the cloud knows it.
+    fileprivate var hasMoreThanContent: Bool {
+        !dirty.contains(.created) && !dirty.subtracting([.content, .times]).isEmpty
     }
 
     /// A dirty content small enough to travel inside the commit.
