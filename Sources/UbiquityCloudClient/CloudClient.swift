@@ -58,6 +58,10 @@ package final class CloudClient: CloudService {
         try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self).ids
     }
 
+    package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try await call(.POST, "/chunks/unsound", message: ChunkIDs(ids), as: ChunkIDs.self).ids
+    }
+
     package func manifest(of version: VersionID) async throws -> Manifest {
         try await call(.GET, "/versions/\(version)", as: VersionManifest.self).chunks
     }

@@ -13,6 +13,7 @@ struct ChunkRoutes: Sendable {
         let chunks = router.group("v1/containers/:container/chunks")
         chunks.post(use: upload)
         chunks.post("missing", use: missing)
+        chunks.post("unsound", use: unsound)
         chunks.post("fetch", use: fetch)
         chunks.get(":chunk", use: chunk)
     }
@@ -21,6 +22,12 @@ struct ChunkRoutes: Sendable {
         let service = try await access.service(request, context)
         let asked = try await request.message(ChunkIDs.self, limit: ServerLimits.chunkIDsLength)
         return try Response(ChunkIDs(await service.missingChunks(of: asked.ids)), for: request)
+    }
+
+    @Sendable private func unsound(_ request: Request, _ context: CloudContext) async throws -> Response {
+        let service = try await access.service(request, context)
+        let asked = try await request.message(ChunkIDs.self, limit: ServerLimits.chunkIDsLength)
+        return try Response(ChunkIDs(await service.unsoundChunks(of: asked.ids)), for: request)
     }
 
     @Sendable private func upload(_ request: Request, _ context: CloudContext) async throws -> Response {

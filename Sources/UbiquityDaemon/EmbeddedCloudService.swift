@@ -24,6 +24,10 @@ struct EmbeddedCloudService: CloudService {
         try await reaching { try await base.missingChunks(of: ids) }
     }
 
+    func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try await reaching { try await base.unsoundChunks(of: ids) }
+    }
+
     func upload(_ chunks: [Chunk]) async throws { try await reaching { try await base.upload(chunks) } }
 
     /// Not made again by itself: some chunks may have been handed over already, and which ones the caller knows.

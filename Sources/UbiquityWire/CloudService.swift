@@ -29,6 +29,10 @@ package protocol CloudService: Sendable {
     /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
     func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID]
 
+    /// Those of these chunks that the cloud does not have as they should be: it reads each and verifies it. What it finds
+    /// damaged counts as missing from then on, until it is sent anew. As many as `missingChunks`.
+    func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID]
+
     /// Stores chunks, at most `Limits.maximumChunkBytesPerRequest` together. `.invalid` if one is not what its id says.
     /// They are kept for at least a day without a commit that names them.
     func upload(_ chunks: [Chunk]) async throws
@@ -66,6 +70,9 @@ extension CloudService {
     package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
         try await changes(after: revision, limit: limit)
     }
+
+    /// For a cloud whose chunks cannot be damaged.
+    package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] { try await missingChunks(of: ids) }
 
     /// For a cloud that keeps nothing but the current versions.
     package func versions(of item: ItemID) async throws -> [RemoteVersion] {

@@ -22,6 +22,7 @@ package final class Cloud: Sendable {
     /// Nil once the cloud is closed: whoever still holds a container of it keeps nobody out.
     private let lock: Lock<ProcessLock?>
     private let stores = Lock<[Int64: FileChunkStore]>([:])
+    let damagedChunks = DamagedChunks()
 
     /// Opens a cloud's data, or makes it. Blocks.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.

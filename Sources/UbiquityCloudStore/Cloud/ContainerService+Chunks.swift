@@ -21,6 +21,21 @@ extension ContainerService {
         }
     }
 
+    func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
+        try require(ids)
+        return try await cloud.pool.run { [self] in
+            let store = try cloud.chunks(of: account)
+            return try ids.filter { id in
+                do {
+                    if try cloud.read({ try self.readSmall(id, $0) }) == nil { _ = try store.read(id) }
+                    return cloud.damagedChunks.contains(id, of: account)
+                } catch let error as UbiquityError where error.code == .damaged || error.code == .notFound {
+                    return true
+                }
+            }
+        }
+    }
+
     func upload(_ chunks: [Chunk]) async throws {
         guard chunks.count <= Limits.maximumChunksPerRequest,
             chunks.reduce(0, { $0 + $1.bytes.count }) <= Limits.maximumChunkBytesPerRequest
@@ -80,8 +95,10 @@ extension ContainerService {
 
     // MARK: Small chunks
 
+    /// Nil if it is not here, or known to be damaged.
     func smallLength(of id: ChunkID, _ db: Database) throws -> Int? {
-        try Int.fetchOne(
+        guard !cloud.damagedChunks.contains(id, of: account) else { return nil }
+        return try Int.fetchOne(
             db.cachedStatement(sql: "SELECT length(bytes) FROM smallChunks WHERE account = ? AND id = ?"),
             arguments: [account, Bytes(id.bytes)])
     }
@@ -91,7 +108,10 @@ extension ContainerService {
             db.cachedStatement(sql: "SELECT bytes FROM smallChunks WHERE account = ? AND id = ?"),
             arguments: [account, Bytes(id.bytes)])
         guard let bytes = row?.bytes(0) else { return nil }
-        try ChunkCheck.verify(stored: bytes, id)
+        do { try ChunkCheck.verify(stored: bytes, id) } catch {
+            cloud.damagedChunks.note(id, of: account)
+            throw error
+        }
         return bytes
     }
 
@@ -128,6 +148,7 @@ extension ContainerService {
             try db.cachedStatement(
                 sql: "INSERT OR REPLACE INTO smallChunks (account, id, bytes, asked) VALUES (?, ?, ?, ?)"
             ).execute(arguments: [account, Bytes(chunk.id.bytes), Bytes(chunk.bytes), now])
+            cloud.damagedChunks.noteSound(chunk.id, of: account)
         }
     }
 }
