@@ -78,7 +78,7 @@ extension SyncEngine {
 
     /// Takes note of which cloud this is. Another one than before does not know what this device knows: nothing may be
     /// taken for deleted, and everything that is here goes up.
-    private func meet(_ description: ContainerDescription) async throws {
+    func meet(_ description: ContainerDescription) async throws {
         try await pool.run { [index] in
             let position = try index.read { try $0.feedPosition() }
             guard position.incarnation != description.incarnation else { return }
@@ -120,12 +120,26 @@ extension SyncEngine {
             var settler = settler(transaction)
             try settler.receive(page: page.items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
+            for item in page.items { try continueOwnVersion(item, transaction) }
             var next = position
             next.revision = page.revision
             try transaction.setFeedPosition(next)
             return settler.dropped
         }
         discard(dropped)
+    }
+
+    /// A version that this device made, and whose commit it never heard the answer of: what was changed here since was
+    /// made from it, and is no conflict with it. (After a loss of power that is not known.)
+    private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
+        guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted,
+            let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
+            row.nextVersion != content.version, !feed.withLock({ $0.mayHaveLost })
+        else { return }
+        var next = row
+        next.version = content.version
+        next.nextVersion = nil
+        try transaction.update(next, before: row)
     }
 
     /// This device was away longer than deletions are remembered: everything there is is read, and what it knew and
