@@ -11,7 +11,7 @@ package final class ContentStore: Sendable {
 
     private let directory: String
     let replacements = Lock(Replacements())
-    private let retired = Lock<[ContentID]>([])
+    let retired = Lock<[ContentID]>([])
     private let digits: [String] = (0..<256).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.

@@ -24,6 +24,8 @@ package enum ControlRoute {
     package static let trashRestore = "/v1/trash/restore"
     /// POST `DeletionsRequest`: a `DeletionsReport`.
     package static let deletions = "/v1/deletions"
+    /// POST `DoctorRequest`: a `DoctorReport`.
+    package static let doctor = "/v1/doctor"
     /// POST without a body: an `Acknowledgement`.
     package static let offline = "/v1/offline"
     package static let online = "/v1/online"

@@ -20,6 +20,7 @@ struct ControlRoutes: Sendable {
         router.post(RouterPath(ControlRoute.offline)) { _, _ in try await setOffline(true) }
         router.post(RouterPath(ControlRoute.online)) { _, _ in try await setOffline(false) }
         add(ControlRoute.deletions, to: router, answering: controller.decideDeletions)
+        add(ControlRoute.doctor, to: router, answering: controller.examine)
         addVersionRoutes(to: router)
         router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }

@@ -69,6 +69,34 @@ final class Mount: Sendable {
     private static func makeParts(
         _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger
     ) throws -> MountParts {
+        let idle = try makeIdleParts(settings, folder, logger: logger)
+        let index = idle.index, contents = idle.contents, engine = idle.engine, pool = idle.pool
+        let timekeeper = SystemTimekeeper()
+        let tree = ItemTree(index: index)
+        let passthrough = KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
+        let fileSystem = try ContainerFileSystem(
+            ContainerFileSystem.Parts(
+                index: index, contents: contents, materializer: engine,
+                transfers: EngineTransfers(engine: engine, index: index),
+                control: EngineControl(engine: engine, tree: tree, pool: pool),
+                versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
+                timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files")),
+            owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
+        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        // What the last run was interrupted in is put right before anybody can see it.
+        try engine.recover()
+        try fileSystem.adoptWriters()
+        return MountParts(
+            settings: settings, account: idle.account, identity: idle.identity,
+            folder: folder, index: index, contents: contents, client: idle.client, service: idle.service,
+            embeddedCloud: idle.embeddedCloud, engine: engine, fileSystem: fileSystem, passthrough: passthrough,
+            pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+    }
+
+    /// What works without a mount: index, contents and the engine, which nobody runs.
+    static func makeIdleParts(
+        _ settings: MountSettings, _ folder: ContainerFolder, logger: Logger
+    ) throws -> IdleParts {
         let timekeeper = SystemTimekeeper(), random = SystemRandom()
         let pool = BlockingPool(name: "disk", threads: diskThreads)
         let owner = (uid: ProcessHost.userID, gid: ProcessHost.groupID)
@@ -82,31 +110,16 @@ final class Mount: Sendable {
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
-            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
-            owner: owner)
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
+            boot: Array(try Boot.id(ofFolder: folder.path).utf8), owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))
-        let tree = ItemTree(index: index)
-        let passthrough = KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
-        let fileSystem = try ContainerFileSystem(
-            ContainerFileSystem.Parts(
-                index: index, contents: contents, materializer: engine,
-                transfers: EngineTransfers(engine: engine, index: index),
-                control: EngineControl(engine: engine, tree: tree, pool: pool),
-                versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
-                timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files")),
-            owner: owner)
-        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
-        // What the last run was interrupted in is put right before anybody can see it.
-        try engine.recover()
-        try fileSystem.adoptWriters()
-        return MountParts(
-            settings: settings, account: signIn?.account ?? DeviceFolder.localAccount, identity: identity,
-            folder: folder, index: index, contents: contents, client: cloud.client, service: cloud.service,
-            embeddedCloud: cloud.embedded, engine: engine, fileSystem: fileSystem, passthrough: passthrough, pool: pool,
-            timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+        return IdleParts(
+            account: signIn?.account ?? DeviceFolder.localAccount, identity: identity, index: index,
+            contents: contents, client: cloud.client, service: cloud.service, embeddedCloud: cloud.embedded,
+            engine: engine, pool: pool)
     }
 
     /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.

@@ -9,6 +9,19 @@ import UbiquitySystem
 import UbiquityVFS
 import UbiquityWire
 
+/// A container's parts that work without a mount.
+struct IdleParts: Sendable {
+    var account: String
+    var identity: DeviceIdentity
+    var index: ItemIndex
+    var contents: ContentStore
+    var client: CloudClient
+    var service: any CloudService
+    var embeddedCloud: EmbeddedCloud?
+    var engine: SyncEngine
+    var pool: BlockingPool
+}
+
 /// What a running mount is made of.
 struct MountParts: Sendable {
     var settings: MountSettings

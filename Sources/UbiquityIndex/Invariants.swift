@@ -4,15 +4,21 @@ extension IndexReader {
     /// Checks what holds after every transaction, over the whole index; for tests, the simulator and `doctor`.
     /// To be called inside `write`, or while nobody writes. Throws `.damaged` with what was found.
     package func checkInvariants() throws {
+        let findings = try contradictions()
+        guard findings.isEmpty else {
+            throw UbiquityError(.damaged, "the index contradicts itself: " + findings.joined(separator: "; "))
+        }
+    }
+
+    /// The rules that are broken, each with some of the items that break it.
+    package func contradictions() throws -> [String] {
         var findings = [String]()
         for (rule, sql) in Self.rules {
             var keys = [Int64]()
             try db.run(sql, []) { keys.append($0.int(0)) }
             if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
         }
-        guard findings.isEmpty else {
-            throw UbiquityError(.damaged, "the index contradicts itself: " + findings.joined(separator: "; "))
-        }
+        return findings
     }
 
     private static let examplesPerRule = 5

@@ -283,6 +283,15 @@ package final class ItemIndex: Sendable {
         }
     }
 
+    /// Whether the journal's file has what is only there: changes that were acknowledged and are not committed.
+    package func isJournalWhole() throws -> Bool {
+        guard let journal else { return true }
+        return try mapErrors { try writer.writeWithoutTransaction { _ in try journal.isWhole() } }
+    }
+
+    /// Commits what is in the journal, which begins anew then.
+    package func renewJournal() throws { try settle() }
+
     /// Copies the log back and lets go of the file.
     package func close() throws {
         try settle()

@@ -45,7 +45,7 @@ extension SyncEngine {
         }
     }
 
-    private func hasVersionThere(_ row: ItemRow) throws -> Bool {
+    func hasVersionThere(_ row: ItemRow) throws -> Bool {
         guard !row.dirty.contains(.created), let remote = try index.read({ try $0.remote(id: row.id) }) else {
             return false
         }

@@ -20,6 +20,12 @@ extension SyncEngine {
         let used = try index.read { try $0.contentsInUse() }
         let orphans = try store.all().filter { !used.contains($0) }
         guard !orphans.isEmpty else { return }
+        guard try index.read({ try $0.lastBoot() }) != nil else {
+            // The index is a new one, and these are of another that is gone: what was never uploaded is only here.
+            logger.warning("setting contents of a lost index aside", metadata: ["count": "\(orphans.count)"])
+            for content in orphans { try store.setAside(content) }
+            return
+        }
         logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
         discard(orphans)
         try removeRetired()

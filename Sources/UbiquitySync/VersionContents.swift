@@ -26,6 +26,8 @@ final class VersionContents: Sendable {
 
     private let state = Lock(State())
 
+    func contains(_ content: ContentID) -> Bool { state.withLock { $0.versions[content] != nil } }
+
     /// The content, which is in use until `release`; nil if there is none.
     func use(_ version: VersionID) -> PartialContent? {
         state.withLock { state in

@@ -28,7 +28,8 @@ final class Disk {
 
     /// An empty file system.
     func format() throws {
-        guard FileManager.default.createFile(atPath: base, contents: nil), truncate(base, off_t(Self.size)) == 0 else { throw Trouble("cannot make \(base)") }
+        guard FileManager.default.createFile(atPath: base, contents: nil), truncate(base, off_t(Self.size)) == 0
+        else { throw Trouble("cannot make \(base)") }
         try world.run(
             "/usr/sbin/mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", base)
     }

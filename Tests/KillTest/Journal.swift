@@ -8,7 +8,8 @@ import UbiquitySystem
 ///     O path=state …                 found to be so after a restart: from here on it counts
 ///     X path …                       found to be no state, after a loss of power
 ///
-/// Flags: `r` saved aside in the place of an older one; `p` written in place; `f` fsynced, names too, when done; `a` all of the paths change or none.
+/// Flags: `r` saved aside in the place of an older one; `p` written in place; `f` fsynced, names too, when done; `a` all
+/// of the paths change or none.
 struct Journal {
     struct Operation {
         var flags: String

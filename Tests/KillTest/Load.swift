@@ -17,7 +17,7 @@ final class Load {
     /// Folders, by their place in `folderNames`.
     private var folderNames: [String]
 
-    private static let fileCount = 24
+    private static let fileCount = 12
     private static let folderCount = 3
     private static let sizes = [40, 700, 3000, 9000, 60_000, 60_000, 300_000]
     private static let largeSize = 3_000_000
@@ -116,7 +116,7 @@ final class Load {
 
     private func save(_ path: String, _ way: Way) throws {
         nextID += 1
-        let size = random.chance(3) ? Self.largeSize : random.pick(Self.sizes)
+        let size = random.chance(2) ? Self.largeSize : random.pick(Self.sizes)
         let state = FileState(id: nextID, size: size)
         let bytes = Pattern.bytes(of: state)
         let full = root + "/" + path

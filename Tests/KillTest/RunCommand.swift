@@ -7,7 +7,8 @@ struct RunCommand: ParsableCommand {
         commandName: "run", abstract: "Kill devices and the cloud at random moments, and look for what is lost.")
 
     @Option(help: "How many times something is killed.") var rounds = 200
-    @Option(help: "Rounds between two looks at everything.") var every = 10
+    @Option(help: "Rounds between two looks at everything.") var every = 25
+    @Option(help: "Seconds after which no round is begun any more.") var within = Double.infinity
     @Option(help: "The seed; drawn if it is not given.") var seed: UInt64?
     @Flag(help: "Leave the folder when it is over.") var keep = false
 
@@ -18,7 +19,7 @@ struct RunCommand: ParsableCommand {
         defer { world.end() }
         var rounds = try KillRounds(world, seed: seed)
         do {
-            try rounds.run(self.rounds, every: every)
+            try rounds.run(self.rounds, every: every, within: within)
         } catch {
             say("FAILED with seed \(seed) in \(world.folder): \(error)")
             throw ExitCode(1)
@@ -48,15 +49,17 @@ struct KillRounds {
             + "\(kills.clouds) times; nothing lost, nothing torn, all the same everywhere"
     }
 
-    mutating func run(_ rounds: Int, every: Int) throws {
+    mutating func run(_ rounds: Int, every: Int, within limit: Double) throws {
         for device in [a, b] { try device.mount() }
         for device in [a, b] { try device.startWorker(seed: random.next() % 1_000_000) }
         for device in [a, b] { try device.awaitLook() }
         for round in 1...rounds {
-            usleep(UInt32(random.below(400) + 10) * 1000)
+            usleep(UInt32(random.below(250) + 10) * 1000)
             try kill()
             done = round
-            if round % every == 0 || round == rounds { try compare() }
+            let isLast = round == rounds || (ContinuousClock.now - start) / .seconds(1) > limit
+            if round % every == 0 || isLast { try compare() }
+            if isLast { return }
         }
     }
 

@@ -102,6 +102,44 @@ final class IndexJournal: @unchecked Sendable {
         }
     }
 
+    // MARK: For the doctor
+
+    /// Whether the file has what is in the batch.
+    func isWhole() throws(Errno) -> Bool {
+        // One that had no room is committed at once.
+        guard !batch.isEmpty, position < Self.capacity else { return true }
+        var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
+        var expected = sequence - UInt64(batch.count)
+        for _ in batch {
+            expected += 1
+            guard let (number, _) = record(&rest), number == expected else { return false }
+        }
+        return true
+    }
+
+    /// What is wrong with a file that nobody has open: a record that is not whole, though it or later ones are those
+    /// that come next; nil if nothing is.
+    func damage(after stored: UInt64, of life: UInt64) throws(Errno) -> String? {
+        try load(after: stored, of: life)
+        let bytes = try file.read(count: Int(Self.capacity), at: 0)
+        var rest = bytes[...]
+        while let (number, _) = record(&rest), number <= sequence { continue }
+        let end = bytes.count - rest.count
+        for start in bytes.indices.dropLast(Self.headerSize) {
+            var here = bytes[start...]
+            guard let length: UInt32 = JournalCoding.number(&here), length > 0, length < here.count,
+                let _: UInt64 = JournalCoding.number(&here), let number: UInt64 = JournalCoding.number(&here),
+                number > sequence, number <= sequence + UInt64(Self.maximumBatch)
+            else { continue }
+            var again = bytes[start...]
+            let isWhole = record(&again) != nil
+            if isWhole || start == end || start == 0 {
+                return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
+            }
+        }
+        return nil
+    }
+
     private func record(_ rest: inout ArraySlice<UInt8>) -> (UInt64, ArraySlice<UInt8>)? {
         guard let length: UInt32 = JournalCoding.number(&rest), let sum: UInt64 = JournalCoding.number(&rest),
             let number: UInt64 = JournalCoding.number(&rest), length > 0, rest.count >= length

@@ -1,0 +1,78 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+import UbiquityDaemon
+
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Checks index, contents and cloud against each other, and repairs what can be repaired.",
+        discussion: """
+            Of a mount by its mount point, or, with --state, of a device's container that is not mounted. What cannot \
+            be trusted is set aside in the folder set-aside of the container's state folder, never deleted. Exit code \
+            0: nothing is wrong any more; 1: something is; 3: the cloud could not be asked, all else is well.
+            """)
+
+    @Flag(help: "Only look: repair nothing, and exit with 1 if something is wrong.")
+    var check = false
+
+    @Flag(help: "Do not read all bytes, only whether they are there.")
+    var quick = false
+
+    @OptionGroup var state: StateOptions
+
+    @Option(help: .init("With --state: the container.", valueName: "id"))
+    var container = MountSettings.defaultContainer
+
+    @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
+    var mountPoint: String?
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        if mountPoint != nil, state.folder != nil { throw ValidationError("--state and a mount exclude each other") }
+    }
+
+    func run() async throws {
+        let report = try await examine()
+        for finding in report.findings {
+            if output.asJSON { try Output.json(finding) } else { Output.line(Self.text(of: finding)) }
+        }
+        if !output.asJSON { Output.line(Self.summary(of: report)) }
+        if report.isUnwell { throw ExitCode(ExitStatus.failed) }
+        if let problem = report.cloudProblem {
+            Output.message("the cloud was not asked: \(problem)")
+            throw ExitCode(ExitStatus.unreachable)
+        }
+    }
+
+    private func examine() async throws -> DoctorReport {
+        let wanted = DoctorRequest(check: check, quick: quick)
+        guard state.folder == nil else {
+            return try await Progress.showing("checking …") { _ in
+                try await Doctor.examine(deviceFolder: state.resolved(), container: container, wanted)
+            }
+        }
+        let location = try Daemon.mount(of: mountPoint)
+        return try await Daemon.asking(location, "checking …") { try await $0.ask(ControlRoute.doctor, wanted) }
+    }
+
+    private static func text(of finding: DoctorFinding) -> String {
+        let what = "\(finding.kind)  \(finding.subject): \(finding.detail)"
+        switch finding.outcome {
+        case .found: return what
+        case .repaired: return "\(what) - repaired: \(finding.remark ?? "")"
+        case .unrepaired: return "\(what) - NOT repaired: \(finding.remark ?? "")"
+        }
+    }
+
+    private static func summary(of report: DoctorReport) -> String {
+        let found = report.findings.isEmpty ? "nothing wrong" : Output.count(report.findings.count, "finding")
+        let looked = [
+            Output.count(report.contents, "content"), Output.count(report.items, "item") + " of the cloud",
+            Output.count(report.chunks, "chunk"),
+        ]
+        return "\(found); looked at \(looked.joined(separator: ", "))"
+    }
+}

@@ -1,0 +1,58 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+// What cannot be trusted is set aside, never deleted: somebody may want to look for what is in it.
+extension ContentStore {
+    /// Where that is, in the state folder.
+    package var asideDirectory: String { Path.join(Path.parent(of: stagingDirectory), "set-aside") }
+
+    /// Moves a content's file away.
+    /// - Returns: where it is now.
+    @discardableResult
+    package func setAside(_ id: ContentID) throws(UbiquityError) -> String {
+        let target = try placeAside("content-\(id)")
+        try describing("set a content aside", at: path(of: id)) { () throws(Errno) in
+            try FileSystem.rename(path(of: id), to: target, .noReplace)
+            try FileSystem.syncDirectory(asideDirectory)
+        }
+        return target
+    }
+
+    /// Keeps a copy of a content as it is.
+    @discardableResult
+    package func copyAside(_ id: ContentID) throws(UbiquityError) -> String {
+        let target = try placeAside("content-\(id)")
+        let original = try open(id, writable: false)
+        try describing("keep a copy of a content", at: target) { () throws(Errno) in
+            let copy = try FileDescriptor.open(target, [.readWrite, .create, .exclusive])
+            do throws(Errno) { try copy.clone(original) } catch {
+                var position: Int64 = 0
+                let size = try original.status().size
+                while position < size {
+                    let count = try copy.copy(from: original, at: position, to: position, count: size - position)
+                    guard count > 0 else { break }
+                    position += count
+                }
+            }
+            try copy.sync()
+            try FileSystem.syncDirectory(asideDirectory)
+        }
+        return target
+    }
+
+    /// A free path there: the name, with a number if need be.
+    private func placeAside(_ name: String) throws(UbiquityError) -> String {
+        try describing("make the folder for what is set aside", at: asideDirectory) { () throws(Errno) in
+            try FileSystem.makeDirectories(asideDirectory)
+            var path = Path.join(asideDirectory, name), number = 2
+            while try FileSystem.exists(path) {
+                path = Path.join(asideDirectory, "\(name)-\(number)")
+                number += 1
+            }
+            return path
+        }
+    }
+
+    /// Whether its file waits to be removed.
+    package func isRetired(_ id: ContentID) -> Bool { retired.withLock { $0.contains(id) } }
+}

@@ -1,0 +1,61 @@
+/// What the doctor is to do.
+package struct DoctorRequest: Codable, Hashable, Sendable {
+    /// Only look, repair nothing.
+    package var check: Bool
+    /// Do not read every byte, here and at the cloud.
+    package var quick: Bool
+
+    package init(check: Bool = false, quick: Bool = false) {
+        self.check = check
+        self.quick = quick
+    }
+}
+
+/// One thing that the doctor found.
+package struct DoctorFinding: Codable, Hashable, Sendable {
+    package enum Outcome: String, Codable, Hashable, Sendable {
+        /// Found, and not to be repaired.
+        case found
+        case repaired
+        case unrepaired
+    }
+
+    /// What it is, a word of `Finding.Kind` ("content-damaged").
+    package var kind: String
+    /// A path, a content, a chunk.
+    package var subject: String
+    package var detail: String
+    package var outcome: Outcome
+    /// How it was repaired, or why it was not.
+    package var remark: String?
+
+    package init(kind: String, subject: String, detail: String, outcome: Outcome, remark: String? = nil) {
+        self.kind = kind
+        self.subject = subject
+        self.detail = detail
+        self.outcome = outcome
+        self.remark = remark
+    }
+}
+
+/// What the doctor looked at and found.
+package struct DoctorReport: Codable, Hashable, Sendable {
+    package var findings: [DoctorFinding]
+    /// Contents that are here, items of the cloud, and chunks at the cloud that were looked at.
+    package var contents: Int
+    package var items: Int
+    package var chunks: Int
+    /// Why the cloud could not be asked; nil if it was.
+    package var cloudProblem: String?
+
+    package init(findings: [DoctorFinding], contents: Int, items: Int, chunks: Int, cloudProblem: String?) {
+        self.findings = findings
+        self.contents = contents
+        self.items = items
+        self.chunks = chunks
+        self.cloudProblem = cloudProblem
+    }
+
+    /// Whether something is wrong still.
+    package var isUnwell: Bool { findings.contains { $0.outcome != .repaired } }
+}

@@ -1,0 +1,126 @@
+import Logging
+import UbiquityCloudClient
+import UbiquityContent
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+extension MountController {
+    /// Looks at everything while the mount is in use.
+    func examine(_ wanted: DoctorRequest) async throws -> DoctorReport {
+        let diagnosis = try await engine.examine(
+            ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: false))
+        return DoctorReport(diagnosis)
+    }
+}
+
+/// `ubiquity doctor` on the state folder of a container that is not mounted.
+package enum Doctor {
+    /// - Throws: `.notFound` if there is no such container here, `.inUse` if it is mounted.
+    package static func examine(
+        deviceFolder: String, container: String, _ wanted: DoctorRequest
+    ) async throws -> DoctorReport {
+        let settings = try MountSettings(
+            deviceFolder: deviceFolder, container: container, deviceName: nil, policy: .lazy, cacheLimit: nil,
+            diskFloor: nil, allowsPassthrough: false, options: [], mountPoint: "/")
+        let folder = try MountLauncher.containerFolder(settings)
+        guard try describing("look for the container", at: folder.path, { () throws(Errno) in
+            try FileSystem.exists(folder.path)
+        }) else {
+            throw UbiquityError(.notFound, "this device has no container \"\(container)\"", at: folder.path)
+        }
+        ProcessHost.keepNewFilesPrivate()
+        let lock = try ProcessLock(folder.lock)
+        defer { withExtendedLifetime(lock) {} }
+        let before = try lookAtIndex(folder, wanted)
+        guard !before.isUnreadable || !wanted.check else {
+            return DoctorReport(findings: before.findings, contents: 0, items: 0, chunks: 0, cloudProblem: nil)
+        }
+        let parts = try Mount.makeIdleParts(settings, folder, logger: Self.silent)
+        do {
+            let diagnosis = try await parts.engine.examine(
+                ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true))
+            await parts.client.shutdown()
+            try parts.index.close()
+            var report = DoctorReport(diagnosis)
+            report.findings = before.findings + report.findings
+            return report
+        } catch {
+            await parts.client.shutdown()
+            throw error
+        }
+    }
+
+    /// All that is to be said stands in the report.
+    private static var silent: Logger { Logger(label: "ubiquity") { _ in SwiftLogNoOpLogHandler() } }
+
+    /// What is wrong with the index, before anything opens it. A database that cannot be read is set aside: the tree
+    /// comes from the cloud again, and contents that no item has any more are set aside, too.
+    private static func lookAtIndex(
+        _ folder: ContainerFolder, _ wanted: DoctorRequest
+    ) throws -> (findings: [DoctorFinding], isUnreadable: Bool) {
+        let problems = try ItemIndex.problems(ofIndexAt: folder.index)
+        var findings = [DoctorFinding]()
+        if !problems.database.isEmpty {
+            let place = wanted.check ? nil : try setIndexAside(folder)
+            findings += problems.database.map { problem in
+                DoctorFinding(
+                    kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
+                    outcome: wanted.check ? .found : .repaired,
+                    remark: place.map { "set aside as \($0); the tree comes from the cloud again" })
+            }
+        }
+        findings += problems.journal.map { problem in
+            DoctorFinding(
+                kind: Finding.Kind.journalDamaged.rawValue, subject: "index.journal", detail: problem,
+                outcome: wanted.check ? .found : .repaired,
+                remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
+        }
+        return (findings, !problems.database.isEmpty)
+    }
+
+    /// - Returns: the folder they are in.
+    private static func setIndexAside(_ folder: ContainerFolder) throws(UbiquityError) -> String {
+        try describing("set the index aside", at: folder.index) { () throws(Errno) in
+            let aside = Path.join(folder.path, "set-aside")
+            try FileSystem.makeDirectories(aside)
+            var target = Path.join(aside, "index"), number = 2
+            while try FileSystem.exists(target) {
+                target = Path.join(aside, "index-\(number)")
+                number += 1
+            }
+            try FileSystem.makeDirectory(target)
+            for name in ["index.db", "index.db-wal", "index.db-shm", "index.journal"] {
+                let path = Path.join(folder.path, name)
+                if try FileSystem.exists(path) { try FileSystem.rename(path, to: Path.join(target, name)) }
+            }
+            try FileSystem.syncDirectory(folder.path)
+            return target
+        }
+    }
+}
+
+extension DoctorReport {
+    init(_ diagnosis: Diagnosis) {
+        self.init(
+            findings: diagnosis.findings.map(DoctorFinding.init), contents: diagnosis.contents,
+            items: diagnosis.records, chunks: diagnosis.chunks,
+            cloudProblem: diagnosis.cloudProblem?.description)
+    }
+}
+
+extension DoctorFinding {
+    init(_ finding: Finding) {
+        let outcome: Outcome, remark: String?
+        switch finding.outcome {
+        case .found: (outcome, remark) = (.found, nil)
+        case .repaired(let how): (outcome, remark) = (.repaired, how)
+        case .unrepaired(let why): (outcome, remark) = (.unrepaired, why)
+        }
+        self.init(
+            kind: finding.kind.rawValue, subject: finding.subject, detail: finding.detail, outcome: outcome,
+            remark: remark)
+    }
+}

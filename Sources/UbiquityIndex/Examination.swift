@@ -1,0 +1,146 @@
+import GRDB
+package import UbiquityCore
+internal import UbiquitySystem
+
+// Questions of `ubiquity doctor`.
+
+extension IndexReader {
+    /// Files that have a content, in the order of their keys, those after `key`, at most `limit`.
+    package func rowsWithContent(after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.content IS NOT NULL AND items.key > ?") + " ORDER BY items.key LIMIT ?",
+            [SQLValue(key), .int(Int64(limit))])
+    }
+
+    /// Items that are in sync and that nothing was changed of, in the order of their keys.
+    package func cleanRows(after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.dirty = 0 AND items.flags & 36 = 0 AND items.key > max(1, ?)")
+                + " ORDER BY items.key LIMIT ?",
+            [SQLValue(key), .int(Int64(limit))])
+    }
+
+    /// The records of items that the cloud has, with their revisions.
+    package func liveRecords() throws -> [ItemID: Revision] {
+        var result = [ItemID: Revision]()
+        try db.run("SELECT id, revision FROM remote WHERE deleted = 0", []) { row in
+            if let id: ItemID = row.id(0) { result[id] = Revision(row.int(1)) }
+        }
+        return result
+    }
+
+    /// Records that count as shown, of items that are not in the tree.
+    package func recordsWithoutItem(limit: Int) throws -> [ItemID] {
+        var result = [ItemID]()
+        try db.run(
+            """
+            SELECT id FROM remote WHERE deleted = 0 AND unsettled = 0 AND name <> ?
+            AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = remote.id) LIMIT ?
+            """, [SQLValue(ItemName.versionsFolder), .int(Int64(limit))]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
+    }
+
+    /// Items without a place that are neither deleted nor on their way to one.
+    package func strayRows(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.key > 1 AND items.dirty & 64 = 0 AND entries.item IS NULL") + " LIMIT ?",
+            [.int(Int64(limit))])
+    }
+}
+
+extension ItemIndex {
+    /// What SQLite finds wrong with the database's pages and indexes; nothing if all is well.
+    package func integrityProblems() throws -> [String] {
+        try read { reader in
+            try String.fetchAll(reader.db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+        }
+    }
+
+    /// The rules of the index that are broken.
+    package func contradictions() throws -> [String] { try write(.startup) { try $0.contradictions() } }
+
+    /// Looks at an index that nobody has open. Nothing is changed.
+    /// - Returns: what is wrong with the database, and with the journal.
+    package static func problems(ofIndexAt path: String) throws -> (database: [String], journal: [String]) {
+        let journal = Path.join(Path.parent(of: path), "index.journal")
+        guard try FileSystem.exists(path) else { return ([], []) }
+        do {
+            var configuration = Configuration()
+            configuration.readonly = true
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            defer { try? database.close() }
+            return try database.unsafeRead { db in
+                let problems = try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+                guard problems.isEmpty else { return (problems, []) }
+                return ([], try journalProblems(journal, db))
+            }
+        } catch let error as DatabaseError {
+            return (["\(error.message ?? "\(error)")"], [])
+        }
+    }
+
+    private static func journalProblems(_ path: String, _ db: Database) throws -> [String] {
+        guard try db.tableExists("meta") else { return [] }
+        guard try FileSystem.exists(path) else { return ["the journal is missing"] }
+        func number(_ name: String) throws -> UInt64 {
+            let value = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name])
+            return UInt64(bitPattern: value ?? 0)
+        }
+        let journal = try IndexJournal(path: path)
+        return try journal.damage(after: number("journal"), of: number("life")).map { [$0] } ?? []
+    }
+}
+
+extension IndexTransaction {
+    /// Puts right what can be put right without knowing more: entries that lead nowhere go, and what has lost its place
+    /// so is found by `strayRows`.
+    package func repairContradictions() throws {
+        for statement in Self.repairs { try execute(statement, []) }
+        try renumberChanges()
+    }
+
+    private static let repairs = [
+        "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
+        "DELETE FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)",
+        "DELETE FROM entries WHERE item IN (SELECT key FROM items WHERE dirty & 64)",
+        """
+        DELETE FROM entries WHERE EXISTS (
+            SELECT 1 FROM entries AS other WHERE other.item = entries.item
+            AND (other.parent, other.name) < (entries.parent, entries.name))
+        """,
+        """
+        WITH RECURSIVE tree(key) AS (
+            SELECT key FROM items WHERE key NOT IN (SELECT item FROM entries)
+            UNION SELECT item FROM entries JOIN tree ON parent = tree.key)
+        DELETE FROM entries WHERE item NOT IN tree
+        """,
+        """
+        UPDATE entries SET directory = (SELECT kind = 2 FROM items WHERE key = item)
+        WHERE directory <> (SELECT kind = 2 FROM items WHERE key = item)
+        """,
+        "UPDATE items SET dirty = 0 WHERE key = 1 OR flags & 4",
+        "UPDATE items SET content = NULL, contentState = 0 WHERE kind <> 1",
+        """
+        UPDATE items SET content = NULL, contentState = 0 WHERE content IS NOT NULL AND EXISTS (
+            SELECT 1 FROM items AS other WHERE other.content = items.content AND other.key < items.key)
+        """,
+        "UPDATE items SET contentState = 0 WHERE content IS NULL",
+        "UPDATE items SET contentState = 2 WHERE content IS NOT NULL AND contentState = 0",
+        "UPDATE items SET dirty = dirty & ~32 WHERE dirty & 96 = 32 AND contentState <> 2 AND version IS NOT NULL",
+    ]
+
+    /// Gives each of several changes with one place in the order a place of its own.
+    private func renumberChanges() throws {
+        var keys = [ItemKey]()
+        try db.run(
+            """
+            SELECT key FROM items WHERE dirty <> 0 AND EXISTS (SELECT 1 FROM items AS other
+            WHERE other.dirty <> 0 AND other.dirtyOrder = items.dirtyOrder AND other.key < items.key) ORDER BY key
+            """, []
+        ) { keys.append(ItemKey($0.int(0))) }
+        for key in keys {
+            try execute("UPDATE items SET dirtyOrder = ? WHERE key = ?", [.int(newNumber()), SQLValue(key)])
+        }
+    }
+}

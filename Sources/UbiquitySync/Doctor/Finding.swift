@@ -1,0 +1,90 @@
+package import UbiquityCore
+
+/// Something in which index, contents and cloud contradict each other, or are damaged.
+package struct Finding: Sendable, Hashable {
+    package enum Kind: String, Sendable, CaseIterable {
+        /// The index's database cannot be read as a whole.
+        case indexDamaged = "index-damaged"
+        /// The index breaks one of its own rules.
+        case indexInconsistent = "index-inconsistent"
+        case journalDamaged = "journal-damaged"
+        case contentMissing = "content-missing"
+        /// The bytes are not those of the version.
+        case contentDamaged = "content-damaged"
+        case contentSize = "content-size"
+        /// A content that no item has.
+        case contentUnused = "content-unused"
+        /// The cloud has an item of which the index has no record.
+        case recordMissing = "record-missing"
+        case recordDiffers = "record-differs"
+        /// The index has a record of an item that the cloud does not have.
+        case recordUnknown = "record-unknown"
+        /// An item of the cloud is not in the tree.
+        case itemMissing = "item-missing"
+        /// An item is not where, or what, its record says, though nothing was changed here.
+        case itemDiffers = "item-differs"
+        /// An item counts as sent, and the cloud does not have it.
+        case itemUnknown = "item-unknown"
+        /// An item has no place.
+        case itemStray = "item-stray"
+        case chunkMissing = "chunk-missing"
+        case chunkDamaged = "chunk-damaged"
+    }
+
+    package enum Outcome: Sendable, Hashable {
+        /// It was not to be repaired.
+        case found
+        /// How it was repaired.
+        case repaired(String)
+        /// Why not, and what a person may do.
+        case unrepaired(String)
+    }
+
+    package var kind: Kind
+    /// What it is about, for people: a path, a content, a chunk.
+    package var subject: String
+    package var detail: String
+    package var outcome: Outcome
+
+    package init(_ kind: Kind, _ subject: String, _ detail: String, _ outcome: Outcome = .found) {
+        self.kind = kind
+        self.subject = subject
+        self.detail = detail
+        self.outcome = outcome
+    }
+}
+
+/// What `doctor` is to do.
+package struct ExaminationOptions: Sendable, Hashable {
+    /// Whether to repair what can be repaired.
+    package var repairs: Bool
+    /// Whether to read every byte, here and at the cloud.
+    package var readsAll: Bool
+    /// Whether nobody else works with the index.
+    package var isAlone: Bool
+
+    package init(repairs: Bool, readsAll: Bool, isAlone: Bool) {
+        self.repairs = repairs
+        self.readsAll = readsAll
+        self.isAlone = isAlone
+    }
+}
+
+/// What `doctor` found.
+package struct Diagnosis: Sendable {
+    package var findings: [Finding] = []
+    package var contents = 0
+    package var records = 0
+    package var chunks = 0
+    /// Why the cloud could not be asked; nil if it was.
+    package var cloudProblem: UbiquityError?
+
+    /// Findings told one by one; who has more has one cause.
+    package static let maximumFindings = 10_000
+
+    package init() {}
+
+    package mutating func add(_ more: [Finding]) {
+        findings += more.prefix(max(0, Self.maximumFindings - findings.count))
+    }
+}

@@ -1,0 +1,92 @@
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityContent
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// `ubiquity doctor`: index, contents and cloud against each other. What can be repaired from another side is; what
+// cannot be trusted is set aside.
+extension SyncEngine {
+    /// Looks at everything. While the mount is in use, what is being changed is passed over.
+    package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
+        var diagnosis = Diagnosis()
+        diagnosis.add(try await pool.run { try self.examineIndex(options) })
+        do {
+            if options.isAlone { try await catchUp() }
+            try await examineRecords(options, &diagnosis)
+            diagnosis.add(try await pool.run { try self.examineItems(options) })
+        } catch let error as UbiquityError where error.isAboutConnection || error.code == .signedOut {
+            diagnosis.cloudProblem = error
+        }
+        let contents = try await pool.run { try self.examineContents(options) }
+        diagnosis.add(contents.findings)
+        diagnosis.contents = contents.count
+        diagnosis.add(try await pool.run { try self.examineUnusedContents(options) })
+        if diagnosis.cloudProblem == nil {
+            do { try await examineChunks(options, &diagnosis) } catch let error as UbiquityError
+                where error.isAboutConnection || error.code == .signedOut
+            {
+                diagnosis.cloudProblem = error
+            }
+        }
+        for finding in diagnosis.findings {
+            logger.warning(
+                "doctor", metadata: [
+                    "kind": "\(finding.kind.rawValue)", "subject": "\(finding.subject)", "detail": "\(finding.detail)",
+                    "outcome": "\(finding.outcome)",
+                ])
+        }
+        if options.repairs, !diagnosis.findings.isEmpty {
+            try await pool.run { [index] in try index.makeDurable() }
+            pushSignal.fire()
+            downloadSignal.fire()
+        }
+        return diagnosis
+    }
+
+    /// Connects and reads the feed to its end, for who does not `run`.
+    private func catchUp() async throws {
+        try await meet(try await service.open())
+        try await readFeed()
+        feed.withLock { $0.isCaughtUp = true }
+    }
+
+    // MARK: The index
+
+    private func examineIndex(_ options: ExaminationOptions) throws -> [Finding] {
+        var findings = [Finding]()
+        // Before anything is read: reading commits what is in the journal, which then is of no use any more.
+        if try !index.isJournalWhole() {
+            if options.repairs { try index.renewJournal() }
+            findings.append(
+                Finding(
+                    .journalDamaged, "index.journal", "it does not have what it should have",
+                    options.repairs ? .repaired("the database has taken over what it stood for") : .found))
+        }
+        findings += try index.integrityProblems().map { problem in
+            Finding(.indexDamaged, "index.db", problem, .unrepaired("unmount, and run doctor again with --state"))
+        }
+        let broken = try index.contradictions()
+        guard !broken.isEmpty else { return findings }
+        guard options.repairs, options.isAlone else {
+            let outcome: Finding.Outcome =
+                options.repairs ? .unrepaired("unmount, and run doctor again with --state") : .found
+            return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
+        }
+        try index.write(.startup) { try $0.repairContradictions() }
+        let left = Set(try index.contradictions())
+        return findings
+            + broken.map { rule in
+                let isLeft = left.contains(rule)
+                return Finding(
+                    .indexInconsistent, "index.db", rule,
+                    isLeft ? .unrepaired("set index.db aside and mount again") : .repaired("made to agree"))
+            }
+    }
+
+    /// An item's path, or its id if it has none.
+    func subject(_ row: ItemRow) throws -> String {
+        try index.read { try $0.path(of: row.key) }.map { $0.map(\.description).joined(separator: "/") } ?? "\(row.id)"
+    }
+}

@@ -1,0 +1,107 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// `ubiquity doctor`: what the cloud has of the contents, and sending again what it lacks.
+extension SyncEngine {
+    /// Bytes sent in one request.
+    private static let repairBytes = 4 << 20
+
+    func examineChunks(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
+        let live = try await pool.run { [index] in try index.read { try $0.liveRecords().keys.sorted() } }
+        var checked = Set<ChunkID>()
+        for start in stride(from: 0, to: live.count, by: SyncLimits.rowsPerRead) {
+            let part = live[start..<min(start + SyncLimits.rowsPerRead, live.count)]
+            let contents = try await manifests(of: Array(part))
+            let wanted = contents.flatMap(\.manifest).filter { checked.insert($0.id).inserted }
+            diagnosis.chunks += wanted.count
+            for lacking in try await lackingChunks(wanted.map(\.id), options) {
+                diagnosis.add(try await repair(lacking.id, lacking.kind, contents, options))
+            }
+        }
+    }
+
+    private struct KnownContent: Sendable {
+        var item: ItemID
+        var name: String
+        var manifest: Manifest
+    }
+
+    /// The contents that the cloud says it has.
+    private func manifests(of items: [ItemID]) async throws -> [KnownContent] {
+        var result = [KnownContent]()
+        for id in items {
+            guard let item = try await pool.run({ [index] in try index.read { try $0.remote(id: id) } }),
+                let content = item.content, content.isAvailable, content.size > 0
+            else { continue }
+            do {
+                result.append(
+                    KnownContent(item: id, name: "\(item.name)", manifest: try await manifest(of: content)))
+            } catch let error as UbiquityError where error.code == .notFound || error.code == .notUploadedYet {
+                // Replaced meanwhile.
+                continue
+            }
+        }
+        return result
+    }
+
+    private func lackingChunks(
+        _ ids: [ChunkID], _ options: ExaminationOptions
+    ) async throws -> [(id: ChunkID, kind: Finding.Kind)] {
+        var result = [(id: ChunkID, kind: Finding.Kind)]()
+        for start in stride(from: 0, to: ids.count, by: Limits.maximumChunksPerRequest) {
+            let part = Array(ids[start..<min(start + Limits.maximumChunksPerRequest, ids.count)])
+            let missing = Set(try await service.missingChunks(of: part))
+            let unsound = options.readsAll ? try await service.unsoundChunks(of: part) : Array(missing)
+            result += unsound.map { ($0, missing.contains($0) ? .chunkMissing : .chunkDamaged) }
+        }
+        return result
+    }
+
+    private func repair(
+        _ id: ChunkID, _ kind: Finding.Kind, _ contents: [KnownContent], _ options: ExaminationOptions
+    ) async throws -> [Finding] {
+        let users = contents.filter { $0.manifest.contains { $0.id == id } }
+        let names = users.prefix(3).map(\.name).joined(separator: ", ")
+        // Its content may have been replaced since.
+        let still = try await service.missingChunks(of: [id])
+        guard kind == .chunkDamaged || !still.isEmpty else { return [] }
+        var outcome = Finding.Outcome.found
+        if options.repairs {
+            let bytes = try await pool.run { try self.bytes(of: id, users) }
+            if let bytes {
+                try await service.upload([Chunk(id: id, bytes: bytes)])
+                outcome = .repaired("sent again from here")
+            } else {
+                outcome = .unrepaired("this device does not have it; run doctor on one that has \(names)")
+            }
+        }
+        return [Finding(kind, names, "chunk \(id) at the cloud", outcome)]
+    }
+
+    /// The chunk's bytes, verified, from wherever on this device they are.
+    private func bytes(of id: ChunkID, _ users: [KnownContent]) throws -> [UInt8]? {
+        for user in users {
+            guard let place = user.manifest.firstIndex(where: { $0.id == id }) else { continue }
+            let chunk = user.manifest[place]
+            for location in try index.read({ try $0.locations(of: chunk) }) {
+                if let bytes = try read(chunk, in: location.content, at: location.position) { return bytes }
+            }
+            let layout = try ChunkLayout(user.manifest)
+            if let content = try index.read({ try $0.row(id: user.item) })?.content,
+                let bytes = try read(chunk, in: content, at: layout.range(of: place).lowerBound)
+            {
+                return bytes
+            }
+        }
+        return nil
+    }
+
+    private func read(_ chunk: ChunkReference, in content: ContentID, at position: Int64) throws -> [UInt8]? {
+        guard try store.exists(content) else { return nil }
+        let bytes = try store.open(content, writable: false).read(count: chunk.length, at: position)
+        return bytes.count == chunk.length && ChunkNaming.name(of: bytes) == chunk.id ? bytes : nil
+    }
+}

@@ -1,0 +1,164 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// `ubiquity doctor`: the backing files.
+extension SyncEngine {
+    /// A content without an item that is younger may be one that is just being made.
+    private static let unusedAge: Double = 10
+
+    func examineContents(_ options: ExaminationOptions) throws -> (findings: [Finding], count: Int) {
+        var findings = [Finding](), count = 0, key = ItemKey(0)
+        while true {
+            let rows = try index.read { try $0.rowsWithContent(after: key, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { return (findings, count) }
+            key = last.key
+            for row in rows {
+                count += 1
+                if let finding = try examineContent(of: row, options) { findings.append(finding) }
+            }
+        }
+    }
+
+    private func examineContent(of row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
+        guard let content = row.content, !isInUse(row) else { return nil }
+        guard let (kind, detail) = try problem(with: content, of: row, options) else { return nil }
+        // Changed, given up or opened while it was looked at: that was it.
+        guard let current = try index.row(key: row.key), current.content == content, !isInUse(current),
+            current.generation == row.generation, current.contentState == row.contentState
+        else { return nil }
+        let outcome = options.repairs ? try repair(content, of: current, kind) : .found
+        return Finding(kind, try subject(row), detail, outcome)
+    }
+
+    private func isInUse(_ row: ItemRow) -> Bool {
+        row.isWriting || openItemsBox.withLock { $0 }?.isOpen(row.key) == true || downloads.download(of: row.key) != nil
+    }
+
+    private func problem(
+        with content: ContentID, of row: ItemRow, _ options: ExaminationOptions
+    ) throws -> (Finding.Kind, String)? {
+        guard let status = try store.status(of: content) else { return (.contentMissing, "content \(content) is gone") }
+        let record = try index.read { try $0.contentRecord(content) }
+        let size = row.contentState == .partial ? record?.size ?? row.size : row.size
+        guard status.size == size else {
+            return (.contentSize, "content \(content) has \(status.size) bytes instead of \(size)")
+        }
+        guard options.readsAll, row.contentState == .complete, !row.dirty.contains(.content), !row.isExcluded,
+            let manifest = try expectedManifest(row, record), let damage = try damage(of: content, manifest)
+        else { return nil }
+        return (.contentDamaged, "content \(content): \(damage)")
+    }
+
+    /// The chunks of the version that is here; nil if they are not known.
+    private func expectedManifest(_ row: ItemRow, _ record: ContentRecord?) throws -> Manifest? {
+        if let record, record.version == row.version { return record.manifest }
+        let known = try index.read { try $0.remote(id: row.id) }?.content
+        return known?.version == row.version ? known?.manifest : nil
+    }
+
+    private func damage(of content: ContentID, _ manifest: Manifest) throws -> String? {
+        let file: FileDescriptor
+        do { file = try store.open(content, writable: false) } catch {
+            return error.code == .notFound ? nil : "it cannot be read: \(error.message)"
+        }
+        let layout = try ChunkLayout(manifest)
+        var bad = 0
+        for index in manifest.indices {
+            let range = layout.range(of: index)
+            do {
+                let bytes = try file.read(count: range.count, at: range.lowerBound)
+                if bytes.count != range.count || ChunkNaming.name(of: bytes) != manifest[index].id { bad += 1 }
+            } catch { bad += 1 }
+        }
+        return bad == 0 ? nil : "\(bad) of \(manifest.count) chunks are not what they should be"
+    }
+
+    // MARK: Repairing
+
+    private func repair(_ content: ContentID, of row: ItemRow, _ kind: Finding.Kind) throws -> Finding.Outcome {
+        let isHere = kind != .contentMissing
+        if row.contentState == .partial {
+            if isHere { try store.copyAside(content) }
+            try dropPartial(row, content)
+            return .repaired("a placeholder again")
+        }
+        if row.dirty.contains(.content) || row.isExcluded { return try repairOwn(row, content, isHere: isHere) }
+        let known = try index.read { try $0.remote(id: row.id) }
+        guard let version = known?.content, known?.isDeleted == false, version.isAvailable,
+            version.version == row.version
+        else { return .unrepaired("the cloud does not have this version; what is here was left as it is") }
+        if isHere { try store.copyAside(content) }
+        try makeIncomplete(row, content, isHere: isHere)
+        return .repaired(
+            isHere ? "what is damaged comes from the cloud; set aside as it was" : "it comes from the cloud")
+    }
+
+    /// Content that only this device has.
+    private func repairOwn(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws -> Finding.Outcome {
+        guard isHere else {
+            guard !row.isExcluded, try hasVersionThere(row) else {
+                return .unrepaired("it was never uploaded and is lost; remove the file, or write it anew")
+            }
+            try reviewChangedContent(row)
+            return .repaired("the cloud's version stands; what was changed here since is lost")
+        }
+        guard let status = try store.status(of: content) else { return .found }
+        if row.isExcluded {
+            try index.write(.startup) { transaction in
+                var next = row
+                next.size = status.size
+                try transaction.update(next, before: row)
+            }
+        } else {
+            _ = try index.noteWriting(
+                ino: row.ino, changed: true, size: status.size, modifiedAt: status.modifiedAt, stillOpen: false)
+        }
+        return .repaired("what is there counts")
+    }
+
+    /// Has a content completed from the cloud: whole chunks stay.
+    private func makeIncomplete(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws {
+        let record = try index.read { try $0.contentRecord(content) }
+        try index.write(.remote) { transaction in
+            guard let current = try transaction.row(key: row.key), current.content == content else { return }
+            var next = current
+            if isHere, record?.version == row.version {
+                next.contentState = .partial
+            } else {
+                next.content = nil
+                next.contentState = .none
+                try transaction.forgetContent(content)
+            }
+            next.flags.insert(.downloadRequested)
+            try transaction.update(next, before: current)
+            transaction.note(.attributes, before: current, after: next)
+        }
+        if isHere, record?.version != row.version { try store.setAside(content) }
+        problems.clear(.download, of: row.key)
+    }
+
+    // MARK: Contents that no item has
+
+    func examineUnusedContents(_ options: ExaminationOptions) throws -> [Finding] {
+        let files = try store.all()
+        let used = try index.read { try $0.contentsInUse() }
+        let limit = timekeeper.now().advanced(bySeconds: -Self.unusedAge)
+        return try files.compactMap { content in
+            guard !used.contains(content), !store.isRetired(content), !isHeld(content),
+                let status = try store.status(of: content), options.isAlone || status.changedAt < limit,
+                try index.read({ try $0.row(content: content) }) == nil
+            else { return nil }
+            let outcome: Finding.Outcome =
+                options.repairs ? .repaired("set aside as \(try store.setAside(content))") : .found
+            return Finding(.contentUnused, "content \(content)", "\(status.size) bytes that no item has", outcome)
+        }
+    }
+
+    /// Whether something that runs has the content, though no item has it yet or any more.
+    private func isHeld(_ content: ContentID) -> Bool {
+        downloads.download(with: content) != nil || versionContents.contains(content)
+            || staged.withLock { $0.values.contains { $0.content.id == content } }
+    }
+}

@@ -1,0 +1,214 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// `ubiquity doctor`: the index's records against the cloud, and the tree against the records.
+extension SyncEngine {
+    /// Reads everything that the cloud has up to where the feed was read here, and compares.
+    func examineRecords(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
+        let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+        guard position.incarnation != nil, !position.isInSnapshot else { return }
+        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>()
+        while hasMore {
+            let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
+            let items = page.items.filter { !$0.isDeleted }
+            seen.formUnion(items.map(\.id))
+            let found = try await pool.run { try self.compare(items, upTo: position.revision, options) }
+            diagnosis.add(found)
+            diagnosis.records += items.count
+            revision = page.revision
+            hasMore = page.hasMore
+        }
+        let end = revision
+        let unknown = try await pool.run { [seen] in try self.examineUnknownRecords(seen, upTo: end, options) }
+        diagnosis.add(unknown)
+    }
+
+    private func compare(
+        _ items: [RemoteItem], upTo revision: Revision, _ options: ExaminationOptions
+    ) throws -> [Finding] {
+        try items.compactMap { item in
+            guard item.id != .root, item.revision <= revision else { return nil }
+            let (known, isHeld) = try index.read {
+                (try $0.remote(id: item.id), try $0.isRecord(item.id, .awaitingPackage))
+            }
+            guard !isHeld else { return nil }
+            let kind: Finding.Kind
+            switch known {
+            case nil: kind = .recordMissing
+            case let known? where known.revision > item.revision || known.isSame(as: item): return nil
+            default: kind = .recordDiffers
+            }
+            if options.repairs { try takeAnew(item) }
+            return Finding(
+                kind, "\(item.name)", "item \(item.id) at revision \(item.revision)",
+                options.repairs ? .repaired("taken from the cloud") : .found)
+        }
+    }
+
+    private func takeAnew(_ item: RemoteItem) throws {
+        let dropped = try index.write(.remote) { transaction in
+            try transaction.forgetRemote(item.id)
+            var settler = settler(transaction)
+            try settler.receive(item)
+            try settler.settleAll(limit: SyncLimits.settleBatch)
+            return settler.dropped
+        }
+        discard(dropped)
+    }
+
+    /// Records of items that the cloud does not have: it was told nothing of a deletion here, so they go up again.
+    private func examineUnknownRecords(
+        _ seen: Set<ItemID>, upTo revision: Revision, _ options: ExaminationOptions
+    ) throws -> [Finding] {
+        let live = try index.read { try $0.liveRecords() }
+        return try live.filter { !seen.contains($0.key) && $0.value <= revision }.keys.sorted().compactMap { id in
+            // The feed may have brought the deletion meanwhile.
+            guard let known = try index.read({ try $0.remote(id: id) }), !known.isDeleted, known.revision <= revision
+            else { return nil }
+            let row = try index.read { try $0.row(id: id) }
+            if options.repairs { try forget(known, row) }
+            return Finding(
+                .recordUnknown, "\(known.name)", "the cloud does not have item \(id)",
+                options.repairs ? .repaired("what is here of it goes up again") : .found)
+        }
+    }
+
+    private func forget(_ item: RemoteItem, _ row: ItemRow?) throws {
+        try index.write(.remote) { transaction in
+            try transaction.forgetRemote(item.id)
+            guard let row = try row.flatMap({ try transaction.row(key: $0.key) }) else { return }
+            try transaction.sendWhatIsHere(row)
+        }
+    }
+
+    // MARK: The tree
+
+    func examineItems(_ options: ExaminationOptions) throws -> [Finding] {
+        var findings = try examineMissingItems(options)
+        findings += try examineStrays(options)
+        var key = ItemKey.root
+        while true {
+            let rows = try index.read { try $0.cleanRows(after: key, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { return findings }
+            key = last.key
+            for row in rows {
+                if let finding = try examineItem(row, options) { findings.append(finding) }
+            }
+        }
+    }
+
+    private func examineMissingItems(_ options: ExaminationOptions) throws -> [Finding] {
+        try index.read { try $0.recordsWithoutItem(limit: Diagnosis.maximumFindings) }.map { id in
+            let name = try index.read { try $0.remote(id: id) }?.name
+            if options.repairs { try settleAnew(id) }
+            let isHere = try index.read { try $0.row(id: id) } != nil
+            return Finding(
+                .itemMissing, name.map { "\($0)" } ?? "\(id)", "item \(id) is at the cloud and not here",
+                options.repairs ? .repaired(isHere ? "it is here" : "it comes when there is a place") : .found)
+        }
+    }
+
+    private func settleAnew(_ id: ItemID) throws {
+        let dropped = try index.write(.remote) { transaction in
+            try transaction.setState(id, .waiting)
+            var settler = settler(transaction)
+            try settler.review(id)
+            try settler.settleAll(limit: SyncLimits.settleBatch)
+            return settler.dropped
+        }
+        discard(dropped)
+    }
+
+    /// Items without a place, for which nothing waits.
+    private func examineStrays(_ options: ExaminationOptions) throws -> [Finding] {
+        try index.read { try $0.strayRows(limit: Diagnosis.maximumFindings) }.compactMap { row in
+            let isWaiting = try index.read { reader in
+                try [.waiting, .awaitingParent, .awaitingPackage].contains { try reader.isRecord(row.id, $0) }
+            }
+            guard !isWaiting else { return nil }
+            if options.repairs { try place(row) }
+            return Finding(
+                .itemStray, "\(row.id)", "it has no place in any folder",
+                options.repairs ? .repaired("put where the cloud has it, or into the top folder") : .found)
+        }
+    }
+
+    private func place(_ row: ItemRow) throws {
+        if try index.read({ try $0.remote(id: row.id) })?.isDeleted == false, !row.dirty.contains(.place) {
+            return try settleAnew(row.id)
+        }
+        try index.write(.remote) { transaction in
+            guard let current = try transaction.row(key: row.key), current.entry == nil else { return }
+            var next = current
+            next.entry = ItemRow.Entry(parent: .root, name: ItemName(stored: Array("found \(row.key.rawValue)".utf8)))
+            if !next.isExcluded {
+                if next.dirty.isEmpty { next.dirtyOrder = try transaction.newDirtyOrder() }
+                next.dirty.insert(.place)
+            }
+            try transaction.update(next, before: current)
+            transaction.note(.added, before: nil, after: next)
+        }
+    }
+
+    private func examineItem(_ row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
+        let (known, isSettled, folder) = try index.read { reader in
+            (
+                try reader.remote(id: row.id), try reader.isRecord(row.id, .settled),
+                try row.entry.flatMap { try reader.row(key: $0.parent) }
+            )
+        }
+        guard let known, !known.isDeleted else {
+            guard try index.row(key: row.key) == row else { return nil }
+            if options.repairs { try index.write(.remote) { try $0.sendWhatIsHere(row) } }
+            return Finding(
+                .itemUnknown, try subject(row), "the cloud has no such item",
+                options.repairs ? .repaired("what is here of it goes up again") : .found)
+        }
+        guard isSettled, let entry = row.entry, let folder, let what = row.difference(from: known, entry, folder) else {
+            return nil
+        }
+        guard try index.row(key: row.key) == row else { return nil }
+        if options.repairs { try settleAnew(row.id) }
+        return Finding(
+            .itemDiffers, try subject(row), "its \(what) is not the cloud's",
+            options.repairs ? .repaired("made as the cloud has it") : .found)
+    }
+}
+
+extension IndexTransaction {
+    /// Of an item that the cloud does not know: all that is here goes up as new; a placeholder stands for nothing.
+    fileprivate func sendWhatIsHere(_ row: ItemRow) throws {
+        guard !row.isExcluded, row.key != .root else { return }
+        if row.kind == .file, row.contentState != .complete {
+            try delete(row)
+            note(.removed, before: row, after: nil)
+        } else {
+            try sendAsNew(row)
+        }
+    }
+}
+
+extension ItemRow {
+    /// What of it is not as the record says; nil if all is.
+    fileprivate func difference(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> String? {
+        if kind != item.kind { return "kind" }
+        if folder.id != item.parent { return "folder" }
+        if entry.name != item.name { return "name" }
+        if kind == .symlink, linkTarget != item.linkTarget { return "target" }
+        if kind == .file, contentState == .none, version != item.content?.version { return "version" }
+        return nil
+    }
+}
+
+extension RemoteItem {
+    /// Whether it tells the same: what is asked for by itself (conflict versions) is left out.
+    fileprivate func isSame(as other: RemoteItem) -> Bool {
+        revision == other.revision && kind == other.kind && isDeleted == other.isDeleted && parent == other.parent
+            && name == other.name && mode == other.mode && modifiedAt == other.modifiedAt && xattrs == other.xattrs
+            && linkTarget == other.linkTarget && content?.version == other.content?.version
+            && content?.size == other.content?.size && content?.isAvailable == other.content?.isAvailable
+            && content?.manifest == other.content?.manifest
+    }
+}

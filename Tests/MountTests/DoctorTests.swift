@@ -1,0 +1,296 @@
+import Foundation
+import Testing
+import UbiquityControl
+
+/// `ubiquity doctor`: each kind of damage is planted, found, and repaired where there is another side to repair from.
+@Suite struct DoctorTests {
+    private func examine(_ device: Device, _ options: String...) async throws -> (status: Int32, found: [DoctorFinding]) {
+        let outcome = try await device.ubiquity("doctor", "", options: ["--json"] + options)
+        return try (outcome.status, Self.findings(outcome))
+    }
+
+    private func examineUnmounted(
+        _ device: Device, _ options: String...
+    ) async throws -> (status: Int32, found: [DoctorFinding]) {
+        let outcome = try await device.world.attempt(
+            [World.program, "doctor", "--state", device.state, "--json"] + options)
+        return try (outcome.status, Self.findings(outcome))
+    }
+
+    private static func findings(_ outcome: Command.Outcome) throws -> [DoctorFinding] {
+        try outcome.out.split(separator: "\n").map { try ControlCodec.decode(DoctorFinding.self, from: $0.utf8) }
+    }
+
+    /// Finds nothing now, however it is asked.
+    private func expectWell(_ device: Device, _ location: SourceLocation = #_sourceLocation) async throws {
+        let (status, found) = try await examine(device, "--check")
+        #expect(status == 0 && found.isEmpty, "\(found)", sourceLocation: location)
+    }
+
+    /// The backing file of a file, which is the only one of its size.
+    private func content(_ device: Device, size: Int) async throws -> String {
+        let path = try await device.world.shell("find '\(device.containerState)/content' -type f -size \(size)c")
+        try #require(!path.isEmpty && !path.contains("\n"), "content of \(size) bytes: \(path)")
+        return path
+    }
+
+    private func sql(_ database: String, _ script: String, in world: World) async throws {
+        try await Tools.python(
+            """
+            import sqlite3
+            database = sqlite3.connect('\(database)', isolation_level=None, timeout=30)
+            database.execute('PRAGMA foreign_keys = OFF')
+            for statement in '''\(script)'''.split(';'):
+                database.execute(statement)
+            database.close()
+            """, in: world)
+    }
+
+    @Test func contentsComeBackFromTheCloud() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell(
+                """
+                head -c 700001 /dev/urandom > damaged; head -c 30002 /dev/urandom > missing
+                head -c 400003 /dev/urandom > short; echo kept > other
+                """)
+            let sums = try await a.shell("sha256sum *")
+            try await world.settle(a)
+            try await expectWell(a)
+            let missing = try await content(a, size: 30002), short = try await content(a, size: 400003)
+            let damaged = try await content(a, size: 700001)
+            // In the middle of a page cache that nobody has open.
+            try await Tools.python(
+                """
+                os.unlink('\(missing)')
+                os.truncate('\(short)', 1000)
+                with open('\(damaged)', 'r+b') as file:
+                    file.seek(300000)
+                    file.write(b'this is not what was written')
+                """, in: world)
+            let found = try await examine(a, "--check")
+            #expect(found.status == 1)
+            let kinds = Dictionary(uniqueKeysWithValues: found.found.map { ($0.subject, $0.kind) })
+            #expect(kinds == ["damaged": "content-damaged", "missing": "content-missing", "short": "content-size"])
+            #expect(found.found.allSatisfy { $0.outcome == .found })
+            let repaired = try await examine(a)
+            #expect(repaired.status == 0 && repaired.found.count == 3 && repaired.found.allSatisfy { $0.outcome == .repaired })
+            try await a.waitUntil("test \"$(sha256sum *)\" = '\(sums)'")
+            try await world.settle(a)
+            try await expectWell(a)
+            // What was damaged was kept.
+            let aside = try await world.shell("grep -l 'this is not what' '\(a.containerState)'/set-aside/* | wc -l")
+            #expect(aside == "1")
+        }
+    }
+
+    @Test func theOnlyCopyIsNeverTouched() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell("head -c 50005 /dev/urandom > new; head -c 60006 /dev/urandom > gone; sync new gone")
+            let new = try await content(a, size: 50005), gone = try await content(a, size: 60006)
+            try await Tools.python("os.truncate('\(new)', 40000)\nos.unlink('\(gone)')", in: world)
+            try await world.shell(
+                "cp '\(new)' '\(a.containerState)/content/77/77777'; touch -d '1 hour ago' '\(a.containerState)/content/77/77777'")
+            let found = try await examine(a)
+            #expect(found.status == 1)
+            let outcomes = Dictionary(uniqueKeysWithValues: found.found.map { ($0.kind, $0.outcome) })
+            #expect(outcomes["content-size"] == .repaired && outcomes["content-missing"] == .unrepaired)
+            #expect(try await a.shell("wc -c < new") == "40000")
+            // A content without an item is set aside after a while, not before.
+            try await Task.sleep(for: .seconds(11))
+            let unused = try await examine(a).found.filter { $0.kind == "content-unused" }
+            #expect(unused.count == 1 && unused.first?.outcome == .repaired)
+            #expect(try await world.shell("wc -c < '\(a.containerState)'/set-aside/content-77777") == "40000")
+            // Without a cloud that is all there is to say: it could not be asked.
+            try await a.ubiquity("online", "")
+        }
+    }
+
+    @Test func chunksGoToTheCloudAgain() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(
+                "head -c 900000 /dev/urandom > large; head -c 900000 /dev/urandom > lost; printf %2000s small > small")
+            try await world.settle(a, b)
+            let (large, lost) = try await chunkFiles(a, "large", "lost")
+            try await Tools.python(
+                """
+                with open('\(large)', 'r+b') as file:
+                    file.seek(1000)
+                    file.write(b'damage')
+                os.unlink('\(lost)')
+                """, in: world)
+            try await sql(
+                world.cloudData + "/metadata.db",
+                "UPDATE smallChunks SET bytes = zeroblob(length(bytes)) WHERE length(bytes) = 2000", in: world)
+            let found = try await examine(a, "--check")
+            #expect(found.status == 1)
+            #expect(Set(found.found.map { "\($0.kind) \($0.subject)" })
+                == ["chunk-damaged large", "chunk-missing lost", "chunk-damaged small"])
+            // A device that has no copy can do nothing.
+            let there = try await examine(b)
+            #expect(there.status == 1 && there.found.allSatisfy { $0.outcome == .unrepaired })
+            let repaired = try await examine(a)
+            #expect(repaired.status == 0 && repaired.found.count == 3)
+            try await expectWell(a)
+            for name in ["large", "lost", "small"] { try await b.shell("cmp \(name) '\(a.mountPoint)/\(name)'") }
+        }
+    }
+
+    /// The cloud's files that hold the beginnings of two files.
+    private func chunkFiles(_ device: Device, _ first: String, _ second: String) async throws -> (String, String) {
+        let found = try await Tools.python(
+            """
+            for name in ['\(first)', '\(second)']:
+                start = open('\(device.mountPoint)/' + name, 'rb').read(60000)
+                for folder, _, files in os.walk('\(device.world.cloudData)/chunks'):
+                    for file in files:
+                        if open(os.path.join(folder, file), 'rb').read(60000) == start:
+                            print(os.path.join(folder, file))
+            """, in: device.world)
+        let paths = found.split(separator: "\n").map(String.init)
+        try #require(paths.count == 2, "\(found)")
+        return (paths[0], paths[1])
+    }
+
+    @Test func recordsAndTreeFollowTheCloud() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; for n in 1 2 3 4 5; do echo $n > f$n; done; echo x > d/x")
+            try await world.settle(a)
+            try await a.unmount()
+            // f1: the record is gone; f2: it differs; f3: not in the tree; f4: elsewhere in the tree; f5: unknown there.
+            try await sql(
+                a.containerState + "/index.db",
+                """
+                DELETE FROM remote WHERE name = CAST('f1' AS BLOB);
+                UPDATE remote SET mode = 7 WHERE name = CAST('f2' AS BLOB);
+                DELETE FROM items WHERE key = (SELECT item FROM entries WHERE name = CAST('f3' AS BLOB));
+                DELETE FROM entries WHERE name = CAST('f3' AS BLOB);
+                UPDATE entries SET name = CAST('g4' AS BLOB) WHERE name = CAST('f4' AS BLOB);
+                UPDATE remote SET id = x'00000000000000000000000000000007' WHERE name = CAST('f5' AS BLOB);
+                """, in: world)
+            try await a.mount()
+            try await a.waitUntilIdle()
+            let found = try await examine(a, "--check")
+            #expect(found.status == 1)
+            let kinds = Set(found.found.map(\.kind))
+            #expect(kinds.isSuperset(of: ["record-missing", "record-differs", "item-missing", "item-differs", "record-unknown"]))
+            #expect(try await examine(a).status == 0)
+            try await world.settle(a)
+            try await expectWell(a)
+            #expect(try await a.shell("cat f1 f2 f3 f4 f5 d/x; ls | wc -l") == "1\n2\n3\n4\n5\nx\n6")
+        }
+    }
+
+    @Test func anUnmountedIndexIsRepaired() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d e; echo x > d/x; echo y > e/y; echo z > z; echo t > t")
+            try await world.settle(a)
+            #expect(try await examineUnmounted(a).status == 1)
+            try await a.unmount()
+            #expect(try await examineUnmounted(a, "--check").status == 0)
+            // An entry without item, an item without entry, a circle of folders, a flag that is wrong.
+            try await sql(
+                a.containerState + "/index.db",
+                """
+                INSERT INTO entries VALUES (1, CAST('ghost' AS BLOB), 999999, 0);
+                DELETE FROM entries WHERE name = CAST('z' AS BLOB);
+                UPDATE entries SET parent = (SELECT item FROM entries WHERE name = CAST('e' AS BLOB))
+                    WHERE name = CAST('d' AS BLOB);
+                UPDATE entries SET parent = (SELECT item FROM entries WHERE name = CAST('d' AS BLOB))
+                    WHERE name = CAST('e' AS BLOB);
+                UPDATE items SET contentState = 0 WHERE key = (SELECT item FROM entries WHERE name = CAST('t' AS BLOB))
+                """, in: world)
+            let found = try await examineUnmounted(a, "--check")
+            #expect(found.status == 1 && found.found.contains { $0.kind == "index-inconsistent" })
+            #expect(found.found.contains { $0.kind == "item-stray" })
+            #expect(try await examineUnmounted(a).status == 0)
+            #expect(try await examineUnmounted(a, "--check").found == [])
+            try await a.mount()
+            #expect(try await a.shell("cat d/x e/y z t; ls | wc -l") == "x\ny\nz\nt\n4")
+            try await world.settle(a)
+            try await expectWell(a)
+        }
+    }
+
+    @Test func aDamagedDatabaseIsSetAside() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; for n in $(seq 300); do echo $n > d/f$n; done; echo x > x")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell("head -c 50005 /dev/urandom > unsent; sync unsent")
+            try await a.unmount()
+            try await Tools.python(
+                """
+                path = '\(a.containerState)/index.db'
+                with open(path, 'r+b') as file:
+                    file.seek(8192)
+                    file.write(os.urandom(os.path.getsize(path) - 8192))
+                """, in: world)
+            #expect(try await examineUnmounted(a, "--check").found.first?.kind == "index-damaged")
+            #expect(try await a.tryMount().status == 1)
+            let found = try await examineUnmounted(a)
+            #expect(found.status == 0 && found.found.contains { $0.kind == "index-damaged" && $0.outcome == .repaired })
+            try await a.mount()
+            #expect(try await a.shell("cat d/f7 x; ls d | wc -l") == "7\nx\n300")
+            // What had not gone up is kept.
+            let kept = "find '\(a.containerState)/set-aside' -type f -size 50005c | wc -l"
+            #expect(try await world.shell(kept) == "1")
+        }
+    }
+
+    /// An index that is gone must not take the contents with it.
+    @Test func contentsOfALostIndexAreSetAside() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell("head -c 50005 /dev/urandom > unsent; sync unsent")
+            try await a.unmount()
+            try await world.shell("rm '\(a.containerState)'/index.*")
+            try await a.mount()
+            let kept = "find '\(a.containerState)/set-aside' -type f -size 50005c | wc -l"
+            #expect(try await world.shell(kept) == "1")
+        }
+    }
+
+    @Test func aDamagedJournalIsFound() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo settled > first; sync first; mkdir one two three")
+            try await Tools.python(Self.damageJournal(of: a), in: world)
+            let found = try await examine(a)
+            // Whoever reads much commits what is in it: then it is of no use any more, and its damage no damage.
+            #expect(found.found.allSatisfy { $0.kind == "journal-damaged" && $0.outcome == .repaired })
+            try await a.killAndMount()
+            #expect(try await a.shell("ls -d one two three first | wc -l") == "4")
+            try await a.ubiquity("offline", "")
+            try await a.shell("sync first; mkdir four five six")
+            try await a.kill()
+            try await Tools.python(Self.damageJournal(of: a), in: world)
+            let unmounted = try await examineUnmounted(a, "--check")
+            #expect(unmounted.found.contains { $0.kind == "journal-damaged" })
+            try await a.mount()
+            #expect(try await a.shell("ls -d one two three first | wc -l") == "4")
+        }
+    }
+
+    /// Changes a byte of the first record's payload.
+    private static func damageJournal(of device: Device) -> String {
+        """
+        with open('\(device.containerState)/index.journal', 'r+b') as file:
+            file.seek(60)
+            byte = file.read(1)[0]
+            file.seek(60)
+            file.write(bytes([byte ^ 1]))
+        """
+    }
+}
