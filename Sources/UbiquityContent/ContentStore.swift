@@ -10,12 +10,14 @@ package final class ContentStore: Sendable {
     package let stagingDirectory: String
 
     private let directory: String
-    let replacements = Lock(Replacements())
-    let retired = Lock<[ContentID]>([])
-    private let digits: [String] = (0..<256).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+    private let retired = Lock<[ContentID]>([])
+    private let digits: [String]
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
-    package init(stateFolder: String) throws(UbiquityError) {
+    /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
+    package init(stateFolder: String, folders count: Int = 256) throws(UbiquityError) {
+        let digits = (0..<count).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        self.digits = digits
         directory = Path.join(stateFolder, "content")
         stagingDirectory = Path.join(stateFolder, "staging")
         let directory = directory
@@ -34,7 +36,7 @@ package final class ContentStore: Sendable {
     package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }
 
     private func folder(of id: ContentID) -> String {
-        Path.join(directory, digits[Int(UInt8(truncatingIfNeeded: id.rawValue))])
+        Path.join(directory, digits[Int(UInt8(truncatingIfNeeded: id.rawValue)) % digits.count])
     }
 
     /// A new, empty backing file, open for reading and writing.

@@ -11,6 +11,8 @@ final class DiskWatch: Sendable {
         var inode: UInt64?
         var path: String?
         var isDirectory = false
+        /// Whether it is a content's backing file.
+        var isContent = false
         /// A path by which an open file can be opened again, also when it has no name any more.
         var link: String?
     }
@@ -19,6 +21,7 @@ final class DiskWatch: Sendable {
         var disk: SimulatedDisk?
         var generation: Int
         var path: String
+        var isContent: Bool
     }
 
     private let folder: String
@@ -67,12 +70,14 @@ final class DiskWatch: Sendable {
         if let found = known.withLock({ $0[inode] }) { file = found } else {
             let path = (try? FileSystem.readLink(link)).map { String(decoding: $0, as: UTF8.self) } ?? ""
             let disk = disk(of: path)
-            file = Known(disk: disk, generation: disk?.generation ?? 0, path: path)
+            file = Known(
+                disk: disk, generation: disk?.generation ?? 0, path: path, isContent: path.contains("/content/"))
             known.withLock { $0[inode] = file }
         }
         guard let disk = file.disk, disk.generation == file.generation else { return nil }
         return Target(
-            disk: disk, inode: inode, path: file.path, isDirectory: status.st_mode & S_IFMT == S_IFDIR, link: link)
+            disk: disk, inode: inode, path: file.path, isDirectory: status.st_mode & S_IFMT == S_IFDIR,
+            isContent: file.isContent, link: link)
     }
 
     private func disk(of path: String) -> SimulatedDisk? {

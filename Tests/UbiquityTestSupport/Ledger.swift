@@ -1,4 +1,4 @@
-package import UbiquityCore
+internal import UbiquityCore
 internal import UbiquitySystem
 
 /// The contents that a device's user has closed, and so may not be lost: each must be found at the cloud in the end, as a
@@ -34,5 +34,8 @@ package final class Ledger: Sendable {
     func losePower() { entries.withLock { entries in entries = entries.filter(\.value.isSynced) } }
 
     /// Every content that must be at the cloud when all is settled.
-    package var required: Set<ChunkID> { entries.withLock { Set($0.values.map(\.fingerprint)) } }
+    /// - Parameter stays: whether a content is one that is to stay on its device.
+    func required(unless stays: (ContentID) throws -> Bool) rethrows -> Set<ChunkID> {
+        Set(try entries.withLock { $0 }.filter { try !stays($0.key) }.map(\.value.fingerprint))
+    }
 }

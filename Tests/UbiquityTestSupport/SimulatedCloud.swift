@@ -4,7 +4,8 @@ package import UbiquityCore
 internal import UbiquitySystem
 package import UbiquityWire
 
-/// The cloud of a simulated world: the engine that decides as the real one does, with everything in memory.
+/// The cloud of a simulated world: the engine that decides as the real one does, with everything in memory; or, in some
+/// worlds, the real cloud on a disk (`StoredCloud`).
 package final class SimulatedCloud: CloudService {
     private struct State {
         var memory = CloudMemory()
@@ -19,16 +20,34 @@ package final class SimulatedCloud: CloudService {
     private let timekeeper: VirtualTimekeeper
 
     private let container: ContainerID
+    private let storedBox = Lock<StoredCloud?>(nil)
+    private var stored: StoredCloud? { storedBox.withLock { $0 } }
 
     package init(world: VirtualWorld, container: ContainerID) {
         timekeeper = VirtualTimekeeper(world)
         self.container = container
     }
 
+    /// From now on the real one stands here.
+    func keep(on disk: SimulatedDisk, world: VirtualWorld) {
+        let cloud = StoredCloud(disk, world: world, container: container) { [weak self] in self?.restart() }
+        storedBox.withLock { $0 = cloud }
+    }
+
+    func start() async throws { try await stored?.start() }
+
+    func heal() async throws { try await stored?.heal() }
+
+    /// Dies at the n-th write to its disk from now, if it has one, and starts again a while later.
+    package func crash(afterWrites writes: Int, powerLoss: Bool, downFor time: Duration) {
+        stored?.crash(afterWrites: writes, powerLoss: powerLoss, downFor: time)
+    }
+
     // MARK: CloudService
 
     package func open() async throws -> ContainerDescription {
-        state.withLock { state in
+        if let stored { return try await stored.reaching { try await $0.open() } }
+        return state.withLock { state in
             ContainerDescription(
                 container: container, account: "test", incarnation: state.memory.incarnation,
                 revision: state.memory.revision,
@@ -37,15 +56,24 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
+        if let stored { return try await stored.reaching { try await $0.changes(after: revision, limit: limit) } }
+        return try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
     }
 
     package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        state.withLock { $0.memory.page(after: revision, limit: limit) }
+        if let stored { return try await stored.reaching { try await $0.snapshot(after: revision, limit: limit) } }
+        return state.withLock { $0.memory.page(after: revision, limit: limit) }
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         let now = timekeeper.now()
+        if let stored {
+            let response = try await stored.commit(request)
+            for (_, listener) in state.withLock({ $0.listeners.sorted { $0.key < $1.key } }) {
+                listener.yield(response.revision)
+            }
+            return response
+        }
         let (response, listeners) = try state.withLock { state in
             let before = state.memory.revision
             let response = try Self.commit(request, &state, now)
@@ -85,10 +113,12 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
-        state.withLock { state in ids.filter { state.memory.chunks[$0] == nil } }
+        if let stored { return try await stored.reaching { try await $0.missingChunks(of: ids) } }
+        return state.withLock { state in ids.filter { state.memory.chunks[$0] == nil } }
     }
 
     package func upload(_ chunks: [Chunk]) async throws {
+        if let stored { return try await stored.reaching { try await $0.upload(chunks) } }
         for chunk in chunks where ChunkNaming.name(of: chunk.bytes) != chunk.id {
             throw UbiquityError(.invalid, "chunk \(chunk.id) is not what its name says")
         }
@@ -96,6 +126,7 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
+        if let stored { return try await stored.reaching { try await $0.fetchChunks(ids, receive: receive) } }
         for id in ids {
             let (bytes, isDamaged) = state.withLock { ($0.memory.chunks[id], $0.damaged.contains(id)) }
             guard let bytes else { throw UbiquityError(.notFound, "the cloud has no chunk \(id)") }
@@ -105,7 +136,8 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func manifest(of version: VersionID) async throws -> Manifest {
-        try state.withLock { state in
+        if let stored { return try await stored.reaching { try await $0.manifest(of: version) } }
+        return try state.withLock { state in
             guard let record = state.memory.versions[version] else {
                 throw UbiquityError(.notFound, "the cloud has no version \(version)")
             }
@@ -117,7 +149,8 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func versions(of item: ItemID) async throws -> [RemoteVersion] {
-        try state.withLock { state in
+        if let stored { return try await stored.reaching { try await $0.versions(of: item) } }
+        return try state.withLock { state in
             guard state.memory.items[item] != nil else { throw UbiquityError(.notFound, "there is no such item") }
             let all = state.memory.versions.values.filter { $0.item == item }.map(\.remoteVersion)
             let first = all.filter { $0.kind == .current } + all.filter { $0.kind == .conflict }
@@ -127,7 +160,8 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {
-        state.withLock { state in
+        if let stored { return try await stored.reaching { try await $0.trash(in: folder, after: position, limit: limit) } }
+        return state.withLock { state in
             let memory = state.memory
             let deleted = memory.items.values.filter { item in
                 guard !item.isLive else { return false }
@@ -145,11 +179,12 @@ package final class SimulatedCloud: CloudService {
     }
 
     package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
+        let known = try await open().revision
         let (stream, teller) = AsyncThrowingStream<Revision, any Error>.makeStream()
         let (id, revision) = state.withLock { state in
             state.nextListener += 1
             state.listeners[state.nextListener] = teller
-            return (state.nextListener, state.memory.revision)
+            return (state.nextListener, max(known, state.memory.revision))
         }
         teller.onTermination = { [weak self] _ in self?.state.withLock { _ = $0.listeners.removeValue(forKey: id) } }
         teller.yield(revision)
@@ -270,7 +305,13 @@ package final class SimulatedCloud: CloudService {
     /// Every content that is kept (current, older, in conflict or in the trash), by the name of its bytes and by that of
     /// its chunks.
     package func contents() async throws -> Set<ChunkID> {
-        let manifests = state.withLock { $0.memory.forgotten.union($0.memory.versions.values.compactMap(\.manifest)) }
+        let manifests: Set<Manifest>
+        if let stored {
+            try stored.requireSound()
+            manifests = try await stored.manifests()
+        } else {
+            manifests = state.withLock { $0.memory.forgotten.union($0.memory.versions.values.compactMap(\.manifest)) }
+        }
         var result = Set<ChunkID>()
         for manifest in manifests {
             result.insert(try await fingerprint(manifest))

@@ -110,6 +110,16 @@ extension SimulatedDevice {
         throw UbiquityError(.stale, "the file changes too often to be read", at: path)
     }
 
+    /// Reads while somebody asks for the content to be evicted.
+    package func readWhileEvicting(_ path: String) async throws -> [UInt8] {
+        let life = try life, row = try live(path)
+        let opened = try await life.fileSystem.open(row.ino, flags: [], caller: Self.caller).value
+        let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
+        defer { file.release() }
+        try evictIfAllowed(path)
+        return try await file.read()
+    }
+
     /// Waits until the whole content is here.
     package func materialize(_ path: String) async throws {
         for _ in 0..<200 {

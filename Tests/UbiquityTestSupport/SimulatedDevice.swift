@@ -131,6 +131,12 @@ package final class SimulatedDevice: Sendable {
         for life in lives.withLock({ $0 }) { life.letGo() }
     }
 
+    /// The contents closed here that must be at the cloud: all but those of ignored files.
+    func required() throws -> Set<ChunkID> {
+        let index = try index
+        return try ledger.required { content in try index.read { try $0.row(content: content) }?.isExcluded ?? false }
+    }
+
     /// Whether nothing waits either way.
     package func isIdle() throws -> Bool { try engine.summary().isIdle }
 }

@@ -124,7 +124,7 @@ package final class SimulatedDisk: Sendable {
             return 0
         }
         if takesRoom(event), state.withLock({ $0.isFull }) { return ENOSPC }
-        if event.operation == Int32(DISK_SYNC), target.path?.contains("/content/") == true,
+        if event.operation == Int32(DISK_SYNC), target.isContent,
             state.withLock({ $0.skipsContentSyncs })
         {
             return -1
@@ -167,9 +167,7 @@ package final class SimulatedDisk: Sendable {
     }
 
     func after(_ event: disk_event, _ target: DiskWatch.Target) {
-        if event.operation == Int32(DISK_WRITE) || event.operation == Int32(DISK_RESIZE),
-            target.path?.contains("/content/") == true
-        {
+        if target.isContent, event.operation == Int32(DISK_WRITE) || event.operation == Int32(DISK_RESIZE) {
             stampContent(event.fd)
         }
         guard losesPower else { return }

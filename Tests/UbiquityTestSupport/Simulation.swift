@@ -27,6 +27,9 @@ package final class Simulation: Sendable {
     package var c: SimulatedDevice { devices[2] }
 
     private let folder: String
+    private let cloudDisk: SimulatedDisk?
+    /// What must hold at every moment; asked now and then.
+    private let watchdog = Lock<(@Sendable () throws -> Void)?>(nil)
 
     private init(seed: UInt64, _ options: Options, folder: String) throws {
         self.seed = seed
@@ -36,6 +39,11 @@ package final class Simulation: Sendable {
             throw UbiquityError(.invalidName, "the simulated container's name is not valid")
         }
         let cloud = SimulatedCloud(world: world, container: container)
+        cloudDisk = try options.hasCloudOnDisk
+            ? SimulatedDisk(
+                base: "\(folder)/cloud", random: SeededRandom(seed &+ 99), timekeeper: VirtualTimekeeper(world),
+                losesPower: true) : nil
+        if let cloudDisk { cloud.keep(on: cloudDisk, world: world) }
         self.world = world
         self.cloud = cloud
         devices = try options.devices.enumerated().map { number, name in
@@ -57,13 +65,17 @@ package final class Simulation: Sendable {
         package var settings: [String: SimulatedDevice.Settings]
         /// Whether a machine may lose power: to know what is lost then takes time.
         package var losesPower: Bool
+        /// Whether the cloud is the real one on a disk, which may crash.
+        package var hasCloudOnDisk: Bool
 
         package init(
-            devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:], losesPower: Bool = false
+            devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:],
+            losesPower: Bool = false, hasCloudOnDisk: Bool = false
         ) {
             self.devices = devices
             self.settings = settings
             self.losesPower = losesPower
+            self.hasCloudOnDisk = hasCloudOnDisk
         }
     }
 
@@ -76,11 +88,12 @@ package final class Simulation: Sendable {
         let folder = try temporaryFolder()
         defer { simulated_disk_remove(folder) }
         let simulation = try Simulation(seed: seed, options, folder: folder)
-        let watch = DiskWatch(folder: folder, disks: simulation.devices.map(\.disk))
+        let watch = DiskWatch(folder: folder, disks: simulation.devices.map(\.disk) + [simulation.cloudDisk].compactMap { $0 })
         do {
             try watch.watching {
                 try simulation.world.run(
                     {
+                        try await simulation.cloud.start()
                         for device in simulation.devices { try device.start() }
                         try await scenario(simulation)
                     }, end: { for device in simulation.devices { device.letGo() } })
@@ -112,7 +125,8 @@ package final class Simulation: Sendable {
     package func sleep(_ duration: Duration) async throws { try await world.sleep(for: duration) }
 
     /// The network is well, nobody is paused, and who is down starts.
-    package func heal() throws {
+    package func heal() async throws {
+        try await cloud.heal()
         for device in devices {
             device.link.setConditions(.perfect)
             device.link.setAway(false)
@@ -126,6 +140,7 @@ package final class Simulation: Sendable {
         let end = world.uptime + Self.settlingTime
         var quiet = 0
         while world.uptime < end {
+            try watch()
             quiet = try await isSettled(waited ?? devices.filter(\.isRunning)) ? quiet + 1 : 0
             // Twice, because what one device has just sent may be news to another.
             if quiet == 2 { return }
@@ -165,6 +180,11 @@ package final class Simulation: Sendable {
 
     // MARK: Checks
 
+    /// Something that must hold at every moment.
+    func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = check } }
+
+    func watch() throws { try watchdog.withLock { $0 }?() }
+
     /// Everybody has the same, and nothing is lost. To be called when all is settled.
     package func check() async throws {
         let truth = try await cloud.picture()
@@ -184,7 +204,7 @@ package final class Simulation: Sendable {
     private func checkLedgers() async throws {
         let kept = try await cloud.contents()
         for device in devices {
-            let lost = device.ledger.required.subtracting(kept)
+            let lost = try device.required().subtracting(kept)
             guard lost.isEmpty else {
                 throw UbiquityError(.damaged, "contents closed on \(device.name) are lost: \(lost.sorted())")
             }

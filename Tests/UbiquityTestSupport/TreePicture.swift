@@ -44,7 +44,7 @@ extension SimulatedDevice {
     /// - Parameter reading: whether every file is read, downloading it if need be.
     package func picture(reading: Bool) async throws -> TreePicture {
         var picture = TreePicture()
-        for (path, row) in try paths() where !row.isExcluded {
+        for (path, row) in try paths() where !row.isExcluded && !row.flags.contains(.lingering) {
             var node = TreePicture.Node(
                 kind: row.kind, mode: row.mode, modifiedAt: row.modifiedAt, xattrs: row.xattrs,
                 linkTarget: row.linkTarget, size: row.kind == .file ? row.size : 0)

@@ -1,7 +1,7 @@
 /// What can happen in a simulated world. Of operations on files, which one is meant is drawn when it happens, from the
 /// numbers of the step alone, so that leaving a step out does not change what the others draw.
 ///
-/// A new kind of operation (one on a package, say) is added here, with its weight in `Profile` and its
+/// A new kind of operation is added here, with its weight in `Profile` and its
 /// execution in `Performer`.
 package enum Action: String, Sendable, CaseIterable {
     // Programs.
@@ -12,19 +12,20 @@ package enum Action: String, Sendable, CaseIterable {
     case decide
     case setMode, setXattr, touch
     case read, evict, pin, syncFolder
+    case backupSave, hiddenSave, savePackage, ignore, evictHard
     // The network of a device.
     case goodNetwork, badNetwork, away, back
     // The device.
     case pause, resume, kill, losePower, killAtWrite, losePowerAtWrite, start, fillDisk, freeDisk
     // The cloud.
-    case forgetDeletions, restartCloud
+    case forgetDeletions, restartCloud, crashCloud
 
     /// Whether it is a program that does it, which may have to wait; the others happen beside it.
     package var isProgram: Bool {
         switch self {
         case .createFile, .makeFolder, .makeLink, .makeHardLink, .edit, .patch, .rewrite, .saveOver, .overwrite,
             .editAndDie, .rename, .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin,
-            .syncFolder:
+            .syncFolder, .backupSave, .hiddenSave, .savePackage, .ignore, .evictHard:
             true
         default: false
         }

@@ -16,10 +16,12 @@ struct Performer {
 
     let device: SimulatedDevice
     let random: SeededRandom
+    private let packages: PackageWatch
     private var world: VirtualWorld { device.world }
 
-    init(_ device: SimulatedDevice, seed: UInt64) {
+    init(_ device: SimulatedDevice, seed: UInt64, _ packages: PackageWatch) {
         self.device = device
+        self.packages = packages
         random = SeededRandom(seed)
     }
 
@@ -47,6 +49,10 @@ struct Performer {
         case .setMode, .setXattr, .touch: try setAttribute(action)
         case .read, .evict, .pin: try await use(action)
         case .decide: try await decide()
+        case .backupSave, .hiddenSave: try await save(action)
+        case .savePackage: try await savePackage(packages)
+        case .ignore: try await ignore()
+        case .evictHard: try await evictHard()
         case .syncFolder:
             note("syncs a folder")
             try device.syncFolder()
@@ -57,7 +63,7 @@ struct Performer {
     // MARK: Choices
 
     private func anyPath(_ matches: (ItemRow) -> Bool = { _ in true }) throws -> String? {
-        let paths = try device.paths().filter { matches($0.row) }
+        let paths = try device.paths().filter { matches($0.row) && !PackageWatch.isWithin($0.path) }
         return paths.isEmpty ? nil : random.pick(paths).path
     }
 
@@ -70,7 +76,7 @@ struct Performer {
         return folder + "/" + name
     }
 
-    private func newBytes() -> [UInt8] {
+    func newBytes() -> [UInt8] {
         switch random.below(20) {
         case 0: []
         case 1...15: random.bytes(1 + random.below(300))
@@ -119,7 +125,9 @@ struct Performer {
         case .rewrite: try await device.rewrite(path)
         case .saveOver: try await device.saveOver(path, bytes, synced: synced)
         case .overwrite: try await device.overwrite(path, bytes, synced: synced)
-        default: try await device.editAndCrash(path, bytes, powerLoss: random.chance(0.3))
+        default:
+            packages.tear(device)
+            try await device.editAndCrash(path, bytes, powerLoss: random.chance(0.3))
         }
     }
 

@@ -58,7 +58,9 @@ package struct Plan: Sendable {
         }
         return Simulation.Options(
             devices: Array(Self.names.prefix(devices)), settings: settings,
-            losesPower: steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) })
+            losesPower: profile == .masses
+                || steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) },
+            hasCloudOnDisk: profile == .cloud)
     }
 
     /// The same with only some of the steps.

@@ -1,9 +1,12 @@
 internal import UbiquityCore
+internal import UbiquitySystem
 
 /// Carries out a plan and checks what came of it.
 package struct PlanRun: Sendable {
     /// A program that waits longer is given up.
     private static let patience = Duration.seconds(60)
+    /// What must hold at every moment is looked at so often.
+    private static let watchInterval = Duration.milliseconds(200)
 
     package let plan: Plan
     /// A fault put in on purpose, which must be found.
@@ -18,48 +21,77 @@ package struct PlanRun: Sendable {
     /// - Throws: `SimulationFailure`.
     @discardableResult
     package func run() throws -> UInt64 {
-        try Simulation.run(seed: plan.seed, plan.options) { world in
+        let packages = PackageWatch()
+        return try Simulation.run(seed: plan.seed, options) { world in
             fault?.plant(in: world)
+            world.setWatchdog { [weak world] in try packages.check(world?.devices ?? []) }
             switch plan.profile {
             case .turns: try await Turns(world, seed: plan.seed).run()
             case .pairs: try await Pairs(world, seed: plan.seed).run()
-            default: for round in 0..<plan.rounds { try await run(round, world) }
+            case .masses: try await Masses(world, seed: plan.seed).run()
+            default: for round in 0..<plan.rounds { try await run(round, world, packages) }
             }
         }
     }
 
-    private func run(_ round: Int, _ world: Simulation) async throws {
-        if plan.profile == .reunion { for device in world.devices { device.link.setAway(true) } }
+    /// What is planted in the cloud is planted in the one that has everything in memory.
+    private var options: Simulation.Options {
+        var options = plan.options
+        if fault != nil { options.hasCloudOnDisk = false }
+        return options
+    }
+
+    private func run(_ round: Int, _ world: Simulation, _ packages: PackageWatch) async throws {
+        for device in world.devices.dropFirst(plan.profile.devicesThatStay) { device.link.setAway(true) }
         let steps = plan.steps.filter { $0.round == round }
+        let running = Lock(2 * world.devices.count)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, device) in world.devices.enumerated() {
                 let own = steps.filter { $0.device == number }
-                group.addTask { try await perform(own.filter(\.action.isProgram), device, world) }
-                group.addTask { try await befall(own.filter { !$0.action.isProgram }, device, world) }
+                group.addTask {
+                    defer { running.withLock { $0 -= 1 } }
+                    try await perform(own.filter(\.action.isProgram), device, world, packages)
+                }
+                group.addTask {
+                    defer { running.withLock { $0 -= 1 } }
+                    try await befall(own.filter { !$0.action.isProgram }, device, world, packages)
+                }
+            }
+            group.addTask {
+                while running.withLock({ $0 > 0 }) {
+                    try await world.sleep(Self.watchInterval)
+                    try world.watch()
+                }
             }
             try await group.waitForAll()
         }
-        try world.heal()
+        try await world.heal()
         try await world.settle()
         try await world.check()
     }
 
-    private func perform(_ steps: [Step], _ device: SimulatedDevice, _ world: Simulation) async throws {
+    private func perform(
+        _ steps: [Step], _ device: SimulatedDevice, _ world: Simulation, _ packages: PackageWatch
+    ) async throws {
         let start = world.world.uptime
         for step in steps {
             try await world.sleep(start + step.time - world.world.uptime)
             guard device.isRunning else { continue }
             try await device.attempt(within: Self.patience) {
-                try await Performer(device, seed: step.seed).perform(step.action)
+                try await Performer(device, seed: step.seed, packages).perform(step.action)
             }
         }
     }
 
-    private func befall(_ steps: [Step], _ device: SimulatedDevice, _ world: Simulation) async throws {
+    private func befall(
+        _ steps: [Step], _ device: SimulatedDevice, _ world: Simulation, _ packages: PackageWatch
+    ) async throws {
         let start = world.world.uptime
         for step in steps {
             try await world.sleep(start + step.time - world.world.uptime)
             world.world.trace.note("\(world.world.uptime) \(device.name): \(step.action.rawValue)")
+            // What was saved a moment ago may be lost in part.
+            if step.action == .losePower || step.action == .losePowerAtWrite { packages.tear(device) }
             try befall(step, device, world)
         }
     }
@@ -83,6 +115,10 @@ package struct PlanRun: Sendable {
         // Long enough that nobody reads a snapshot all that time.
         case .forgetDeletions: world.cloud.purge(olderThan: .seconds(60))
         case .restartCloud: world.cloud.restart()
+        case .crashCloud:
+            world.cloud.crash(
+                afterWrites: 1 + random.below(60), powerLoss: random.chance(0.6),
+                downFor: random.duration(.milliseconds(100)...(.seconds(15))))
         default: break
         }
     }

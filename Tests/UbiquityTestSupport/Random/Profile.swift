@@ -8,13 +8,24 @@ package enum Profile: String, Sendable, CaseIterable {
     case reunion
     /// Disks that lose what was not synced, or are full.
     case disks
+    /// The real cloud, which dies at any of its writes and loses what it did not sync.
+    case cloud
+    /// Packages, ignored names, and the ways in which editors save.
+    case documents
+    /// All but one device are away for long, and deletions are forgotten meanwhile.
+    case outage
+    /// Very many files are removed at once: that is held until somebody says so.
+    case masses
     /// One device at a time does something, and all see just that: compared with a model that knows of no devices.
     case turns
     /// Two devices change one thing each without knowing of each other: compared with the table of conflicts.
     case pairs
 
     static func of(_ seed: UInt64) -> Profile {
-        let order: [Profile] = [.storm, .disks, .reunion, .storm, .pairs, .disks, .together, .storm, .turns, .pairs]
+        let order: [Profile] = [
+            .storm, .disks, .reunion, .storm, .pairs, .disks, .cloud, .documents, .turns, .pairs, .storm, .disks, .outage,
+            .storm, .documents, .disks, .together, .cloud, .masses, .pairs,
+        ]
         return order[Int(seed % UInt64(order.count))]
     }
 
@@ -22,22 +33,32 @@ package enum Profile: String, Sendable, CaseIterable {
     var devices: Int { self == .storm || self == .together ? 5 : 3 }
     var rounds: Int { self == .disks ? 3 : 2 }
     var hasSkew: Bool { self != .turns }
+    /// Of how many devices the network stays; the others are away at first.
+    var devicesThatStay: Int {
+        switch self {
+        case .reunion: 0
+        case .outage: 1
+        default: .max
+        }
+    }
 
     var programSteps: Int {
         switch self {
         case .together, .storm: 25
-        case .reunion: 12
+        case .documents: 20
+        case .reunion, .outage, .cloud: 12
         case .disks: 15
-        case .turns, .pairs: 0
+        case .turns, .pairs, .masses: 0
         }
     }
 
     var mishapSteps: Int {
         switch self {
         case .storm: 7
-        case .reunion: 2
-        case .disks: 4
-        case .together, .turns, .pairs: 0
+        case .reunion, .outage: 2
+        case .disks, .documents: 4
+        case .cloud: 6
+        case .together, .turns, .pairs, .masses: 0
         }
     }
 
@@ -45,10 +66,12 @@ package enum Profile: String, Sendable, CaseIterable {
     var pause: Duration {
         switch self {
         case .together: .milliseconds(300)
-        case .storm: .seconds(4)
+        case .storm, .cloud: .seconds(4)
+        case .documents: .seconds(2)
+        case .outage: .seconds(120)
         case .reunion: .seconds(15)
         case .disks: .seconds(3)
-        case .turns, .pairs: .seconds(1)
+        case .turns, .pairs, .masses: .seconds(1)
         }
     }
 
@@ -58,13 +81,22 @@ package enum Profile: String, Sendable, CaseIterable {
             (.rewrite, 2), (.saveOver, 7), (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0),
             (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
             (.read, 6), (.evict, 5), (.pin, 2), (.syncFolder, self == .disks ? 4 : 1),
+            (.backupSave, self == .documents ? 12 : 3), (.hiddenSave, self == .documents ? 12 : 3),
+            (.savePackage, self == .documents ? 30 : 2), (.ignore, self == .documents ? 10 : 2),
+            (.evictHard, self == .documents ? 8 : 2),
         ]
     }
 
     var mishaps: [(Action, Int)] {
         switch self {
-        case .together, .turns, .pairs: []
+        case .together, .turns, .pairs, .masses: []
         case .reunion: [(.away, 1)]
+        case .outage: [(.forgetDeletions, 3), (.kill, 1), (.start, 1)]
+        case .cloud:
+            [
+                (.crashCloud, 6), (.badNetwork, 2), (.goodNetwork, 2), (.kill, 1), (.start, 2), (.away, 1), (.back, 1),
+            ]
+        case .documents: [(.kill, 2), (.killAtWrite, 2), (.start, 5), (.badNetwork, 2), (.goodNetwork, 1), (.back, 1)]
         case .storm:
             [
                 (.goodNetwork, 4), (.badNetwork, 6), (.away, 2), (.back, 2), (.pause, 1), (.resume, 1), (.kill, 2),
