@@ -13,6 +13,8 @@ final class PackageWatch: Sendable {
         /// A save was cut off: what is there is what its device made of it.
         var isTorn = false
         var isBeingSaved = false
+        /// The life of its device in which it was saved last.
+        var generation = 0
     }
 
     private let packages = Lock<[String: Known]>([:])
@@ -29,6 +31,7 @@ final class PackageWatch: Sendable {
             known.isTorn = known.isTorn || known.isBeingSaved
             known.isBeingSaved = true
             known.state += 1
+            known.generation = device.disk.generation
             packages[device.name] = known
             return 100 + known.state
         }
@@ -38,8 +41,18 @@ final class PackageWatch: Sendable {
 
     func tear(_ device: SimulatedDevice) { packages.withLock { $0[device.name]?.isTorn = true } }
 
+    private func tearUnfinished(_ devices: [SimulatedDevice]) {
+        packages.withLock { packages in
+            for device in devices {
+                guard let known = packages[device.name], known.isBeingSaved else { continue }
+                if known.generation != device.disk.generation { packages[device.name]?.isTorn = true }
+            }
+        }
+    }
+
     /// Throws if some device shows a mixture.
     func check(_ devices: [SimulatedDevice]) throws {
+        tearUnfinished(devices)
         let whole = packages.withLock { $0.filter { !$0.value.isTorn } }.keys.sorted()
         guard !whole.isEmpty else { return }
         for device in devices where device.isRunning {

@@ -1,0 +1,46 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// The real cloud on a disk that loses what was not synced. The seed says which of that survives.
+@Suite struct CloudCrashTests {
+    private static let threads = BlockingPool(name: "cloud-crash-tests", threads: 2)
+
+    private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: seed, Simulation.Options(hasCloudOnDisk: true)) { world in
+                try await scenario(world)
+                try await world.heal()
+                try await world.settle()
+                try await world.check()
+            }
+        }
+    }
+
+    /// Also when it lost the power soon after it was made, with nothing of it on the disk but what it synced.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatItAcknowledgedIsThere(seed: UInt64) async throws {
+        try await run(seed) { world in
+            try await world.a.create("small", [1, 2])
+            try await world.a.create("large", world.random.bytes(300_000))
+            try await world.settle()
+            world.cloud.crash(afterWrites: 1, powerLoss: true, downFor: .seconds(1))
+            try await world.a.edit("small") { _ in [3] }
+            try await world.sleep(.seconds(5))
+            try await world.settle()
+            #expect(try await world.b.read("small") == [3])
+            #expect(try await world.b.read("large").count == 300_000)
+        }
+    }
+
+    /// At each of the writes of a commit with a large content.
+    @Test(arguments: 1...40) func aCommitIsDoneOrNot(write: Int) async throws {
+        try await run(UInt64(write)) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.cloud.crash(afterWrites: write, powerLoss: write % 3 > 0, downFor: .seconds(2))
+            try await world.a.create("large", world.random.bytes(300_000))
+            try await world.sleep(.seconds(10))
+        }
+    }
+}
