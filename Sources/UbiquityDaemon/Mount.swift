@@ -29,7 +29,10 @@ final class Mount: Sendable {
     /// Mounts. Everything that could refuse does so before the mount appears.
     init(_ settings: MountSettings, logger: Logger) async throws {
         let folder = try MountLauncher.containerFolder(settings)
-        try Self.makeDurably(folder, of: settings)
+        try describing("make the state folder", at: folder.path) { () throws(Errno) in
+            try FileSystem.makeDirectories(folder.path)
+            try FileSystem.syncPath(to: folder.path)
+        }
         lock = try ProcessLock(folder.lock)
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
         parts = try Self.makeParts(settings, folder, notifier, logger)

@@ -160,6 +160,21 @@ package enum FileSystem {
         }
     }
 
+    /// The directory's own name, and those of the ones above it that belong to this user and lie on the same file
+    /// system, are on the disk when it returns: what stands in a directory that has lost its name is lost as well.
+    package static func syncPath(to path: String) throws(Errno) {
+        let device = try statusFollowing(path).device
+        var path = path
+        while true {
+            let parent = Path.parent(of: path)
+            guard parent != path else { return }
+            let status = try statusFollowing(parent)
+            guard status.device == device, status.user == ProcessHost.userID else { return }
+            do throws(Errno) { try syncDirectory(parent) } catch .EACCES { return }
+            path = parent
+        }
+    }
+
     /// The names in a directory are on the disk when it returns.
     package static func syncDirectory(_ path: some CPath) throws(Errno) {
         try FileDescriptor.open(path, [.readOnly, .directory]).sync()

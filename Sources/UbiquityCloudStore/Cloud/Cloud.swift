@@ -33,6 +33,7 @@ package final class Cloud: Sendable {
         try describing("make the cloud's folder", at: folder) { () throws(Errno) in
             try FileSystem.makeDirectories(folder)
             try FileSystem.setPermissions(folder, 0o700)
+            try FileSystem.syncPath(to: folder)
         }
         lock = Lock(try ProcessLock(Path.join(folder, "cloud.lock")))
         self.folder = folder
@@ -108,6 +109,8 @@ package final class Cloud: Sendable {
             let path = Path.join(folder, "chunks/\(account)")
             try describing("make the chunk folder", at: path) { () throws(Errno) in
                 try FileSystem.makeDirectories(path)
+                try FileSystem.syncDirectory(Path.parent(of: path))
+                try FileSystem.syncDirectory(folder)
             }
             let store = try FileChunkStore(directory: path, timekeeper: timekeeper)
             stores[account] = store
