@@ -52,7 +52,7 @@ extension Settler {
         transaction.note(.removed, before: row, after: nil)
     }
 
-    private func freeEntry(in parent: ItemKey, near name: ItemName) throws -> ItemRow.Entry {
+    func freeEntry(in parent: ItemKey, near name: ItemName) throws -> ItemRow.Entry {
         var number = 2
         while try transaction.child(of: parent, named: name.numbered(number)) != nil { number += 1 }
         return ItemRow.Entry(parent: parent, name: name.numbered(number))

@@ -184,8 +184,9 @@ package struct Settler {
     /// Takes the name from an item that the cloud has elsewhere, or no longer; it waits without an entry for its own
     /// place, or its end. An item that has the name by a change made here keeps it: the cloud decides between the two
     /// at the commit.
-    private func displace(_ other: ItemRow) throws -> Bool {
-        guard other.dirty.intersection([.created, .place]).isEmpty, !other.isExcluded, let entry = other.entry,
+    private mutating func displace(_ other: ItemRow) throws -> Bool {
+        if other.isExcluded { return try moveAside(other) }
+        guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry,
             let remote = try transaction.remote(id: other.id)
         else { return false }
         let isElsewhere = try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent
@@ -195,6 +196,16 @@ package struct Settler {
         try transaction.update(row, before: other)
         try transaction.setState(other.id, .waiting)
         transaction.note(.removed, before: other, after: nil)
+        return true
+    }
+
+    /// What is kept local has no other place to wait for, and nobody else hears of it: it takes the next free name.
+    private mutating func moveAside(_ local: ItemRow) throws -> Bool {
+        guard let entry = local.entry else { return false }
+        var row = local
+        row.entry = try freeEntry(in: entry.parent, near: entry.name)
+        try transaction.update(row, before: local)
+        transaction.note(.moved, before: local, after: row)
         return true
     }
 

@@ -455,6 +455,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// What is synced stays so under an ignored name, which something local may have elsewhere.
+    @Test func whatIsIgnoredMakesRoomForWhatIsSynced() async throws {
+        try await run { world in
+            try world.a.makeLink("link", to: "somewhere")
+            try await world.b.create("notes~", [1])
+            try world.b.makeFolder("k~")
+            try await world.b.create("k~/in", [2])
+            try world.a.makeFolder("folder")
+            try await world.settle()
+            try world.a.rename("link", "notes~")
+            try world.a.rename("folder", "k~")
+            try await world.settle()
+            #expect(try world.b.live("notes~").kind == .symlink)
+            #expect(try await world.b.read("notes~ 2") == [1])
+            #expect(try await world.b.read("k~ 2/in") == [2])
+            #expect(try world.a.row("notes~ 2") == nil)
+            try await world.check()
+        }
+    }
+
     @Test func twoDocumentsOfOneNameAreBothThere() async throws {
         try await run { world in
             try world.a.makeFolder("Documents")

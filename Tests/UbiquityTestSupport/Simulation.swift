@@ -137,14 +137,16 @@ package final class Simulation: Sendable {
 
     /// Waits until no device has anything to do. Devices that are down, paused or cut off are not waited for.
     package func settle(_ waited: [SimulatedDevice]? = nil) async throws {
-        let end = world.uptime + Self.settlingTime
+        let start = world.uptime, end = start + Self.settlingTime
         var quiet = 0
         while world.uptime < end {
             try watch()
             quiet = try await isSettled(waited ?? devices.filter(\.isRunning)) ? quiet + 1 : 0
             // Twice, because what one device has just sent may be news to another.
             if quiet == 2 { return }
-            try await sleep(.milliseconds(100 + 10 * random.below(10)))
+            // What takes long is looked at less and less often.
+            let elapsed = world.uptime - start
+            try await sleep(max(.milliseconds(100 + 10 * random.below(10)), min(elapsed / 20, .seconds(10))))
         }
         throw UbiquityError(.timedOut, "not settled after \(Self.settlingTime): \(unsettled())")
     }

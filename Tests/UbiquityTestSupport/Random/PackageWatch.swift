@@ -37,7 +37,14 @@ final class PackageWatch: Sendable {
         }
     }
 
-    func finish(_ device: SimulatedDevice) { packages.withLock { $0[device.name]?.isBeingSaved = false } }
+    /// What a device does in its death comes to nothing.
+    func finish(_ device: SimulatedDevice) {
+        let generation = device.disk.generation
+        packages.withLock { packages in
+            guard packages[device.name]?.generation == generation else { return }
+            packages[device.name]?.isBeingSaved = false
+        }
+    }
 
     func tear(_ device: SimulatedDevice) { packages.withLock { $0[device.name]?.isTorn = true } }
 
@@ -50,6 +57,17 @@ final class PackageWatch: Sendable {
         }
     }
 
+    private func sizes(of owner: String, on device: SimulatedDevice) throws -> [Int64]? {
+        do {
+            guard let package = try device.row(owner + Self.suffix) else { return nil }
+            return try device.children(of: package).map(\.size)
+        } catch {
+            // It may have died as it looked: that commits what was gathered.
+            guard device.isRunning else { return nil }
+            throw error
+        }
+    }
+
     /// Throws if some device shows a mixture.
     func check(_ devices: [SimulatedDevice]) throws {
         tearUnfinished(devices)
@@ -57,8 +75,7 @@ final class PackageWatch: Sendable {
         guard !whole.isEmpty else { return }
         for device in devices where device.isRunning {
             for owner in whole where owner != device.name {
-                guard let package = try device.row(owner + Self.suffix) else { continue }
-                let sizes = try device.children(of: package).map(\.size)
+                guard let sizes = try sizes(of: owner, on: device) else { continue }
                 guard Set(sizes).count <= 1, sizes.count == Self.members.count else {
                     throw UbiquityError(
                         .damaged, "\(device.name) shows \(owner)'s package with members of \(sizes) bytes")

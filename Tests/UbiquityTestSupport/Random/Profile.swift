@@ -68,7 +68,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .together: .milliseconds(300)
         case .storm, .cloud: .seconds(4)
         case .documents: .seconds(2)
-        case .outage: .seconds(120)
+        case .outage: .seconds(60)
         case .reunion: .seconds(15)
         case .disks: .seconds(3)
         case .turns, .pairs, .masses: .seconds(1)
