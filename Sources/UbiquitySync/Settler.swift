@@ -185,7 +185,7 @@ package struct Settler {
     /// place, or its end. An item that has the name by a change made here keeps it: the cloud decides between the two
     /// at the commit.
     private mutating func displace(_ other: ItemRow) throws -> Bool {
-        if other.isExcluded { return try moveAside(other) }
+        if other.isExcluded || other.flags.contains(.lingering) { return try moveAside(other) }
         guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry,
             let remote = try transaction.remote(id: other.id)
         else { return false }
@@ -199,7 +199,8 @@ package struct Settler {
         return true
     }
 
-    /// What is kept local has no other place to wait for, and nobody else hears of it: it takes the next free name.
+    /// What is kept local, and a folder that is there for that only, has no other place to wait for, and nobody else
+    /// hears of it: it takes the next free name.
     private mutating func moveAside(_ local: ItemRow) throws -> Bool {
         guard let entry = local.entry else { return false }
         var row = local

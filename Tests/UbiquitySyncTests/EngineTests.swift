@@ -475,6 +475,22 @@ import UbiquityTestSupport
         }
     }
 
+    /// A folder that was deleted elsewhere stays for what is local in it; then there is something else of its name.
+    @Test func aFolderThatStaysForLocalThingsMakesRoom() async throws {
+        try await run { world in
+            try world.a.makeFolder("f")
+            try await world.settle()
+            try await world.b.create("f/notes~", [1])
+            try world.a.remove("f")
+            try await world.settle()
+            try world.a.makeLink("f", to: "somewhere")
+            try await world.settle()
+            #expect(try world.b.live("f").kind == .symlink)
+            #expect(try await world.b.read("f 2/notes~") == [1])
+            try await world.check()
+        }
+    }
+
     @Test func twoDocumentsOfOneNameAreBothThere() async throws {
         try await run { world in
             try world.a.makeFolder("Documents")
