@@ -10,6 +10,7 @@ package final class ContentStore: Sendable {
     package let stagingDirectory: String
 
     private let directory: String
+    let replacements = Lock(Replacements())
     private let retired = Lock<[ContentID]>([])
     private let digits: [String]
 
