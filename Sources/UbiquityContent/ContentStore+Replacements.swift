@@ -10,9 +10,9 @@ struct Replacements {
     var synced: [ContentID: FileStatus] = [:]
 }
 
-// Contents that took the place of others: they must be on the disk before the index that says so, or a power loss would
-// leave neither the old content nor the new one. (Without that a file that was saved and synced could be lost by a later
-// save which was not.)
+// Contents that took the place of others: they must be on the disk before the index that says so, or a power loss
+// would leave neither the old content nor the new one. (Without that a file that was saved and synced could be lost by
+// a later save which was not.)
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
     package func noteReplacement(_ id: ContentID) {

@@ -11,8 +11,8 @@ package final class ContentStore: Sendable {
 
     private let directory: String
     let replacements = Lock(Replacements())
-    private let retired = Lock<[ContentID]>([])
-    private let digits: [String]
+    let retired = Lock<[ContentID]>([])
+    let digits: [String]
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
     /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.

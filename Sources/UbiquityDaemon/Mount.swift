@@ -113,8 +113,8 @@ final class Mount: Sendable {
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
-            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
-            owner: owner)
+            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
+            boot: Array(try Boot.id(ofFolder: folder.path).utf8), owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
