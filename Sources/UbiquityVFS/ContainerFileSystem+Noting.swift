@@ -46,7 +46,7 @@ extension ContainerFileSystem {
         for node in openNodes.all {
             do {
                 try node.state.withLock { state in
-                    guard state.isRecorded, isAtRest(&state) else { return }
+                    guard state.isRecorded, try isAtRest(node, &state) else { return }
                     try note(node, &state, stillOpen: true)
                 }
             } catch {
@@ -57,13 +57,18 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Whether a changed file has not changed since the last look; one that never rests counts after some looks.
-    /// A file that cannot be looked at counts too: the note says why.
-    private func isAtRest(_ state: inout OpenNode.State) -> Bool {
-        guard let status = try? state.whole?.file.status() else { return true }
-        let stamp = OpenNode.Stamp(status)
+    /// Whether a changed file has not changed since the last look. One that never rests counts after some looks, but
+    /// not a new one: that is being copied here, and nobody is to hear of a part of it.
+    private func isAtRest(_ node: OpenNode, _ state: inout OpenNode.State) throws -> Bool {
+        guard let file = state.whole?.file else { return false }
+        let stamp = OpenNode.Stamp(try file.status())
         guard state.isTouched || stamp != state.stamp else { return false }
-        if let unrest = state.unrest, unrest.stamp == stamp || unrest.looks >= Self.looksAtUnrest { return true }
+        if let unrest = state.unrest {
+            if unrest.stamp == stamp { return true }
+            if unrest.looks >= Self.looksAtUnrest, try index.row(ino: node.ino)?.dirty.contains(.created) == false {
+                return true
+            }
+        }
         state.unrest = (stamp, (state.unrest?.looks ?? 0) + 1)
         return false
     }

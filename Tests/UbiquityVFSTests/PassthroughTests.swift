@@ -94,11 +94,17 @@ import UbiquityVFS
         #expect(try row(ino).generation == generation + 1 && row(ino).isWriting)
         container.fs.settle()
         #expect(try row(ino).generation == generation + 1)
-        // One that never rests is not put off for ever.
-        for number in 0..<20 {
-            try file.write([UInt8(number)], at: 0)
-            container.fs.settle()
+        // One that never rests is not put off for ever; a new one is until its close.
+        func goOn() throws {
+            for number in 0..<20 {
+                try file.write([UInt8(number)], at: 0)
+                container.fs.settle()
+            }
         }
+        try goOn()
+        #expect(try row(ino).generation == generation + 1)
+        try container.cloud.change(row(ino).key, .attributes) { $0.dirty.remove(.created) }
+        try goOn()
         #expect(try row(ino).generation > generation + 1)
         container.fs.release(opened.handle)
     }
