@@ -62,13 +62,16 @@ let package = Package(
         // L2
         module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb, grdbSQLite]),
         module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
+        module("UbiquityCoordination", ["UbiquityCore", "UbiquitySystem"]),
         module("UbiquityWire", ["UbiquityCore", protobuf], exclude: ["ubiquity.proto"]),
         module("UbiquityControl", ["UbiquityCore"]),
         // L3
         module("UbiquitySync", [
             "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", logging,
         ]),
-        module("UbiquityVFS", ["UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", logging]),
+        module("UbiquityVFS", [
+            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination", logging,
+        ]),
         module("UbiquityCloudStore", ["UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging]),
         // L4
         module("UbiquityFUSE", ["UbiquityCore", "UbiquitySystem", "UbiquityVFS", "CFUSE", "CUbiquityShims", logging]),
@@ -82,9 +85,9 @@ let package = Package(
         module("Ubiquity", ["UbiquityCore", "UbiquitySystem", "UbiquityControl", asyncHTTPClient, nioCore, nioHTTP1]),
         // L5
         module("UbiquityDaemon", [
-            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", "UbiquityControl",
-            "UbiquitySync", "UbiquityVFS", "UbiquityFUSE", "UbiquityCloudClient", "UbiquityCloudStore",
-            "UbiquityCloudServer", hummingbird, nioCore, nioPosix, logging,
+            "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
+            "UbiquityWire", "UbiquityControl", "UbiquitySync", "UbiquityVFS", "UbiquityFUSE", "UbiquityCloudClient",
+            "UbiquityCloudStore", "UbiquityCloudServer", hummingbird, nioCore, nioPosix, logging,
         ]),
         .executableTarget(
             name: "UbiquityCLI",
@@ -114,6 +117,7 @@ let package = Package(
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
         tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),
         tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
+        tests("UbiquityCoordinationTests", ["UbiquityCoordination", "UbiquityCore", "UbiquitySystem"]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
         tests("UbiquityTests", ["Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem"]),
@@ -122,7 +126,8 @@ let package = Package(
             "UbiquityTestSupport", "UbiquityCloudStore", logging,
         ]),
         tests("UbiquityVFSTests", [
-            "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", logging,
+            "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
+            logging,
         ]),
         tests("UbiquityCloudStoreTests", [
             "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto, logging,

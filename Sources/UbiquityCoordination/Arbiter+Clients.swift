@@ -1,0 +1,156 @@
+package import UbiquityCore
+
+// Clients and their presenters.
+extension Arbiter {
+    /// Lets a client take part. Nil: there are too many.
+    package mutating func add(
+        _ description: ClientDescription, answerTime: Duration = ArbiterLimits.answerTime
+    ) -> ClientID? {
+        guard clients.count < ArbiterLimits.clients else { return nil }
+        let id = ClientID(nextNumber())
+        clients[id] = Client(description: description, answerTime: answerTime)
+        return id
+    }
+
+    /// The client has gone: what it held is free, what it waited for is given up, and nobody waits for its answers.
+    package mutating func remove(
+        _ id: ClientID, now: Duration, in surroundings: some Surroundings
+    ) -> [ArbiterAction] {
+        guard let client = clients[id] else { return [] }
+        var actions = [ArbiterAction]()
+        for presenter in client.presenters.sorted(by: >) {
+            actions += remove(presenter, of: id, now: now, in: surroundings)
+        }
+        // The youngest first: what waits does not get what the client is about to lose.
+        for claim in client.claims.sorted(by: >) { actions += end(claim, now: now, in: surroundings) }
+        clients[id] = nil
+        return actions.filter { !$0.isFor(id) }
+    }
+
+    /// Registers an interest in an item. Nil: there is no such client, or it has too many.
+    package mutating func add(
+        _ description: PresenterDescription, for client: ClientID, in surroundings: some Surroundings
+    ) -> PresenterID? {
+        guard let count = clients[client]?.presenters.count, count < ArbiterLimits.presentersPerClient else {
+            return nil
+        }
+        let id = PresenterID(nextNumber())
+        let presenter = Presenter(
+            client: client, description: description, unit: unit(of: description.target, in: surroundings))
+        presenters[id] = presenter
+        clients[client]?.presenters.insert(id)
+        list(id, presenter)
+        return id
+    }
+
+    package mutating func remove(
+        _ id: PresenterID, of client: ClientID, now: Duration, in surroundings: some Surroundings
+    ) -> [ArbiterAction] {
+        guard let presenter = presenters[id], presenter.client == client else { return [] }
+        unlist(id, presenter)
+        presenters[id] = nil
+        clients[client]?.presenters.remove(id)
+        var actions = [ArbiterAction]()
+        let open = questions.values.filter { $0.question.presenter == id }.sorted { $0.question.id < $1.question.id }
+        for question in open {
+            settle(question.question.id, of: question.request, now, surroundings, &actions)
+            questions[question.question.id] = nil
+        }
+        return actions
+    }
+
+    /// The item has another place, or another kind of place (a folder may have become a package): what is claimed with
+    /// it is looked up anew.
+    package mutating func replace(_ id: PresenterID, target: ClaimTarget, in surroundings: some Surroundings) {
+        guard var presenter = presenters[id] else { return }
+        unlist(id, presenter)
+        presenter.description.target = target
+        presenter.unit = unit(of: target, in: surroundings)
+        presenters[id] = presenter
+        list(id, presenter)
+    }
+
+    private mutating func list(_ id: PresenterID, _ presenter: Presenter) {
+        presentersByUnit[presenter.unit, default: []].append(id)
+        if let item = presenter.description.target.item { presentersByItem[item, default: []].append(id) }
+        if presenter.isOfFolder { folderUnits += 1 }
+        if presenter.description.target.isFolder, let folder = presenter.description.target.item {
+            folderPresenters[folder, default: []].append(id)
+        }
+    }
+
+    private mutating func unlist(_ id: PresenterID, _ presenter: Presenter) {
+        presentersByUnit.take(id, at: presenter.unit)
+        if let item = presenter.description.target.item { presentersByItem.take(id, at: item) }
+        if presenter.isOfFolder { folderUnits -= 1 }
+        if presenter.description.target.isFolder, let folder = presenter.description.target.item {
+            folderPresenters.take(id, at: folder)
+        }
+    }
+
+    // MARK: Who hears of what
+
+    /// Presenters of an item, and those of the folders above it.
+    package func presenters(
+        concernedBy item: ItemKey, entry: ClaimTarget.Entry?, in surroundings: some Surroundings
+    ) -> (item: [PresenterID], folders: [PresenterID]) {
+        guard !presenters.isEmpty else { return ([], []) }
+        let own = (presentersByItem[item] ?? [])
+        guard !folderPresenters.isEmpty, let entry else { return (own, []) }
+        let above = surroundings.ancestry(of: entry.parent).folders.flatMap { folderPresenters[$0] ?? [] }
+        return (own, above)
+    }
+
+    /// Whether someone shows the item, or the package it is in.
+    package func isPresented(_ target: ClaimTarget, in surroundings: some Surroundings) -> Bool {
+        guard !presenters.isEmpty else { return false }
+        return presentersByUnit[unit(of: target, in: surroundings)] != nil
+    }
+
+    package func client(of presenter: PresenterID) -> ClientID? { presenters[presenter]?.client }
+    package func target(of presenter: PresenterID) -> ClaimTarget? { presenters[presenter]?.description.target }
+    package var hasPresenters: Bool { !presenters.isEmpty }
+    package var presenterCount: Int { presenters.count }
+    /// Clients whose process is known.
+    package var clientProcesses: [(ClientID, Int32)] {
+        clients.compactMap { $1.description.process > 0 ? ($0, $1.description.process) : nil }
+    }
+
+    /// The item has another place: presenters of it, and of what is in it, may be of another package now.
+    package mutating func noteMove(
+        of item: ItemKey, isFolder: Bool, to entry: ClaimTarget.Entry?, in surroundings: some Surroundings
+    ) {
+        let moved = isFolder ? Array(presenters.keys) : presentersByItem[item] ?? []
+        for id in moved {
+            guard var target = presenters[id]?.description.target, let own = target.item else { continue }
+            target.entry = own == item ? entry : surroundings.entry(of: own)
+            replace(id, target: target, in: surroundings)
+        }
+    }
+
+    /// Whether a client holds the target, or the package or a folder that it is in, for writing.
+    package func isBeingWritten(_ target: ClaimTarget, in surroundings: some Surroundings) -> Bool {
+        guard !clients.isEmpty, !requests.isEmpty else { return false }
+        let claim = UnitClaim(unit: unit(of: target, in: surroundings), access: .reading([]), isFolder: target.isFolder)
+        return rivals(of: claim, surroundings).contains { id in
+            guard let other = requests[id], other.state == .granted, case .client = other.owner else { return false }
+            return true
+        }
+    }
+}
+
+extension Arbiter.Presenter {
+    /// Whether its unit is a folder, or the package it is in.
+    var isOfFolder: Bool { description.target.isFolder || unit != description.target.ownUnit }
+}
+
+extension ArbiterAction {
+    /// Whether it would have to be told to that client.
+    func isFor(_ client: ClientID) -> Bool {
+        switch self {
+        case .granted, .failed: false
+        case .ask(let question): question.client == client
+        case .reacquire(_, let told, _), .passedOver(_, let told, _): told == client
+        }
+    }
+}

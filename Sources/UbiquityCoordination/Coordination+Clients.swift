@@ -1,0 +1,191 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// What a client is told.
+package enum ClientMessage: Sendable {
+    case ask(Question)
+    case reacquire(QuestionID, PresenterID)
+    case passedOver(QuestionID, PresenterID)
+    case event(PresenterEvent)
+    /// Gives the connection something to carry, so that one that has gone is noticed.
+    case heartbeat
+}
+
+/// Something that happened to what a client presents.
+package struct PresenterEvent: Sendable, Hashable {
+    package enum Kind: String, Sendable, Hashable {
+        case changed, moved, removed, added
+        case attributesChanged = "ubiquity-attributes-changed"
+        case versionGained = "version-gained"
+        case versionLost = "version-lost"
+        case versionResolved = "version-resolved"
+        /// Changes that came together from the cloud are told between these two.
+        case begin, end
+    }
+
+    package var kind: Kind
+    package var item: ItemKey?
+    /// Where it is, and was; from the container's top.
+    package var path: String?
+    package var oldPath: String?
+    package var version: String?
+    package var isConflict: Bool?
+
+    package init(
+        _ kind: Kind, item: ItemKey? = nil, path: String? = nil, oldPath: String? = nil, version: String? = nil,
+        isConflict: Bool? = nil
+    ) {
+        self.kind = kind
+        self.item = item
+        self.path = path
+        self.oldPath = oldPath
+        self.version = version
+        self.isConflict = isConflict
+    }
+    /// Presenters of the item itself, and of folders that it is in.
+    package var presenters: [PresenterID] = []
+    package var folderPresenters: [PresenterID] = []
+}
+
+extension Coordination {
+    /// Messages kept for a client that is slow; it is told if some were left out.
+    private static let maximumWaiting = 16_384
+
+    // MARK: Clients
+
+    /// Lets a client take part until `remove`. Nil: there are too many.
+    package func add(
+        _ description: ClientDescription, answerTime: Duration
+    ) -> (client: ClientID, messages: AsyncStream<ClientMessage>)? {
+        let (messages, source) = AsyncStream.makeStream(
+            of: ClientMessage.self, bufferingPolicy: .bufferingOldest(Self.maximumWaiting))
+        let client = state.withLock { state -> ClientID? in
+            guard let id = state.arbiter.add(description, answerTime: answerTime) else { return nil }
+            state.outboxes[id] = source
+            return id
+        }
+        return client.map { ($0, messages) }
+    }
+
+    /// The client has gone: all it held is free.
+    package func remove(_ client: ClientID) {
+        let outbox = work { arbiter, now, surroundings in
+            (client, arbiter.remove(client, now: now, in: surroundings))
+        }
+        let source = state.withLock { state in
+            state.losses.remove(outbox)
+            presenterCount.withLock { $0 = state.arbiter.presenterCount }
+            return state.outboxes.removeValue(forKey: outbox)
+        }
+        source?.finish()
+    }
+
+    package func beat() {
+        state.withLock { state in
+            for source in state.outboxes.values { source.yield(.heartbeat) }
+        }
+    }
+
+    /// Ends all clients' streams; with the streams the clients go.
+    package func close() {
+        let clients = state.withLock { Array($0.outboxes.keys) }
+        for client in clients { remove(client) }
+    }
+
+    /// Whether messages have been left out for a client since it was last asked.
+    package func takeLoss(of client: ClientID) -> Bool { state.withLock { $0.losses.remove(client) != nil } }
+
+    func send(_ message: ClientMessage, to client: ClientID, _ state: inout State) {
+        if case .dropped = state.outboxes[client]?.yield(message) { state.losses.insert(client) }
+    }
+
+    // MARK: Presenters
+
+    /// Nil: there is no such client, or it has too many.
+    package func add(_ presenter: PresenterDescription, for client: ClientID) -> PresenterID? {
+        state.withLock { state in
+            defer { presenterCount.withLock { $0 = state.arbiter.presenterCount } }
+            return state.arbiter.add(presenter, for: client, in: surroundings)
+        }
+    }
+
+    package func remove(_ presenter: PresenterID, of client: ClientID) {
+        work { arbiter, now, surroundings in
+            ((), arbiter.remove(presenter, of: client, now: now, in: surroundings))
+        }
+        state.withLock { state in presenterCount.withLock { $0 = state.arbiter.presenterCount } }
+    }
+
+    package func answer(_ question: QuestionID, by client: ClientID, refusal: String?) {
+        work { arbiter, now, surroundings in
+            ((), arbiter.answer(question, by: client, refusal: refusal, now: now, in: surroundings))
+        }
+    }
+
+    package func target(of presenter: PresenterID) -> ClaimTarget? {
+        state.withLock { $0.arbiter.target(of: presenter) }
+    }
+
+    // MARK: Events
+
+    /// Tells clients of things that happened together, in order; each client once of each, whatever it registered.
+    /// - Parameters:
+    ///   - places: For each event where its item is now and was before.
+    ///   - process: The program that did it, if one did: its client is not told.
+    ///   - isRemote: Whether the cloud did it: then they are told between `begin` and `end`.
+    package func tell(
+        _ events: [(event: PresenterEvent, places: [ClaimTarget.Entry?])], doneBy process: Int32?, isRemote: Bool
+    ) {
+        guard hasPresenters else { return }
+        state.withLock { state in
+            var begun: Set<ClientID> = []
+            for (event, places) in events {
+                for (client, told) in recipients(of: event, places, process, state.arbiter) {
+                    if isRemote, begun.insert(client).inserted {
+                        send(.event(PresenterEvent(.begin)), to: client, &state)
+                    }
+                    send(.event(told), to: client, &state)
+                }
+            }
+            for client in begun { send(.event(PresenterEvent(.end)), to: client, &state) }
+        }
+    }
+
+    private func recipients(
+        of event: PresenterEvent, _ places: [ClaimTarget.Entry?], _ process: Int32?, _ arbiter: Arbiter
+    ) -> [(ClientID, PresenterEvent)] {
+        guard let item = event.item else { return [] }
+        var told: [ClientID: PresenterEvent] = [:]
+        for place in places {
+            let concerned = arbiter.presenters(concernedBy: item, entry: place, in: surroundings)
+            for presenter in concerned.item { note(presenter, \.presenters) }
+            for presenter in concerned.folders { note(presenter, \.folderPresenters) }
+        }
+        func note(_ presenter: PresenterID, _ list: WritableKeyPath<PresenterEvent, [PresenterID]>) {
+            guard let client = arbiter.client(of: presenter) else { return }
+            if !(told[client, default: event][keyPath: list].contains(presenter)) {
+                told[client, default: event][keyPath: list].append(presenter)
+            }
+        }
+        return told.filter { client, _ in
+            // Versions are told also to who made them.
+            guard let process, event.kind.isOfContent else { return true }
+            return !arbiter.program(process, isOf: client, surroundings)
+        }.sorted { $0.key < $1.key }
+    }
+
+    /// An item that is presented has moved: what it is claimed with is looked up anew.
+    package func noteMove(of item: ItemKey, isFolder: Bool, to entry: ClaimTarget.Entry?) {
+        guard hasPresenters else { return }
+        state.withLock { $0.arbiter.noteMove(of: item, isFolder: isFolder, to: entry, in: surroundings) }
+    }
+}
+
+extension PresenterEvent.Kind {
+    fileprivate var isOfContent: Bool {
+        switch self {
+        case .changed, .moved, .removed, .added, .attributesChanged: true
+        case .versionGained, .versionLost, .versionResolved, .begin, .end: false
+        }
+    }
+}
