@@ -90,20 +90,44 @@ package final class DaemonConnection: Sendable {
     /// Hands over events as they happen, the first one at once (`.listening`), until the daemon ends (then it returns)
     /// or `each` throws.
     package func events(each: (ControlEvent) async throws -> Void) async throws {
+        try await stream(request(ControlRoute.events, .GET), each: each)
+    }
+
+    /// Messages of a server-sent stream.
+    private func stream<Message: Decodable>(
+        _ request: HTTPClientRequest, each: (Message) async throws -> Void
+    ) async throws {
         var hasBegun = false
         do {
-            try await lines(of: request(ControlRoute.events, .GET)) { line in
-                // A server-sent stream: "data: …" is an event, an empty line its end, ":" a comment that keeps it
-                // alive.
+            try await lines(of: request) { line in
+                // "data: …" is a message, an empty line its end, ":" a comment that keeps it alive.
                 let mark = Array("data: ".utf8)
                 guard line.starts(with: mark) else { return }
                 hasBegun = true
-                try await each(ControlCodec.decode(ControlEvent.self, from: line.dropFirst(mark.count)))
+                try await each(ControlCodec.decode(Message.self, from: line.dropFirst(mark.count)))
             }
         } catch is MountUnreachable where hasBegun {
             // A daemon that ends closes its socket; whether the stream's last mark came before that says nothing.
             return
         }
+    }
+
+    // MARK: Coordination
+
+    /// Takes part as a client until the daemon ends (then it returns) or `each` throws.
+    func takePart(_ registration: ClientRegistration, each: (ClientNews) async throws -> Void) async throws {
+        try await stream(request(ControlRoute.clients, .POST, registration), each: each)
+    }
+
+    /// Waits until a claim is granted. A cancelled task takes its request back.
+    func claim(_ wanted: ClaimMessage) async throws -> ClaimReport {
+        var report: ClaimReport?
+        try await lines(of: request(ControlRoute.claims, .POST, wanted)) { line in
+            report = try ControlCodec.decode(ClaimReport.self, from: line)
+        }
+        guard let report else { throw MountUnreachable(stateFolder, "its daemon ended during the wait") }
+        if let failure = report.failure { throw failure.error }
+        return report
     }
 
     // MARK: HTTP

@@ -37,7 +37,7 @@ struct MountCommand: AsyncParsableCommand {
     @Option(help: .init("Space that stays free on the disk (default: 1G).", valueName: "size"), transform: Self.size)
     var diskFloor: Int64?
 
-    @Option(help: "posix: programs do not exclude each other.")
+    @Option(help: "posix: programs do not exclude each other; strict: opening waits for other programs' writers.")
     var coordination = CoordinationMode.posix
 
     @Flag(help: "Do not let the kernel serve files past the daemon.")
@@ -69,13 +69,10 @@ struct MountCommand: AsyncParsableCommand {
     }
 
     private func settings() throws -> MountSettings {
-        guard coordination == .posix else {
-            throw UbiquityError(.notSupported, "--coordination=strict is not supported by this version")
-        }
-        return try MountSettings(
+        try MountSettings(
             deviceFolder: state.resolved(), container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
-            allowsMassDelete: allowMassDelete,
+            allowsMassDelete: allowMassDelete, isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },
             mountPoint: AbsolutePath.of(mountPoint))
     }

@@ -17,9 +17,27 @@ enum StatusText {
             let advice = "'ubiquity deletions confirm' or '… undo'"
             lines.append(field("held", "\(status.heldDeletions) deletions, more than half of all items: \(advice)"))
         }
+        if let coordination = status.coordination { lines += of(coordination) }
         lines += status.pending.map { "    " + of($0) }
         if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
         return lines.joined(separator: "\n")
+    }
+
+    /// Who takes part, who holds what, who waits; nothing if nobody does.
+    private static func of(_ coordination: CoordinationStatus) -> [String] {
+        var lines = coordination.clients.map { client in
+            let process = client.process > 0 ? " (process \(client.process))" : ""
+            let shown = client.presenters > 0 ? ", shows \(Output.count(client.presenters, "item"))" : ""
+            let mark = client.isUnresponsive ? ", does not answer" : ""
+            return field("takes part", "\(client.name)\(process)\(shown)\(mark)")
+        }
+        lines += coordination.claims.map { claim in
+            let items = claim.items.joined(separator: ", ")
+            let waits = claim.waitsFor.isEmpty ? "" : " for \(claim.waitsFor.joined(separator: ", "))"
+            let state = claim.state == "granted" ? "holds" : "\(claim.state)\(waits):"
+            return field("claim", "\(claim.owner) \(state) \(items) (\(Int(claim.age)) s)")
+        }
+        return lines
     }
 
     private static func field(_ name: String, _ value: String) -> String { "  " + padded(name, 13) + value }

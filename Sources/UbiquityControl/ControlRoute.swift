@@ -29,6 +29,21 @@ package enum ControlRoute {
     /// POST without a body: an `Acknowledgement`.
     package static let offline = "/v1/offline"
     package static let online = "/v1/online"
+    /// POST `ClientRegistration`: a server-sent stream of `ClientNews`; the client goes with it.
+    package static let clients = "/v1/clients"
+    /// POST `ClientLeave`: an `Acknowledgement`; what the client had is free by then.
+    package static let leave = "/v1/clients/leave"
+    /// POST `PresenterRegistration`: a `PresenterReport`.
+    package static let presenters = "/v1/presenters"
+    /// POST `PresenterRemoval` and `PresenterAnswer`: an `Acknowledgement`.
+    package static let removePresenter = "/v1/presenters/remove"
+    package static let answer = "/v1/presenters/answer"
+    /// POST `ClaimMessage`: a line with a `ClaimReport` when it is granted or refused; empty lines before.
+    package static let claims = "/v1/claims"
+    /// POST `ClaimEnd`: an `Acknowledgement`.
+    package static let endClaim = "/v1/claims/end"
+    /// GET: a `CoordinationStatus`.
+    package static let coordination = "/v1/coordination"
     /// GET: a server-sent stream of `ControlEvent`.
     package static let events = "/v1/events"
     /// POST `WaitRequest`: a line with a `WaitReport` when it is so or the time is over; empty lines before.

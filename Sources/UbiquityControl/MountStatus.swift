@@ -29,6 +29,8 @@ package struct MountStatus: Codable, Hashable, Sendable {
     package var version: String
     /// Deletions that are held because they are many, until somebody confirms or undoes them.
     package var heldDeletions: Int
+    /// Who takes part in coordination, who holds what and who waits.
+    package var coordination: CoordinationStatus?
 
     /// Pending items told one by one: a screenful or two; the totals count the rest.
     package static let maximumPendingItems = 100
@@ -38,7 +40,7 @@ package struct MountStatus: Codable, Hashable, Sendable {
         revision: Int64, policy: String, cacheLimit: Int64?, diskFloor: Int64?, cachedBytes: Int64?,
         uploads: TransferTotal, downloads: TransferTotal, pending: [PendingItem], pendingOmitted: Int,
         passthrough: PassthroughStatus, bytesSent: Int64, bytesReceived: Int64, processID: Int32, startedAt: Double,
-        version: String, heldDeletions: Int = 0
+        version: String, heldDeletions: Int = 0, coordination: CoordinationStatus? = nil
     ) {
         self.mountPoint = mountPoint
         self.container = container
@@ -61,6 +63,7 @@ package struct MountStatus: Codable, Hashable, Sendable {
         self.startedAt = startedAt
         self.version = version
         self.heldDeletions = heldDeletions
+        self.coordination = coordination
     }
 }
 

@@ -22,6 +22,7 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.deletions, to: router, answering: controller.decideDeletions)
         add(ControlRoute.doctor, to: router, answering: controller.examine)
         addVersionRoutes(to: router)
+        addCoordinationRoutes(to: router)
         router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }
         router.post(RouterPath(ControlRoute.stop)) { request, _ in try await stop(request) }
@@ -37,7 +38,7 @@ struct ControlRoutes: Sendable {
     }
 
     /// A route that takes one message and answers with one.
-    private func add<Wanted: Decodable & Sendable, Report: Encodable & Sendable>(
+    func add<Wanted: Decodable & Sendable, Report: Encodable & Sendable>(
         _ route: String, to router: Router<BasicRequestContext>,
         answering work: @escaping @Sendable (Wanted) async throws -> Report
     ) {
@@ -63,7 +64,7 @@ struct ControlRoutes: Sendable {
     // MARK: One message
 
     /// The answer of `body` as JSON, or its failure.
-    private func answer(_ body: () async throws -> some Encodable) async throws -> Response {
+    func answer(_ body: () async throws -> some Encodable) async throws -> Response {
         activity.begin()
         do {
             let bytes = ByteBuffer(bytes: try ControlCodec.encode(try await body()))
@@ -91,7 +92,7 @@ struct ControlRoutes: Sendable {
         }
     }
 
-    private func message<Message: Decodable>(_ type: Message.Type, of request: Request) async throws -> Message {
+    func message<Message: Decodable>(_ type: Message.Type, of request: Request) async throws -> Message {
         let body = try await request.body.collect(upTo: ControlCodec.maximumRequestLength)
         return try ControlCodec.decode(type, from: body.readableBytesView)
     }

@@ -3,6 +3,7 @@ import HummingbirdCore
 import Logging
 import NIOCore
 import UbiquityControl
+import UbiquityCoordination
 import UbiquityCore
 import UbiquitySystem
 
@@ -12,6 +13,8 @@ final class ControlServer: Sendable {
     private static let endLimit: Duration = .seconds(2)
     /// Between two signs of life in a silent event stream.
     private static let heartbeat: Duration = .seconds(5)
+    /// The same in the streams of clients that take part in coordination.
+    private static let clientHeartbeat: Duration = .seconds(1)
 
     private let path: String
     private let routes: ControlRoutes
@@ -40,8 +43,17 @@ final class ControlServer: Sendable {
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
         let events = routes.controller.events
+        let coordination = routes.controller.coordination
         let task = Task {
             defer { signal.finish() }
+            // A client that has gone keeps others waiting until that is noticed.
+            let clientBeat = Task {
+                while true {
+                    try await Task.sleep(for: Self.clientHeartbeat)
+                    coordination.beat()
+                }
+            }
+            defer { clientBeat.cancel() }
             let beat = Task {
                 while true {
                     try await Task.sleep(for: Self.heartbeat)
@@ -67,6 +79,7 @@ final class ControlServer: Sendable {
     /// Ends event streams and waits at once, lets answers that are on their way out, then closes.
     func stop() async {
         routes.controller.events.close()
+        routes.controller.coordination.close()
         await routes.activity.waitUntilIdle(atMost: Self.endLimit)
         let task = serving.withLock { $0 }
         task?.cancel()

@@ -44,16 +44,10 @@ struct EngineVersions: VersionSource {
     func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
 }
 
-/// Tells the sync engine which files programs have open.
-struct OpenFiles: OpenItems {
-    let fileSystem: ContainerFileSystem
-
-    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
-}
-
 /// Carries out what the control attributes ask for. A folder's means all that is in it.
 struct EngineControl: ItemControl {
     let engine: SyncEngine
+    let eviction: AskingEviction
     let tree: ItemTree
     let pool: BlockingPool
 
@@ -66,7 +60,7 @@ struct EngineControl: ItemControl {
         var refusal: (any Error)?
         let places = try await places(key)
         for place in places where place.kind == .file {
-            do { try await pool.run { try engine.evict(place.key) } } catch { refusal = refusal ?? error }
+            do { try await eviction.evict(place.key) } catch { refusal = refusal ?? error }
         }
         if let refusal { throw refusal }
     }

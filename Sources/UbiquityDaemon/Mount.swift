@@ -2,6 +2,7 @@ import Logging
 import UbiquityCloudClient
 import UbiquityContent
 import UbiquityControl
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityFUSE
 import UbiquityIndex
@@ -25,6 +26,7 @@ final class Mount: Sendable {
     let session: FUSESession
     private let lock: ProcessLock
     private let server: ControlServer
+    private let presenters: PresenterPump
 
     /// Mounts. Everything that could refuse does so before the mount appears.
     init(_ settings: MountSettings, logger: Logger) async throws {
@@ -37,6 +39,7 @@ final class Mount: Sendable {
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
         parts = try Self.makeParts(settings, folder, notifier, logger)
         controller = MountController(parts)
+        presenters = PresenterPump(parts.coordination, parts.index)
         server = ControlServer(
             path: folder.controlSocket, routes: ControlRoutes(controller: controller),
             logger: Self.logger(logger, "control"))
@@ -77,15 +80,20 @@ final class Mount: Sendable {
         let timekeeper = SystemTimekeeper()
         let tree = ItemTree(index: index)
         let passthrough = KernelPassthrough(refusal: settings.passthroughRefusal) { try contents.temporaryFile() }
+        let coordination = Coordination(
+            isStrict: settings.isStrict, surroundings: IndexSurroundings(index: index), timekeeper: timekeeper)
+        let eviction = AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
         let fileSystem = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(engine: engine, index: index),
-                control: EngineControl(engine: engine, tree: tree, pool: pool),
+                control: EngineControl(engine: engine, eviction: eviction, tree: tree, pool: pool),
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
-                timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files")),
+                timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
+                coordination: coordination),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
-        engine.setOpenItems(OpenFiles(fileSystem: fileSystem))
+        engine.setOpenItems(
+            ItemUsers(fileSystem: fileSystem, index: index, coordination: coordination, pool: pool))
         // What the last run was interrupted in is put right before anybody can see it.
         try engine.recover()
         try fileSystem.adoptWriters()
@@ -93,7 +101,7 @@ final class Mount: Sendable {
             settings: settings, account: idle.account, identity: idle.identity,
             folder: folder, index: index, contents: contents, client: idle.client, service: idle.service,
             embeddedCloud: idle.embeddedCloud, engine: engine, fileSystem: fileSystem, passthrough: passthrough,
-            pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+            coordination: coordination, pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

@@ -57,7 +57,7 @@ extension MountController {
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] place in
             guard place.kind == .file else { return place.kind != .directory }
-            try await pool.run { try self.engine.evict(place.key) }
+            try await evictAsking(place.key)
             return true
         }
     }

@@ -30,7 +30,7 @@ extension MountController {
             pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
             processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
-            heldDeletions: engine.heldDeletions)
+            heldDeletions: engine.heldDeletions, coordination: try coordinationStatus())
     }
 
     private var passthrough: PassthroughStatus {

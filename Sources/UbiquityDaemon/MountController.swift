@@ -1,4 +1,5 @@
 import UbiquityControl
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -10,6 +11,8 @@ final class MountController: Sendable {
     let events = EventHub()
     let end = MountEnd()
     let merges: MergeRunner
+    /// Claims that clients have named, until they end.
+    let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
     /// After an unmount that found nobody using the mount, its session ends within moments.
     private static let endLimit = Duration.seconds(1)
 

@@ -1,6 +1,7 @@
 import Logging
 import UbiquityCloudClient
 import UbiquityContent
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityFUSE
 import UbiquityIndex
@@ -37,10 +38,14 @@ struct MountParts: Sendable {
     var engine: SyncEngine
     var fileSystem: ContainerFileSystem
     var passthrough: KernelPassthrough
+    var coordination: Coordination
     var pool: BlockingPool
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger
 
     var tree: ItemTree { ItemTree(index: index) }
+    var eviction: AskingEviction {
+        AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
+    }
 }

@@ -24,6 +24,8 @@ package struct MountSettings: Hashable, Sendable {
     package var allowsPassthrough: Bool
     /// With `--allow-mass-delete`: many deletions at once go up like few.
     package var allowsMassDelete: Bool
+    /// With `--coordination strict`: plain programs hold each other up, too.
+    package var isStrict: Bool
     /// Options of mount(8), from `-o`.
     package var options: [String]
     /// Absolute.
@@ -35,7 +37,8 @@ package struct MountSettings: Hashable, Sendable {
 
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
-        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false, options: [String],
+        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false, isStrict: Bool = false,
+        options: [String],
         mountPoint: String
     ) throws(UbiquityError) {
         guard let id = ContainerID(container) else {
@@ -50,6 +53,7 @@ package struct MountSettings: Hashable, Sendable {
         self.diskFloor = diskFloor ?? Self.defaultDiskFloor
         self.allowsPassthrough = allowsPassthrough
         self.allowsMassDelete = allowsMassDelete
+        self.isStrict = isStrict
         self.options = options
         self.mountPoint = mountPoint
     }
@@ -72,6 +76,7 @@ package struct MountSettings: Hashable, Sendable {
         if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
         if !allowsPassthrough { arguments.append("--no-passthrough") }
         if allowsMassDelete { arguments.append("--allow-mass-delete") }
+        if isStrict { arguments += ["--coordination", "strict"] }
         for option in options { arguments += ["-o", option] }
         return arguments + ["--", mountPoint]
     }

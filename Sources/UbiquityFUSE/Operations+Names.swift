@@ -39,7 +39,10 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.rmdir = { request, parent, name in
         serve(request) { fileSystem, reply in
-            let body = { try fileSystem.removeAny(parent: parent, name: bytes(name), directory: true) }
+            let caller = reply.caller
+            let body = {
+                try fileSystem.removeAny(parent: parent, name: bytes(name), directory: true, caller: caller)
+            }
             reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
@@ -73,8 +76,10 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.mkdir = { request, parent, name, mode in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
-            let body = { try fileSystem.makeDirectory(parent: parent, name: bytes(name), mode: mode, caller: caller) }
-            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+            let body = {
+                try fileSystem.makeDirectoryClaimed(parent: parent, name: bytes(name), mode: mode, caller: caller)
+            }
+            reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
     operations.symlink = { request, target, parent, name in
@@ -97,11 +102,11 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
             let body = {
-                try fileSystem.create(
+                try fileSystem.createClaimed(
                     parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags),
                     caller: caller)
             }
-            reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }
+            reply.answerOrWait(with: body) { reply, made in reply.created(made, info, fileSystem) }
         }
     }
 }

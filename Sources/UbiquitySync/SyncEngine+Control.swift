@@ -1,16 +1,39 @@
 package import UbiquityCore
-internal import UbiquityIndex
+package import UbiquityIndex
 internal import UbiquityContent
 internal import UbiquitySystem
 
-/// Who has files open; asked before an eviction, answered by the file system.
+/// Who uses items on this device: programs that have files open, and clients that claim or show them.
 package protocol OpenItems: Sendable {
     /// Runs `body` while nobody can open the item; nil if a program has it open, or if that is not to be known.
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
+    /// Whether a client shows the item: it is not evicted unasked.
+    func isShown(_ key: ItemKey) -> Bool
+    /// Whether a client has it claimed for writing: what is there is not finished, and does not go up yet.
+    func isBeingWritten(_ row: ItemRow) -> Bool
+    /// Waits until clients that show or have claimed the items have saved, and let go of them. To be called before what
+    /// others did there is done here.
+    /// - Returns: to be called when it is done; nil if nobody was concerned.
+    func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)?
+}
+
+/// What is about to be done to an item because it was done elsewhere.
+package enum ComingChange: Sendable, Hashable {
+    /// Its content is replaced.
+    case content(ItemKey)
+    case deletion(ItemID)
+}
+
+extension OpenItems {
+    package func isShown(_ key: ItemKey) -> Bool { false }
+    package func isBeingWritten(_ row: ItemRow) -> Bool { false }
+    package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
 }
 
 // What people ask for.
 extension SyncEngine {
+    var openItems: (any OpenItems)? { openItemsBox.withLock { $0 } }
+
     /// Tells the engine who knows which files are open. Without, none is.
     package func setOpenItems(_ openItems: any OpenItems) { openItemsBox.withLock { $0 = openItems } }
 

@@ -105,12 +105,24 @@ extension SyncEngine {
             do {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
                 let page = try await service.changes(after: position.revision, limit: limit)
+                let done = await prepare(for: page)
+                defer { done?() }
                 try await pool.run { try self.apply(page, at: position) }
                 hasMore = page.hasMore
             } catch let error as UbiquityError where error.code == .feedCompacted {
                 try await readSnapshot(position)
                 hasMore = true
             }
+        }
+    }
+
+    /// Has clients let go of what others have deleted. One that does not in its time cannot keep the rest from coming.
+    private func prepare(for page: ChangePage) async -> (@Sendable () -> Void)? {
+        let deleted = page.items.filter(\.isDeleted).map { ComingChange.deletion($0.id) }
+        guard !deleted.isEmpty, let openItems else { return nil }
+        do { return try await openItems.prepare(for: deleted) } catch {
+            logger.info("deletions are not waited for any longer", metadata: ["reason": "\(error)"])
+            return nil
         }
     }
 

@@ -128,6 +128,9 @@ extension SyncEngine {
     // MARK: The end
 
     private func finish(_ download: Download) async throws {
+        // Who edits the old content saves it first: then that is a conflict, and no loss.
+        let done = download.isReplacement ? try await openItems?.prepare(for: [.content(download.key)]) : nil
+        defer { done?() }
         let dropped = try await pool.run(evenIfCancelled: true) { () -> [ContentID] in
             guard download.isReplacement else { return try self.finishPlaceholder(download) }
             return try self.stage(download) ? [] : try self.finishReplacement(download)

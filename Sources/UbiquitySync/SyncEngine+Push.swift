@@ -204,6 +204,10 @@ extension SyncEngine {
     }
 
     func isResting(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        if openItems?.isBeingWritten(row) ?? false {
+            push.withLock { $0.rescanAt[row.key] = now.advanced(bySeconds: SyncLimits.claimedRest / .seconds(1)) }
+            return true
+        }
         if let until = push.withLock({ $0.rescanAt[row.key] }), until > now { return true }
         guard let until = throttle.restsUntil(row.key) else { return false }
         push.withLock { $0.rescanAt[row.key] = until }

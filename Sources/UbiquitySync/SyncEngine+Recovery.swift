@@ -129,6 +129,7 @@ extension SyncEngine {
         excess = max(excess, try configuration.diskFloor - store.availableBytes())
         guard excess > 0 else { return }
         for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) where excess > 0 {
+            if openItems?.isShown(row.key) ?? false { continue }
             do {
                 try evict(row.key)
                 excess -= row.size

@@ -6,6 +6,12 @@ package enum ProcessHost {
     /// This program's file, also after it was replaced on the disk.
     package static let executable = "/proc/self/exe"
 
+    /// What this program is called.
+    package static var programName: String {
+        let path = (try? FileSystem.readLink(executable)).map { String(decoding: $0, as: UTF8.self) }
+        return path.map(Path.name(of:)) ?? "process \(id)"
+    }
+
     package static var id: Int32 { getpid() }
     package static var userID: UInt32 { geteuid() }
 

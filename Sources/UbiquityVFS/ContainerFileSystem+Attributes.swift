@@ -87,7 +87,7 @@ extension ContainerFileSystem {
     /// - Parameters:
     ///   - handle: an open file's, if the change came with one (ftruncate).
     ///   - nonBlocking: whether to fail with EAGAIN rather than wait for a download.
-    package func setAttributes(
+    func setAttributesUnclaimed(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, nonBlocking: Bool = false, caller: Caller
     ) throws -> Answer<NodeAttributes> {
         guard !isInVersions(ino) else { throw Errno.EPERM }

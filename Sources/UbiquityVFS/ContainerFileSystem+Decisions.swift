@@ -5,9 +5,7 @@ internal import UbiquitySystem
 
 // What is removed from a versions folder, or moved out of it, is decided about.
 extension ContainerFileSystem {
-    /// `unlink` and `removeDirectory`, also of versions.
-    /// - Parameter caller: nil if nobody knows who it is.
-    package func removeAny(
+    func removeAnyUnclaimed(
         parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
     ) throws -> Answer<Void> {
         switch versionNodes.node(parent) {
@@ -31,9 +29,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// `rename`, also of versions: a version that is moved becomes the content of the file it is moved to, and is
-    /// resolved.
-    package func renameAny(
+    func renameAnyUnclaimed(
         parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else {

@@ -9,9 +9,7 @@ extension ContainerFileSystem {
     /// Times that an open is tried anew because the content was exchanged between two steps.
     private static let openAttempts = 16
 
-    /// Opening for reading waits until a placeholder's download has begun; reading waits for its bytes. Opening for
-    /// writing waits for the whole content, unless it truncates.
-    package func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
+    func openUnclaimed(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
         var flags = flags
         if flags.contains(.nonBlocking), DeviceGuards.isOne(caller.pid) {
             flags.remove(.nonBlocking)
@@ -188,8 +186,7 @@ extension ContainerFileSystem {
     /// Nothing is kept back until a close; what a write could not do, it said.
     package func flush(_ handle: UInt64) throws { _ = try files.object(handle) }
 
-    /// The kernel drops a handle. The last writer's is when the index learns what was written.
-    package func release(_ handle: UInt64) {
+    func releaseUnclaimed(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
         let isHeld = file.node.state.withLock { state in
             defer { endService(&state) }

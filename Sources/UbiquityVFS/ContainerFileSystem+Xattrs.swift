@@ -64,7 +64,7 @@ extension ContainerFileSystem {
     // MARK: Setting
 
     /// - Parameter flags: XATTR_CREATE and XATTR_REPLACE of setxattr(2).
-    package func setXattr(
+    func setXattrUnclaimed(
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
         if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }

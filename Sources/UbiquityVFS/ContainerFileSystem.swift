@@ -1,5 +1,6 @@
 package import Logging
 package import UbiquityContent
+package import UbiquityCoordination
 package import UbiquityCore
 package import UbiquityIndex
 internal import UbiquitySystem
@@ -29,12 +30,14 @@ package final class ContainerFileSystem: Sendable {
         package var timekeeper: any Timekeeper
         package var container: ContainerID
         package var logger: Logger
+        /// Who decides between programs and clients; nil where there are no clients.
+        package var coordination: Coordination?
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
-            logger: Logger
+            logger: Logger, coordination: Coordination? = nil
         ) {
             self.index = index
             self.contents = contents
@@ -47,6 +50,7 @@ package final class ContainerFileSystem: Sendable {
             self.timekeeper = timekeeper
             self.container = container
             self.logger = logger
+            self.coordination = coordination
         }
     }
 
@@ -55,6 +59,8 @@ package final class ContainerFileSystem: Sendable {
     let versionNodes = VersionNodes()
     let openNodes = OpenNodeTable()
     let files = HandleTable<OpenFile>()
+    /// The claims of open files, by handle.
+    let passes = Lock<[UInt64: ProgramPass]>([:])
     let directories = HandleTable<OpenDirectory>()
     let openDirectories = OpenDirectoryTable()
     let completions = CompletionWaiters()

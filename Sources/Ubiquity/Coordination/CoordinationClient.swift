@@ -1,0 +1,114 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// A program's part in one mount's coordination, for as long as it is open: claims, presenters, and their messages.
+package final class CoordinationClient: Sendable {
+    /// Its number at the daemon.
+    package let number: UInt64
+    private let connection: DaemonConnection
+    private let stream: Task<Void, any Error>
+
+    /// Registers. Messages are handed over one after the other.
+    /// - Parameters:
+    ///   - answerTime: seconds in which questions will be answered; nil for the daemon's default (10).
+    ///   - ended: called when the daemon has ended or the connection is lost: claims and presenters are gone then.
+    package static func open(
+        stateFolder: String, name: String, answerTime: Double? = nil,
+        ended: @escaping @Sendable () -> Void = {}, each: @escaping @Sendable (ClientNews) async -> Void = { _ in }
+    ) async throws -> CoordinationClient {
+        let connection = try DaemonConnection(stateFolder: stateFolder)
+        let registration = ClientRegistration(name: name, process: ProcessHost.id, answerTime: answerTime)
+        let (numbers, source) = AsyncThrowingStream.makeStream(of: UInt64.self)
+        let stream = Task {
+            defer { ended() }
+            do {
+                try await connection.takePart(registration) { news in
+                    guard news.kind != .registered else {
+                        if let number = news.client { source.yield(number) }
+                        return
+                    }
+                    await each(news)
+                }
+                source.finish()
+            } catch {
+                source.finish(throwing: error)
+                throw error
+            }
+        }
+        do {
+            for try await number in numbers {
+                return CoordinationClient(number: number, connection: connection, stream: stream)
+            }
+            throw MountUnreachable(stateFolder, "its daemon does not let programs take part")
+        } catch {
+            stream.cancel()
+            await connection.close()
+            throw error
+        }
+    }
+
+    private init(number: UInt64, connection: DaemonConnection, stream: Task<Void, any Error>) {
+        self.number = number
+        self.connection = connection
+        self.stream = stream
+    }
+
+    /// Leaves: claims and presenters go with it.
+    package func close() async {
+        // Should the daemon not hear of it this way, the end of the stream tells it.
+        let _: Acknowledgement? = try? await connection.ask(ControlRoute.leave, ClientLeave(client: number))
+        stream.cancel()
+        // How the stream ends does not matter any more.
+        _ = await stream.result
+        await connection.close()
+    }
+
+    // MARK: Claims
+
+    /// - Returns: the claim, to be given back with `end`, and where the items are by now.
+    package func claim(
+        _ items: [ClaimItem], presenter: UInt64? = nil, purpose: String? = nil, seconds: Double? = nil
+    ) async throws -> (claim: UInt64, paths: [String]) {
+        var random = SystemRandomNumberGenerator()
+        let token = String(random.next() as UInt64, radix: 36)
+        let wanted = ClaimMessage(
+            client: number, items: items, presenter: presenter, purpose: purpose, seconds: seconds, token: token)
+        let report: ClaimReport
+        do { report = try await connection.claim(wanted) } catch {
+            // It may have been granted in this moment: without its answer nobody could give it back. A task that was
+            // cancelled sends nothing, so another one does.
+            let taken = ClaimEnd(client: number, token: token)
+            Task { [connection] in
+                // A daemon that cannot be told has lost this client, or is gone.
+                let _: Acknowledgement? = try? await connection.ask(ControlRoute.endClaim, taken)
+            }
+            throw error
+        }
+        guard let claim = report.claim else { throw UbiquityError(.invalid, "the daemon gave no claim") }
+        return (claim, report.paths ?? items.map(\.path))
+    }
+
+    package func end(_ claim: UInt64) async throws {
+        let _: Acknowledgement = try await connection.ask(
+            ControlRoute.endClaim, ClaimEnd(client: number, claim: claim))
+    }
+
+    // MARK: Presenters
+
+    package func present(_ path: String, abilities: [String]) async throws -> UInt64 {
+        let wanted = PresenterRegistration(client: number, path: path, abilities: abilities)
+        let report: PresenterReport = try await connection.ask(ControlRoute.presenters, wanted)
+        return report.presenter
+    }
+
+    package func stopPresenting(_ presenter: UInt64) async throws {
+        let _: Acknowledgement = try await connection.ask(
+            ControlRoute.removePresenter, PresenterRemoval(client: number, presenter: presenter))
+    }
+
+    package func answer(_ question: UInt64, refusal: String? = nil) async throws {
+        let _: Acknowledgement = try await connection.ask(
+            ControlRoute.answer, PresenterAnswer(client: number, question: question, refusal: refusal))
+    }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+struct CoordinateCommand: AsyncParsableCommand {
+    enum Use: String, CaseIterable, ExpressibleByArgument {
+        case read, write
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "coordinate",
+        abstract: "Runs a command while nobody else uses an item in a way that would disturb it.",
+        discussion: """
+            Programs that show the item save first. The command, and what it starts, use the item as they like; other \
+            programs' opens wait until it has ended. The exit code is the command's.
+            """)
+
+    @Option(help: .init("Give up after that many seconds (exit code 1).", valueName: "s"))
+    var timeout: Double?
+
+    @Option(help: .init("for-deleting, for-moving, for-merging, without-changes, …", valueName: "option"))
+    var option: [String] = []
+
+    @Argument(help: "read: others may read, too; write: nobody else may open it.")
+    var use: Use
+
+    @Argument(help: "A file or a folder, or a name that is free.")
+    var path: String
+
+    @Argument(parsing: .postTerminator, help: "The command, after --.")
+    var command: [String]
+
+    func validate() throws {
+        if command.isEmpty { throw ValidationError("name a command after --") }
+        if let timeout, !(timeout >= 0) { throw ValidationError("--timeout must be a number of seconds, 0 or more") }
+    }
+
+    func run() async throws {
+        let location = try MountFinder.locate(path)
+        let folder = String(decoding: location.stateFolder, as: UTF8.self)
+        let client = try await CoordinationClient.open(stateFolder: folder, name: "ubiquity coordinate")
+        do {
+            let status = try await run(location, client)
+            await client.close()
+            if status != 0 { throw ExitCode(status) }
+        } catch {
+            await client.close()
+            throw error
+        }
+    }
+
+    private func run(_ location: PathResolver.Location, _ client: CoordinationClient) async throws -> Int32 {
+        let item = ClaimItem(
+            path: String(decoding: location.relativePath, as: UTF8.self), use: use == .read ? .read : .write,
+            options: option)
+        let claim = try await Progress.showing("waiting for \(path) …") { _ in
+            try await client.claim([item], seconds: timeout)
+        }
+        let pool = BlockingPool(name: "command", threads: 1)
+        let status = try await pool.run { [command] in
+            try describing("run \(command[0])") { () throws(Errno) in try ForegroundProcess.run(command) }
+        }
+        try await client.end(claim.claim)
+        return status
+    }
+}

@@ -1,0 +1,252 @@
+// Messages of programs that take part in coordination at the local socket.
+
+/// `ControlRoute.clients`: lets a program take part for as long as it reads the answer, a server-sent stream of
+/// `ClientNews`. What it claimed and registered ends with the stream.
+package struct ClientRegistration: Codable, Hashable, Sendable {
+    /// For people.
+    package var name: String
+    /// The program's process: what that one and its children open in the mount never waits for the client itself.
+    package var process: Int32?
+    /// Seconds in which it will answer questions (10 if not given, at most 60).
+    package var answerTime: Double?
+
+    package init(name: String, process: Int32? = nil, answerTime: Double? = nil) {
+        self.name = name
+        self.process = process
+        self.answerTime = answerTime
+    }
+}
+
+/// `ControlRoute.leave`: ends a client's part, and its stream.
+package struct ClientLeave: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package init(client: UInt64) { self.client = client }
+}
+
+/// One message to a client.
+package struct ClientNews: Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, Hashable, Sendable {
+        /// The first: `client` is its number.
+        case registered
+        /// Somebody wants to use a presented item: the client carries out `steps` in their order and then posts a
+        /// `PresenterAnswer` for `question`, within `seconds`.
+        case ask
+        /// The access that `question` announced is over: the item can be used again.
+        case reacquire
+        /// `question` was not answered in time and is not waited for any more; nor are later ones, until one is
+        /// answered.
+        case passedOver = "passed-over"
+        /// Messages were left out, because the client was slow: look again at what is presented.
+        case overflow
+        /// Between these two stand changes that came together from the cloud.
+        case begin
+        case end
+        case changed
+        case added
+        case moved
+        case removed
+        case ubiquityAttributesChanged = "ubiquity-attributes-changed"
+        case versionGained = "version-gained"
+        case versionLost = "version-lost"
+        case versionResolved = "version-resolved"
+    }
+
+    package var kind: Kind
+    package var client: UInt64?
+    package var question: UInt64?
+    /// The presenter that is asked.
+    package var presenter: UInt64?
+    /// "relinquish-to-reader", "relinquish-to-writer", "save-changes", "accommodate-deletion",
+    /// "accommodate-subitem-deletion", "accommodate-eviction".
+    package var steps: [String]?
+    package var seconds: Double?
+    /// Items of a presented folder that are to be deleted.
+    package var subitems: [String]?
+    /// Presenters of the item that something happened to, and of folders it is in.
+    package var presenters: [UInt64]?
+    package var folderPresenters: [UInt64]?
+    /// From the mount's root, without a slash in front.
+    package var path: String?
+    package var oldPath: String?
+    package var version: String?
+    package var isConflict: Bool?
+
+    package init(_ kind: Kind) { self.kind = kind }
+}
+
+/// `ControlRoute.presenters`: registers an interest in an item, or in a folder with all that is in it.
+package struct PresenterRegistration: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package var path: String
+    /// The steps (see `ClientNews.steps`) it carries out; with none it is only told what happens.
+    package var abilities: [String]
+
+    package init(client: UInt64, path: String, abilities: [String]) {
+        self.client = client
+        self.path = path
+        self.abilities = abilities
+    }
+}
+
+package struct PresenterReport: Codable, Hashable, Sendable {
+    package var presenter: UInt64
+    package init(presenter: UInt64) { self.presenter = presenter }
+}
+
+/// `ControlRoute.removePresenter`.
+package struct PresenterRemoval: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package var presenter: UInt64
+    package init(client: UInt64, presenter: UInt64) {
+        self.client = client
+        self.presenter = presenter
+    }
+}
+
+/// `ControlRoute.answer`: a question's steps are done, or `refusal` says why they cannot be.
+package struct PresenterAnswer: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package var question: UInt64
+    package var refusal: String?
+
+    package init(client: UInt64, question: UInt64, refusal: String? = nil) {
+        self.client = client
+        self.question = question
+        self.refusal = refusal
+    }
+}
+
+/// One item of a claim.
+package struct ClaimItem: Codable, Hashable, Sendable {
+    package enum Use: String, Codable, Hashable, Sendable {
+        case read
+        case write
+    }
+
+    /// An item, or a free name in a folder that is there.
+    package var path: String
+    package var use: Use
+    /// "without-changes", "resolves-symbolic-link", "immediately-available-metadata-only", "for-uploading" to read; one
+    /// of "for-deleting", "for-moving", "for-merging", "for-replacing", "content-independent-metadata-only" to write.
+    package var options: [String]?
+
+    package init(path: String, use: Use, options: [String]? = nil) {
+        self.path = path
+        self.use = use
+        self.options = options
+    }
+}
+
+/// `ControlRoute.claims`: waits until all of it can be had, and answers with one `ClaimReport`. Who closes the
+/// connection before takes the request back.
+package struct ClaimMessage: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package var items: [ClaimItem]
+    /// The client's presenter on whose behalf it is: that one is not asked.
+    package var presenter: UInt64?
+    /// Claims of one purpose never wait for each other.
+    package var purpose: String?
+    /// Seconds it waits for others' claims (120 if not given).
+    package var seconds: Double?
+    /// A name of the client's choice, by which the request can be taken back, or the claim given back, before its
+    /// answer has come.
+    package var token: String?
+
+    package init(
+        client: UInt64, items: [ClaimItem], presenter: UInt64? = nil, purpose: String? = nil, seconds: Double? = nil,
+        token: String? = nil
+    ) {
+        self.client = client
+        self.items = items
+        self.presenter = presenter
+        self.purpose = purpose
+        self.seconds = seconds
+        self.token = token
+    }
+}
+
+package struct ClaimReport: Codable, Hashable, Sendable {
+    /// To be given back with a `ClaimEnd`; nil if it was not granted.
+    package var claim: UInt64?
+    /// Where the items are by now, in the order of the request.
+    package var paths: [String]?
+    package var failure: ControlFailure?
+
+    package init(claim: UInt64, paths: [String]) {
+        self.claim = claim
+        self.paths = paths
+    }
+    package init(failure: ControlFailure) { self.failure = failure }
+}
+
+/// `ControlRoute.endClaim`: by the claim's number or the request's token.
+package struct ClaimEnd: Codable, Hashable, Sendable {
+    package var client: UInt64
+    package var claim: UInt64?
+    package var token: String?
+
+    package init(client: UInt64, claim: UInt64) {
+        self.client = client
+        self.claim = claim
+    }
+    package init(client: UInt64, token: String) {
+        self.client = client
+        self.token = token
+    }
+}
+
+/// `ControlRoute.coordination`: who takes part, who holds what, and who waits.
+package struct CoordinationStatus: Codable, Hashable, Sendable {
+    package struct Client: Codable, Hashable, Sendable {
+        package var client: UInt64
+        package var name: String
+        package var process: Int32
+        package var presenters: Int
+        /// It has let a question's time pass.
+        package var isUnresponsive: Bool
+        package init(client: UInt64, name: String, process: Int32, presenters: Int, isUnresponsive: Bool) {
+            self.client = client
+            self.name = name
+            self.process = process
+            self.presenters = presenters
+            self.isUnresponsive = isUnresponsive
+        }
+    }
+
+    package struct Claim: Codable, Hashable, Sendable {
+        package var claim: UInt64
+        /// A client's name, "process 1234" or "ubiquity".
+        package var owner: String
+        /// "granted", "waiting" (for claims), "asking" (for answers).
+        package var state: String
+        /// Of its first items, each with "read" or "write" and why, e.g. "write for-deleting notes.txt".
+        package var items: [String]
+        /// Seconds since it was asked for.
+        package var age: Double
+        /// What it waits for: owners of claims, clients that have to answer.
+        package var waitsFor: [String]
+        package init(
+            claim: UInt64, owner: String, state: String, items: [String], age: Double, waitsFor: [String]
+        ) {
+            self.claim = claim
+            self.owner = owner
+            self.state = state
+            self.items = items
+            self.age = age
+            self.waitsFor = waitsFor
+        }
+    }
+
+    package var clients: [Client]
+    package var claims: [Claim]
+    /// Files that programs have open which nobody else is concerned with.
+    package var plainOpens: Int
+    package var isStrict: Bool
+
+    package init(clients: [Client], claims: [Claim], plainOpens: Int, isStrict: Bool) {
+        self.clients = clients
+        self.claims = claims
+        self.plainOpens = plainOpens
+        self.isStrict = isStrict
+    }
+}

@@ -1,0 +1,29 @@
+import UbiquityCoordination
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+
+/// Evicts items when whoever shows them agrees.
+struct AskingEviction: Sendable {
+    let engine: SyncEngine
+    let index: ItemIndex
+    let coordination: Coordination
+    let pool: BlockingPool
+
+    /// Throws what `SyncEngine.evict` throws, and `.busy` with the reason of one who refuses.
+    func evict(_ key: ItemKey) async throws {
+        let row = try await pool.run { [index] in try index.row(key: key) }
+        guard let row else { throw UbiquityError(.notFound, "the item is gone") }
+        let claim: ClaimID
+        do {
+            claim = try await coordination.claim(
+                ClaimRequest(owner: .system, intents: [ClaimIntent(row.claimTarget, .evicting)]))
+        } catch let failure as ClaimFailure {
+            throw failure.error(at: row.entry?.name.description ?? "")
+        }
+        defer { coordination.end(claim) }
+        try await pool.run { [engine] in try engine.evict(key) }
+    }
+}

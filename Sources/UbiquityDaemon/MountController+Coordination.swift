@@ -1,0 +1,234 @@
+import UbiquityControl
+import UbiquityCoordination
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+// Programs that take part: claims and presenters.
+extension MountController {
+    /// Seconds that a client may reserve for its answers.
+    private static let longestAnswerTime = 60.0
+    /// Seconds that a claim may wait.
+    private static let longestWait = 24.0 * 3600
+
+    var coordination: Coordination { parts.coordination }
+
+    // MARK: Clients and presenters
+
+    func addClient(_ wanted: ClientRegistration) throws -> (ClientID, AsyncStream<ClientMessage>) {
+        let time = wanted.answerTime.map { Duration.seconds(min(max($0, 0.1), Self.longestAnswerTime)) }
+        let description = ClientDescription(name: wanted.name, process: wanted.process ?? 0)
+        guard let added = coordination.add(description, answerTime: time ?? ArbiterLimits.answerTime) else {
+            throw UbiquityError(.tooManyRequests, "too many programs take part in coordination")
+        }
+        return (added.client, added.messages)
+    }
+
+    func leave(_ wanted: ClientLeave) async throws -> Acknowledgement {
+        remove(ClientID(wanted.client))
+        return Acknowledgement()
+    }
+
+    func addPresenter(_ wanted: PresenterRegistration) async throws -> PresenterReport {
+        let abilities = try wanted.abilities.map { name in
+            guard let ability = PresenterDescription.Ability(rawValue: name) else {
+                throw UbiquityError(.invalid, "not something that presenters are asked: \(name)")
+            }
+            return ability
+        }
+        return try await pool.run { [self] in
+            let target = try parts.tree.row(at: wanted.path).claimTarget
+            let description = PresenterDescription(target: target, abilities: Set(abilities))
+            guard let id = coordination.add(description, for: ClientID(wanted.client)) else {
+                throw UbiquityError(
+                    .tooManyRequests, "there is no such client, or it has too many presenters", at: wanted.path)
+            }
+            return PresenterReport(presenter: id.number)
+        }
+    }
+
+    func removePresenter(_ wanted: PresenterRemoval) async throws -> Acknowledgement {
+        coordination.remove(PresenterID(wanted.presenter), of: ClientID(wanted.client))
+        return Acknowledgement()
+    }
+
+    func answer(_ wanted: PresenterAnswer) async throws -> Acknowledgement {
+        coordination.answer(QuestionID(wanted.question), by: ClientID(wanted.client), refusal: wanted.refusal)
+        return Acknowledgement()
+    }
+
+    // MARK: Claims
+
+    func claim(_ wanted: ClaimMessage) async -> ClaimReport {
+        do {
+            let intents = try await pool.run { [self] in try wanted.items.map { try intent($0) } }
+            let time = wanted.seconds.map { Duration.seconds(min(max($0, 0), Self.longestWait)) }
+            let request = ClaimRequest(
+                owner: .client(ClientID(wanted.client)), intents: intents,
+                presenter: wanted.presenter.map(PresenterID.init), purpose: wanted.purpose,
+                waitingTime: time ?? ArbiterLimits.waitingTime)
+            let name = wanted.token.map { NamedClaim(client: wanted.client, token: $0) }
+            let id = try await coordination.claim(request) { [namedClaims] id in
+                if let name { namedClaims.withLock { $0[name] = id } }
+            }
+            return try await report(id, intents, wanted.items)
+        } catch let failure as ClaimFailure {
+            forget(wanted)
+            return ClaimReport(failure: ControlFailure(failure.error(at: wanted.items.first?.path ?? "")))
+        } catch {
+            return ClaimReport(failure: ControlFailure(error as? UbiquityError ?? UbiquityError(.io, "\(error)")))
+        }
+    }
+
+    private func report(_ id: ClaimID, _ intents: [ClaimIntent], _ items: [ClaimItem]) async throws -> ClaimReport {
+        do {
+            let paths = try await pool.run { [self] in
+                try zip(intents, items).map { intent, item in
+                    try intent.target.item.flatMap { try parts.tree.path(of: $0) } ?? item.path
+                }
+            }
+            return ClaimReport(claim: id.number, paths: paths)
+        } catch {
+            coordination.end(id)
+            throw error
+        }
+    }
+
+    func endClaim(_ wanted: ClaimEnd) async throws -> Acknowledgement {
+        let claim = namedClaims.withLock { named -> ClaimID? in
+            if let token = wanted.token {
+                return named.removeValue(forKey: NamedClaim(client: wanted.client, token: token))
+            }
+            guard let claim = wanted.claim.map(ClaimID.init) else { return nil }
+            if let place = named.firstIndex(where: { $0.value == claim }) { named.remove(at: place) }
+            return claim
+        }
+        if let claim { coordination.end(claim) }
+        return Acknowledgement()
+    }
+
+    private func forget(_ wanted: ClaimMessage) {
+        guard let token = wanted.token else { return }
+        namedClaims.withLock { _ = $0.removeValue(forKey: NamedClaim(client: wanted.client, token: token)) }
+    }
+
+    /// The client has gone, and with it what it had.
+    func remove(_ client: ClientID) {
+        coordination.remove(client)
+        namedClaims.withLock { named in named = named.filter { $0.key.client != client.number } }
+    }
+
+    private func intent(_ item: ClaimItem) throws -> ClaimIntent {
+        let options = item.options ?? []
+        let access: Access
+        switch item.use {
+        case .read:
+            access = .reading(
+                try options.reduce(into: ReadingOptions()) { set, name in
+                    guard let option = ReadingOptions(named: name) else { throw Self.unknown(name) }
+                    set.insert(option)
+                })
+        case .write:
+            guard options.count <= 1 else { throw UbiquityError(.invalid, "a writer has at most one option") }
+            access = .writing(
+                try options.first.map { name in
+                    guard let option = WritingOption(named: name) else { throw Self.unknown(name) }
+                    return option
+                })
+        }
+        let resolves = options.contains("resolves-symbolic-link")
+        return ClaimIntent(try parts.tree.target(at: item.path, resolvingLinks: resolves), access)
+    }
+
+    private static func unknown(_ option: String) -> UbiquityError {
+        UbiquityError(.invalid, "not an option of a claim: \(option)")
+    }
+
+    // MARK: This device's own
+
+    /// Asks whoever shows an item whether it may be evicted, and evicts it.
+    func evictAsking(_ key: ItemKey) async throws { try await parts.eviction.evict(key) }
+}
+
+/// A claim by the name that its client gave it.
+struct NamedClaim: Hashable {
+    var client: UInt64
+    var token: String
+}
+
+extension ItemTree {
+    /// What is at the path, or the name that is free there.
+    func target(at path: String, resolvingLinks: Bool) throws -> ClaimTarget {
+        let names = try Self.names(of: path)
+        if let row = try index.read({ try $0.row(path: names) }), !row.isDeleted {
+            guard resolvingLinks, row.kind == .symlink else { return row.claimTarget }
+            return try target(ofLink: row, at: names)
+        }
+        guard let name = names.last, let folder = try index.read({ try $0.row(path: Array(names.dropLast())) }),
+            !folder.isDeleted, folder.kind == .directory
+        else { throw UbiquityError(.notFound, "no such file or folder", at: path) }
+        return ClaimTarget(name: name, in: folder.key)
+    }
+
+    /// A link within the container leads to another item of it; any other is an item itself.
+    private func target(ofLink row: ItemRow, at names: [ItemName]) throws -> ClaimTarget {
+        let text = String(decoding: row.linkTarget, as: UTF8.self)
+        guard !text.hasPrefix("/") else { return row.claimTarget }
+        var path = names.dropLast().map(\.description)
+        for part in text.split(separator: "/") where part != "." {
+            if part != ".." { path.append(String(part)) } else if path.popLast() == nil { return row.claimTarget }
+        }
+        return try target(at: path.joined(separator: "/"), resolvingLinks: false)
+    }
+}
+
+extension ReadingOptions {
+    init?(named name: String) {
+        switch name {
+        case "without-changes": self = .withoutChanges
+        case "resolves-symbolic-link": self = .resolvesSymbolicLink
+        case "immediately-available-metadata-only": self = .immediatelyAvailableMetadataOnly
+        case "for-uploading": self = .forUploading
+        default: return nil
+        }
+    }
+}
+
+extension WritingOption {
+    var name: String {
+        switch self {
+        case .forDeleting: "for-deleting"
+        case .forMoving: "for-moving"
+        case .forMerging: "for-merging"
+        case .forReplacing: "for-replacing"
+        case .contentIndependentMetadataOnly: "content-independent-metadata-only"
+        }
+    }
+
+    init?(named name: String) {
+        let all: [WritingOption] = [
+            .forDeleting, .forMoving, .forMerging, .forReplacing, .contentIndependentMetadataOnly,
+        ]
+        guard let found = all.first(where: { $0.name == name }) else { return nil }
+        self = found
+    }
+}
+
+extension ClaimFailure {
+    /// For who asked for the claim.
+    func error(at place: String) -> UbiquityError {
+        switch self {
+        case .deadlock:
+            UbiquityError(
+                .busy, "it would wait for one who waits for it", at: place,
+                remedy: "claim what belongs together in one")
+        case .timedOut: UbiquityError(.timedOut, "somebody else uses it", at: place, remedy: "ubiquity status says who")
+        case .cancelled: UbiquityError(.cancelled, "the claim was cancelled", at: place)
+        case .refused(_, let client, let reason): UbiquityError(.busy, "\(client) refuses: \(reason)", at: place)
+        case .unknownClient: UbiquityError(.invalid, "there is no such client", at: place)
+        case .tooMany: UbiquityError(.tooManyRequests, "too many claims", at: place)
+        case .wouldWait: UbiquityError(.wouldBlock, "somebody else uses it", at: place)
+        }
+    }
+}

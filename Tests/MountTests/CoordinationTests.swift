@@ -1,0 +1,130 @@
+import Glibc
+import Testing
+import UbiquityControl
+
+/// Programs that know nothing of coordination beside programs that take part in it.
+@Suite struct CoordinationTests {
+    @Test("RT-01, RT-06, RT-10, PN-12: cat makes an editor save first; eviction and rm ask it first")
+    func trigger() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo old > f; echo other > g")
+            try await a.waitUntilIdle()
+            let editor = try await Editor.start(a, "f", unsaved: "new text")
+            #expect(try await a.status().coordination?.clients.map(\.name) == ["editor"])
+            #expect(try await a.shell("cat f") == "new text")
+            try await editor.waitUntilHeard("ask relinquish-to-reader save-changes f")
+            try await editor.waitUntilHeard("reacquire")
+            try await a.wait("--uploaded", "f")
+            #expect(try await a.ubiquity("evict", "f").status == 0)
+            try await editor.waitUntilHeard("ask accommodate-eviction f")
+            // Other files, and other uses of the folder, concern nobody.
+            try await a.shell("cat g; mv g h; rm h")
+            #expect(editor.heard.filter { $0.hasPrefix("ask") }.count == 2)
+            try await a.shell("mv f moved")
+            try await editor.waitUntilHeard("ask relinquish-to-writer f")
+            try await editor.waitUntilHeard("moved f moved")
+            try await a.shell("rm moved")
+            try await editor.waitUntilHeard("ask relinquish-to-writer accommodate-deletion moved")
+        }
+    }
+
+    @Test("RT-05, LK-15, PN-01: a silent editor is passed over, a refusing one is heard, a dead one forgotten")
+    func manners() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f; echo text > g; echo text > h")
+            try await a.waitUntilIdle()
+            let silent = try await Editor.start(a, "f", .silent)
+            #expect(try await a.shell("cat f") == "text")
+            try await silent.waitUntilHeard("passed-over")
+            #expect(try await a.status().coordination?.clients.map(\.isUnresponsive) == [true])
+
+            let refusing = try await Editor.start(a, "g", .refusing)
+            let evicting = try await a.ubiquity("evict", "g")
+            #expect(evicting.status == 1 && evicting.err.contains("editor refuses: not now"), "\(evicting)")
+            #expect(try await a.attempt("cat g").err.contains("busy"))
+            kill(refusing.command.processID, SIGKILL)
+            try await world.eventually("the dead editor is forgotten") {
+                try await a.attempt("cat g").status == 0
+            }
+
+            let dying = try await Editor.start(a, "h", .silent)
+            let cat = try a.start("cat h")
+            try await dying.waitUntilHeard("ask relinquish-to-reader save-changes h")
+            kill(dying.command.processID, SIGKILL)
+            #expect(try await cat.finish(within: 60).text == "text")
+        }
+    }
+
+    @Test("RT-07, RT-11: a remote update makes an editor save first, and so becomes a conflict and no loss")
+    func remoteUpdate() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo base > f; echo base > g")
+            try await world.settle(a, b)
+            try await b.shell("cat f g")
+            try await b.waitUntilIdle()
+            let editor = try await Editor.start(b, "f", unsaved: "unsaved on b")
+            try await a.shell("echo 'from a' > f")
+            try await editor.waitUntilHeard("ask relinquish-to-writer save-changes f")
+            try await world.settle(a, b)
+            try await a.waitFor("conflict-count", "1", of: "f")
+            let texts = try await a.shell("cat f .versions/f/*conflict*").split(separator: "\n")
+            #expect(Set(texts) == ["from a", "unsaved on b"])
+            // RT-03: what the cloud did stands between two marks.
+            let heard = editor.heard
+            #expect(heard.contains("begin") && heard.contains("end"))
+            try await a.shell("rm f")
+            try await editor.waitUntilHeard("ask relinquish-to-writer accommodate-deletion f")
+            try await world.settle(a, b)
+            #expect(try await b.attempt("cat f").status != 0)
+        }
+    }
+
+    @Test("LK-02, LK-03, LK-07: coordinate keeps others out for as long as a command runs")
+    func coordinate() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo 1 > f; mkfifo ../go")
+            let writer = try a.start(
+                "'\(World.program)' coordinate write f -- sh -c 'echo 2 > f; echo in; read -r line < ../go; echo 3 > f'")
+            try await world.eventually("it writes") { writer.outputSoFar == "in\n" }
+            let reader = try a.start("cat f")
+            try await world.eventually("a reader waits") {
+                try await a.status().coordination?.claims.contains { $0.state == "waiting" } ?? false
+            }
+            let status = try await a.status().coordination
+            #expect(status?.claims.contains { $0.owner == "ubiquity coordinate" && $0.items == ["write f"] } == true)
+            // A wait can be interrupted, and given up.
+            let impatient = try a.start("exec cat f")
+            kill(impatient.processID, SIGINT)
+            #expect(try await impatient.finish(within: 60).status == 128 + SIGINT)
+            #expect(try await a.attempt("dd if=f iflag=nonblock").err.contains("temporarily unavailable"))
+            #expect(try await a.attempt("rm f").err.contains("busy"))
+            let late = try await a.ubiquity("coordinate", options: ["--timeout", "0.5", "read", "\(a.mountPoint)/f", "--", "true"])
+            #expect(late.status == 1 && late.err.contains("somebody else uses it"), "\(late)")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await reader.finish(within: 60).text == "3")
+            #expect(try await writer.finish(within: 60).status == 0)
+            #expect(try await a.attempt("'\(World.program)' coordinate read f -- sh -c 'cat f; exit 7'").status == 7)
+        }
+    }
+
+    @Test("plain programs wait for each other only if the mount is strict")
+    func strict() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a", "--coordination", "strict")
+            try await a.shell("echo 1 > f; echo 2 > g; mkfifo ../go")
+            let writer = try a.start("exec 3>> f; echo open; read -r line < ../go; echo 2 >&3")
+            try await world.eventually("it is open") { writer.outputSoFar == "open\n" }
+            let reader = try a.start("cat f")
+            try await world.eventually("the reader waits") {
+                try await a.status().coordination?.claims.contains { $0.state == "waiting" } ?? false
+            }
+            #expect(try await a.shell("cat g") == "2")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await reader.finish(within: 60).text == "1\n2")
+        }
+    }
+}
