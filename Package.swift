@@ -113,6 +113,7 @@ let package = Package(
             name: "kill-test", dependencies: ["UbiquityCore", "UbiquitySystem", argumentParser], path: "Tests/KillTest",
             swiftSettings: strict),
         .executableTarget(name: "block-recorder", dependencies: ["CFUSE"], path: "Tests/BlockRecorder"),
+        .executableTarget(name: "notes", dependencies: ["Ubiquity"], path: "Tests/Notes", swiftSettings: strict),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
         tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),

@@ -1,0 +1,166 @@
+import FoundationEssentials
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// This program's connections to the mounts it takes part in, and its presenters there.
+actor CoordinationHub {
+    static let shared = CoordinationHub()
+
+    /// Claims that are held together: items may be in several mounts.
+    struct HeldClaim: Sendable {
+        let places: [URL]
+        fileprivate let claims: [(client: CoordinationClient, claim: UInt64)]
+
+        func end() async {
+            // A daemon that has ended holds nothing any more.
+            for held in claims { try? await held.client.end(held.claim) }
+        }
+    }
+
+    /// A mount, as a program sees it.
+    private struct Mount: Hashable {
+        var stateFolder: String
+        var mountPoint: String
+    }
+
+    private final class Registration: Sendable {
+        let presenter: any FilePresenter
+        let mount: Mount
+        let client: CoordinationClient
+        let number: UInt64
+        let desk: PresenterDesk
+
+        init(
+            _ presenter: any FilePresenter, _ mount: Mount, _ client: CoordinationClient, _ number: UInt64,
+            _ desk: PresenterDesk
+        ) {
+            self.presenter = presenter
+            self.mount = mount
+            self.client = client
+            self.number = number
+            self.desk = desk
+        }
+    }
+
+    /// Opening, or open.
+    private var clients: [String: Task<CoordinationClient, any Error>] = [:]
+    private var registrations: [Registration] = []
+    /// News that came before the registration's answer had, while presenters are being added.
+    private var early: [UInt64: [ClientNews]] = [:]
+    private var additions = 0
+
+    var presenters: [any FilePresenter] { registrations.map(\.presenter) }
+
+    // MARK: Claims
+
+    /// Mounts are claimed in one order, so two that claim in the same mounts never wait for each other.
+    func claim(
+        _ intents: [FileAccessIntent], purpose: String, presenter: (any FilePresenter)?
+    ) async throws -> HeldClaim {
+        var places = intents.map(\.url)
+        var perMount: [Mount: [(index: Int, item: ClaimItem)]] = [:]
+        for (index, intent) in intents.enumerated() {
+            guard let (mount, path) = try Self.locate(intent.url) else { continue }
+            let item = ClaimItem(path: path, use: intent.use, options: intent.options)
+            perMount[mount, default: []].append((index, item))
+        }
+        var claims = [(client: CoordinationClient, claim: UInt64)]()
+        do {
+            for (mount, items) in perMount.sorted(by: { $0.key.stateFolder < $1.key.stateFolder }) {
+                let client = try await client(of: mount)
+                let own = registrations.first { $0.presenter === presenter && $0.mount == mount }?.number
+                let granted = try await client.claim(items.map(\.item), presenter: own, purpose: purpose)
+                claims.append((client, granted.claim))
+                for (item, path) in zip(items, granted.paths) where path != item.item.path {
+                    places[item.index] = Self.url(path, in: mount)
+                }
+            }
+        } catch {
+            for held in claims { try? await held.client.end(held.claim) }
+            throw error
+        }
+        return HeldClaim(places: places, claims: claims)
+    }
+
+    // MARK: Presenters
+
+    func add(_ presenter: any FilePresenter) async throws {
+        let url = await presenter.presentedItemURL
+        guard let (mount, path) = try Self.locate(url) else {
+            throw UbiquityError(.notFound, "not in a mounted container", at: url.path)
+        }
+        let client = try await client(of: mount)
+        additions += 1
+        defer {
+            additions -= 1
+            if additions == 0 { early = [:] }
+        }
+        let number = try await client.present(path, abilities: PresenterDesk.abilities)
+        let desk = PresenterDesk(presenter, client: client, number: number) { Self.url($0, in: mount) }
+        registrations.append(Registration(presenter, mount, client, number, desk))
+        for news in early.removeValue(forKey: number) ?? [] { desk.take(news) }
+    }
+
+    func remove(_ presenter: any FilePresenter) async {
+        for registration in registrations where registration.presenter === presenter {
+            registration.desk.close()
+            // A daemon that has ended knows it no more.
+            try? await registration.client.stopPresenting(registration.number)
+        }
+        registrations.removeAll { $0.presenter === presenter }
+    }
+
+    // MARK: Connections
+
+    private func client(of mount: Mount) async throws -> CoordinationClient {
+        if let known = clients[mount.stateFolder] { return try await known.value }
+        let opening = Task {
+            try await CoordinationClient.open(
+                stateFolder: mount.stateFolder, name: ProcessHost.programName,
+                ended: { Task { await self.ended(mount) } }, each: { await self.pass($0, of: mount) })
+        }
+        clients[mount.stateFolder] = opening
+        do { return try await opening.value } catch {
+            clients[mount.stateFolder] = nil
+            throw error
+        }
+    }
+
+    private func ended(_ mount: Mount) async {
+        clients[mount.stateFolder] = nil
+        let gone = registrations.filter { $0.mount == mount }
+        registrations.removeAll { $0.mount == mount }
+        for registration in gone {
+            registration.desk.close()
+            await registration.presenter.presentationDidEnd()
+        }
+    }
+
+    private func pass(_ news: ClientNews, of mount: Mount) {
+        let numbers = Set([news.presenter].compactMap { $0 } + (news.presenters ?? []) + (news.folderPresenters ?? []))
+        for number in numbers.sorted() {
+            if let known = registrations.first(where: { $0.mount == mount && $0.number == number }) {
+                known.desk.take(news)
+            } else if additions > 0 {
+                early[number, default: []].append(news)
+            }
+        }
+    }
+
+    // MARK: Places
+
+    /// The mount that a place is in, and its path there; nil outside of all.
+    private static func locate(_ url: URL) throws -> (Mount, String)? {
+        let absolute = try MountFinder.absolute(url.path)
+        guard let found = try MountFinder.resolver(MountFinder.table()).locate(absolute) else { return nil }
+        let mount = Mount(
+            stateFolder: String(decoding: found.stateFolder, as: UTF8.self),
+            mountPoint: String(decoding: found.mountPoint, as: UTF8.self))
+        return (mount, String(decoding: found.relativePath, as: UTF8.self))
+    }
+
+    private static func url(_ path: String, in mount: Mount) -> URL {
+        URL(filePath: path.isEmpty ? mount.mountPoint : "\(mount.mountPoint)/\(path)")
+    }
+}

@@ -1,0 +1,42 @@
+import FoundationEssentials
+import UbiquityControl
+
+/// An item and what a coordinated access does with it.
+public struct FileAccessIntent: Hashable, Sendable {
+    public let url: URL
+    let use: ClaimItem.Use
+    let options: [String]
+
+    /// The item is read.
+    public static func readingIntent(with url: URL, options: FileCoordinator.ReadingOptions = []) -> FileAccessIntent {
+        FileAccessIntent(url: url, use: .read, options: options.names)
+    }
+
+    /// The item is written.
+    public static func writingIntent(with url: URL, options: FileCoordinator.WritingOption? = nil) -> FileAccessIntent {
+        FileAccessIntent(url: url, use: .write, options: options.map { [$0.name] } ?? [])
+    }
+}
+
+extension FileCoordinator.ReadingOptions {
+    var names: [String] {
+        let all: [(FileCoordinator.ReadingOptions, String)] = [
+            (.withoutChanges, "without-changes"), (.resolvesSymbolicLink, "resolves-symbolic-link"),
+            (.immediatelyAvailableMetadataOnly, "immediately-available-metadata-only"),
+            (.forUploading, "for-uploading"),
+        ]
+        return all.filter { contains($0.0) }.map(\.1)
+    }
+}
+
+extension FileCoordinator.WritingOption {
+    var name: String {
+        switch self {
+        case .forDeleting: "for-deleting"
+        case .forMoving: "for-moving"
+        case .forMerging: "for-merging"
+        case .forReplacing: "for-replacing"
+        case .contentIndependentMetadataOnly: "content-independent-metadata-only"
+        }
+    }
+}
