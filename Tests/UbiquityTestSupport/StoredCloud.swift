@@ -85,7 +85,8 @@ final class StoredCloud: Sendable {
             world.trace.note("\(world.uptime) cloud starts")
         } catch {
             guard disk.generation == generation else { return }
-            state.withLock { $0.failure = $0.failure ?? error as? UbiquityError ?? UbiquityError(.io, "the cloud does not start: \(error)") }
+            let failure = error as? UbiquityError ?? UbiquityError(.io, "the cloud does not start: \(error)")
+            state.withLock { $0.failure = $0.failure ?? failure }
             throw error
         }
     }
