@@ -59,19 +59,6 @@ final class Mount: Sendable {
 
     // MARK: Making
 
-    /// The state folder, whose name is on the disk when it returns: what is synced in it must be found.
-    private static func makeDurably(_ folder: ContainerFolder, of settings: MountSettings) throws(UbiquityError) {
-        try describing("make the state folder", at: folder.path) { () throws(Errno) in
-            try FileSystem.makeDirectories(folder.path)
-            var path = folder.path
-            while path != settings.deviceFolder, Path.parent(of: path) != path {
-                path = Path.parent(of: path)
-                try FileSystem.syncDirectory(path)
-            }
-            try FileSystem.syncDirectory(Path.parent(of: settings.deviceFolder))
-        }
-    }
-
     private static func makeParts(
         _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger
     ) throws -> MountParts {

@@ -22,18 +22,26 @@ extension SyncEngine {
     }
 
     private func examineContent(of row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
-        guard let content = row.content, !isInUse(row) else { return nil }
+        guard let content = row.content, try !isInUse(row) else { return nil }
         guard let (kind, detail) = try problem(with: content, of: row, options) else { return nil }
-        // Changed, given up or opened while it was looked at: that was it.
-        guard let current = try index.row(key: row.key), current.content == content, !isInUse(current),
-            current.generation == row.generation, current.contentState == row.contentState
-        else { return nil }
-        let outcome = options.repairs ? try repair(content, of: current, kind) : .found
-        return Finding(kind, try subject(row), detail, outcome)
+        return try whileClosed(row.key) {
+            // Changed or given up while it was looked at: that was it.
+            guard let current = try index.row(key: row.key), current.content == content, !current.isWriting,
+                current.generation == row.generation, current.contentState == row.contentState
+            else { return nil }
+            let outcome = options.repairs ? try repair(content, of: current, kind) : .found
+            return Finding(kind, try subject(row), detail, outcome)
+        } ?? nil
     }
 
-    private func isInUse(_ row: ItemRow) -> Bool {
-        row.isWriting || openItemsBox.withLock { $0 }?.isOpen(row.key) == true || downloads.download(of: row.key) != nil
+    private func isInUse(_ row: ItemRow) throws -> Bool {
+        try row.isWriting || downloads.download(of: row.key) != nil || whileClosed(row.key) { true } == nil
+    }
+
+    /// Nil if a program has the item open.
+    private func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
+        guard let openItems = openItemsBox.withLock({ $0 }) else { return try body() }
+        return try openItems.whileClosed(key, body)
     }
 
     private func problem(
