@@ -198,6 +198,24 @@ import UbiquityTestSupport
         }
     }
 
+    /// More than goes in one commit. The folder was changed before, and by each deletion in it.
+    @Test func aLargeFolderGoesWithAllThatWasInIt() async throws {
+        try await run(["a", "b"], ["a": .init(allowsMassDelete: true)]) { world in
+            for folder in 0..<3 { try world.a.makeFolder("d\(folder)") }
+            try await world.settle()
+            for number in 0..<1200 { try await world.a.create("d\(number % 3)/f\(number)", []) }
+            try await world.settle()
+            try world.a.setPaused(true)
+            for folder in 0..<3 {
+                for number in stride(from: folder, to: 1200, by: 3) { try world.a.remove("d\(folder)/f\(number)") }
+                try world.a.remove("d\(folder)")
+            }
+            try world.a.setPaused(false)
+            try await world.settle()
+            #expect(try world.a.paths().isEmpty && world.b.paths().isEmpty)
+        }
+    }
+
     // MARK: Another cloud, or one that has forgotten
 
     @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {

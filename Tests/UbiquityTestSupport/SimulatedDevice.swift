@@ -17,13 +17,16 @@ package final class SimulatedDevice: Sendable {
         /// How far its clock is ahead of the cloud's.
         package var skew = Duration.zero
         package var cacheLimit: Int64?
+        package var allowsMassDelete: Bool
 
         package init(
-            policy: SyncConfiguration.Policy = .lazy, skew: Duration = .zero, cacheLimit: Int64? = nil
+            policy: SyncConfiguration.Policy = .lazy, skew: Duration = .zero, cacheLimit: Int64? = nil,
+            allowsMassDelete: Bool = false
         ) {
             self.policy = policy
             self.skew = skew
             self.cacheLimit = cacheLimit
+            self.allowsMassDelete = allowsMassDelete
         }
     }
 
@@ -90,9 +93,11 @@ package final class SimulatedDevice: Sendable {
     }
 
     private var configuration: SyncConfiguration {
-        SyncConfiguration(
+        var result = SyncConfiguration(
             device: id, deviceName: name, policy: settings.policy, cacheLimit: settings.cacheLimit, diskFloor: 0,
             boot: [UInt8(truncatingIfNeeded: boots.withLock { $0 })], owner: (1000, 1000))
+        result.allowsMassDelete = settings.allowsMassDelete
+        return result
     }
 
     /// `kill -9`: nothing of it runs on, not even what cleans up.
