@@ -51,6 +51,8 @@ extension IndexTransaction {
         } else {
             var row = before
             try markDirty(&row, .deleted, now: now)
+            // A folder is dirty since something was made in it: its deletion comes after those of what was in it.
+            row.dirtyOrder = try newDirtyOrder()
             row.entry = nil
             row.content = nil
             row.contentState = .none

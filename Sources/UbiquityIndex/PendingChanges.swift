@@ -22,6 +22,15 @@ extension IndexReader {
             [SQLValue(parent), SQLValue(name)])
     }
 
+    /// The live items that the remote tree has in a folder, at most `limit`.
+    package func remoteChildren(of parent: ItemID, limit: Int) throws -> [ItemID] {
+        var result = [ItemID]()
+        try db.run(
+            "SELECT id FROM remote WHERE parent = ? AND deleted = 0 LIMIT ?", [SQLValue(parent), .int(Int64(limit))]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
+    }
+
     /// Files on this device that eviction may take: complete, clean, not pinned, not open for writing, and confirmed by
     /// the cloud; least recently used first.
     package func evictable(limit: Int) throws -> [ItemRow] {

@@ -65,7 +65,20 @@ package struct Planner {
         guard mayExist else { return forgettable.append(row) }
         // The cloud does not delete what it knows another name of.
         for link in try reader.allLinks(to: row.id) where link.isDeleted { try add(link) }
+        // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
+        // when something was made in it, so its place in the order is before that of what was in it.
+        if row.kind == .directory, try !addDeletions(in: row) { return }
         group.append(PlannedChange(row: row, change: change(of: row, .delete)))
+    }
+
+    /// - Returns: false if there is more in the folder than goes with this group: then it waits for the next.
+    private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
+        for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
+            guard let row = try reader.row(id: id), row.isDeleted else { continue }
+            guard included.count < Limits.maximumChangesPerCommit else { return false }
+            try add(row)
+        }
+        return included.count < Limits.maximumChangesPerCommit
     }
 
     private func change(of row: ItemRow, _ action: ItemChange.Action) -> ItemChange {
