@@ -264,4 +264,18 @@ import UbiquityIndex
         #expect(back.dirty.contains(.place))
         fixture.check()
     }
+
+    /// A program that saves aside and renames, twice in a row: what it made first is the document, not a backup.
+    @Test func aTemporaryNameThatIsUsedAgainIsNoDocuments() throws {
+        let document = try fixture.file("doc.new", process: 1)
+        try fixture.rename("doc.new", "doc", process: 1)
+        let temporary = try fixture.file("doc.new", process: 1)
+        #expect(temporary.id != document.id)
+        #expect(try fixture.found("doc").id == document.id)
+        try fixture.rename("doc.new", "doc", process: 1)
+        let saved = try fixture.found("doc")
+        #expect(saved.id == document.id && saved.content == temporary.content)
+        #expect(try fixture.row("doc.new") == nil)
+        fixture.check()
+    }
 }
