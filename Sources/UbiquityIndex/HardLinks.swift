@@ -83,7 +83,9 @@ extension IndexTransaction {
     private func requireSameSide(_ row: ItemRow, _ folder: ItemRow, _ name: ItemName) throws {
         guard let entry = row.entry, let other = try self.row(key: entry.parent) else { return }
         let isLocal = other.isExcluded || entry.name.isAlwaysLocal
-        guard isLocal == (folder.isExcluded || name.isAlwaysLocal) else {
+        // A backup's name is one of this device; a program that cannot link its backup renames or copies it.
+        let leavesSync = try !row.isExcluded && keepsLocal(name, row.kind, in: folder)
+        guard isLocal == (folder.isExcluded || name.isAlwaysLocal), !leavesSync else {
             throw UbiquityError(.crossesContainers, "a link cannot lead out of what is synced, or into it")
         }
     }

@@ -86,6 +86,12 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
+    /// Whether items of that name stay on this device in every folder, whatever ignore files say.
+    package func isLocalEverywhere(_ name: ItemName, _ kind: ItemKind) -> Bool {
+        kind.isSpecial || name.isAlwaysLocal
+            || index.ignoreFiles.standard.decision(on: [name], isDirectory: kind == .directory) == true
+    }
+
     /// Whether something made there now would stay on this device.
     func keepsLocal(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
         try folder.isExcluded || isIgnored(name, kind, in: folder)

@@ -28,6 +28,8 @@ extension IndexTransaction {
         if let after, let entry = after.entry, let folder = try row(key: entry.parent) {
             isHeld = try isIgnored(entry.name, .file, in: folder)
         }
+        // A new file that gets another name was made aside, to be renamed: the name it had is no document's.
+        if after != nil, !isHeld, before.dirty.contains(.created) { return }
         index.tunnels.giveUp(
             Tunnels.GivenUp(
                 place: place, key: before.key, id: before.id, process: process, at: index.timekeeper.uptime(),

@@ -185,7 +185,12 @@ package struct Settler {
     /// place, or its end. An item that has the name by a change made here keeps it: the cloud decides between the two
     /// at the commit.
     private mutating func displace(_ other: ItemRow) throws -> Bool {
-        if other.isExcluded || other.flags.contains(.lingering) { return try moveAside(other) }
+        if other.isExcluded {
+            // What an ignore file keeps here may go up in a moment, if the rules have changed too: it keeps its name.
+            guard let name = other.entry?.name, transaction.isLocalEverywhere(name, other.kind) else { return false }
+            return try moveAside(other)
+        }
+        if other.flags.contains(.lingering) { return try moveAside(other) }
         guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry,
             let remote = try transaction.remote(id: other.id)
         else { return false }
