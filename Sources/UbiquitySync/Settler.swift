@@ -101,12 +101,13 @@ package struct Settler {
         for child in try transaction.recordsWaiting(in: id) { try settle(child) }
     }
 
-    /// How a record waits: for its folder, or for a name or the like.
+    /// How a record waits: for its folder, or for a name, what a link leads to, or the like, and then it is tried now
+    /// and then. (What a link leads to may be here and deleted, and come back in many ways.)
     private func waiting(_ item: RemoteItem) throws -> SettlingState {
         guard let parent = try transaction.row(id: item.parent), !parent.isDeleted,
             parent.key == .root || parent.entry != nil
         else { return .awaitingParent }
-        return try isLinkedHere(item) ? .waiting : .awaitingParent
+        return .waiting
     }
 
     /// Whether what a hard link leads to is here; true for anything else.
