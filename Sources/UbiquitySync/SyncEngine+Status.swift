@@ -110,7 +110,6 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let isEager = try takesEverything()
         let (position, count, bytes, isSettled, waiting) = try index.read { reader in
             (
                 try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
@@ -118,7 +117,7 @@ extension SyncEngine {
                 try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
-                try reader.wanted(all: isEager, after: ItemKey(0), limit: 1)
+                try reader.wanted(all: false, after: ItemKey(0), limit: 1)
             )
         }
         let active = downloads.all.filter(\.hasLanes)
