@@ -85,10 +85,8 @@ final class Mount: Sendable {
         try engine.recover()
         try fileSystem.adoptWriters()
         return MountParts(
-            settings: settings, account: idle.account, identity: idle.identity,
-            folder: folder, index: index, contents: contents, client: idle.client, service: idle.service,
-            embeddedCloud: idle.embeddedCloud, engine: engine, fileSystem: fileSystem, passthrough: passthrough,
-            coordination: coordination, pool: pool, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+            idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
+            coordination: coordination, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

@@ -18,34 +18,29 @@ struct IdleParts: Sendable {
     var contents: ContentStore
     var client: CloudClient
     var service: any CloudService
+    /// The cloud of this machine, if it is the one in use.
     var embeddedCloud: EmbeddedCloud?
     var engine: SyncEngine
     var pool: BlockingPool
 }
 
-/// What a running mount is made of.
+/// What a running mount is made of, the parts that work without it among them.
+@dynamicMemberLookup
 struct MountParts: Sendable {
+    var idle: IdleParts
     var settings: MountSettings
-    var account: String
-    var identity: DeviceIdentity
     var folder: ContainerFolder
-    var index: ItemIndex
-    var contents: ContentStore
-    var client: CloudClient
-    var service: any CloudService
-    /// The cloud of this machine, if it is the one in use.
-    var embeddedCloud: EmbeddedCloud?
-    var engine: SyncEngine
     var fileSystem: ContainerFileSystem
     var passthrough: KernelPassthrough
     var coordination: Coordination
-    var pool: BlockingPool
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger
 
-    var tree: ItemTree { ItemTree(index: index) }
+    subscript<Part>(dynamicMember part: KeyPath<IdleParts, Part>) -> Part { idle[keyPath: part] }
+
+    var tree: ItemTree { ItemTree(index: idle.index) }
     var eviction: AskingEviction {
-        AskingEviction(engine: engine, index: index, coordination: coordination, pool: pool)
+        AskingEviction(engine: idle.engine, index: idle.index, coordination: coordination, pool: idle.pool)
     }
 }
