@@ -47,7 +47,12 @@ final class Device {
     func end() {
         worker?.process.terminate()
         if let process { Glibc.kill(process, SIGKILL) }
-        for _ in 0..<5 where umount2(mountPoint, CInt(MNT_DETACH)) == 0 {}
+        clearMount()
+    }
+
+    /// Takes away the mount of a daemon that was killed: until then the kernel holds the backing files of what was open.
+    func clearMount() {
+        while umount2(mountPoint, CInt(MNT_DETACH)) == 0 {}
     }
 
     // MARK: The worker

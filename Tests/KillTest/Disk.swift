@@ -59,21 +59,20 @@ final class Disk {
     }
 
     /// Takes the disk away. What that itself writes comes after every cut.
-    func detach() {
-        for _ in 0..<100 where umount2(mountPoint, 0) != 0 {
-            if errno == EINVAL { break }
-            usleep(20_000)
-        }
-        if let loop { _ = try? world.run("/usr/sbin/losetup", "-d", loop) }
+    func detach() throws {
+        try unmount(mountPoint)
+        if let loop { try world.run("/usr/sbin/losetup", "-d", loop) }
         loop = nil
-        if let recorder {
-            for _ in 0..<100 where umount2(folder + "/device", 0) != 0 {
-                if errno == EINVAL { break }
-                usleep(20_000)
-            }
-            _ = try? recorder.end(within: 10)
-        }
-        recorder = nil
+        guard let recorder else { return }
+        // The loop device lets go of its file a moment after it was told to.
+        try unmount(folder + "/device")
+        try recorder.end(within: 10)
+        self.recorder = nil
+    }
+
+    /// Waits until nobody uses it any more; nothing if nothing is mounted there.
+    private func unmount(_ path: String) throws {
+        try world.wait("\(path) is unmounted") { umount2(path, 0) != 0 && errno == EINVAL }
     }
 
     // MARK: After the cut

@@ -57,7 +57,7 @@ struct PowerCuts {
 
     func end() {
         device.end()
-        disk.detach()
+        do { try disk.detach() } catch { say("the disk cannot be taken away: \(error)") }
     }
 
     mutating func run(_ cuts: Int, every: Int) throws {
@@ -88,12 +88,14 @@ struct PowerCuts {
         let first = try disk.currentPosition()
         try device.startWorker(seed: random.next() % 1_000_000, position: disk.position)
         try device.awaitLook()
+        // The cut is to come at any moment: here time is what is drawn, and nothing is waited for.
         usleep(UInt32(seconds * 1_000_000 * Double(random.below(90) + 10) / 100))
         let last = try disk.currentPosition()
         try device.kill()
         try device.finishWorker()
+        device.clearMount()
         if !online { try world.killCloud() }
-        disk.detach()
+        try disk.detach()
         return (first, last)
     }
 
@@ -114,7 +116,7 @@ struct PowerCuts {
         try compareThroughCloud(here, cut)
         files += here.split(separator: "\n").count
         try device.unmount()
-        disk.detach()
+        try disk.detach()
         if isLast {
             try world.run("/bin/mv", state, disk.base)
             // From here on what was found counts.

@@ -139,9 +139,11 @@ final class World {
         for device in devices { device.end() }
         if let process = cloudProcess { kill(process, SIGKILL) }
         guard !keepsFolder else { return }
-        for _ in 0..<100 {
-            if (try? FileManager.default.removeItem(atPath: folder)) != nil { return }
-            usleep(50_000)
-        }
+        do {
+            // What was killed may write on for a moment.
+            try wait("\(folder) is removed", within: 5) {
+                (try? FileManager.default.removeItem(atPath: folder)) != nil
+            }
+        } catch { say("\(error)") }
     }
 }

@@ -54,6 +54,7 @@ struct KillRounds {
         for device in [a, b] { try device.startWorker(seed: random.next() % 1_000_000) }
         for device in [a, b] { try device.awaitLook() }
         for round in 1...rounds {
+            // The kill is to come at any moment: here time is what is drawn, and nothing is waited for.
             usleep(UInt32(random.below(250) + 10) * 1000)
             try kill()
             done = round

@@ -98,11 +98,13 @@ import UbiquityControl
             #expect(found.status == 1)
             let outcomes = Dictionary(uniqueKeysWithValues: found.found.map { ($0.kind, $0.outcome) })
             #expect(outcomes["content-size"] == .repaired && outcomes["content-missing"] == .unrepaired)
+            #expect(outcomes["content-unused"] == nil)
             #expect(try await a.shell("wc -c < new") == "40000")
             // A content without an item is set aside after a while, not before.
-            try await Task.sleep(for: .seconds(11))
-            let unused = try await examine(a).found.filter { $0.kind == "content-unused" }
-            #expect(unused.count == 1 && unused.first?.outcome == .repaired)
+            try await world.eventually("the unused content is set aside", within: 60) {
+                let unused = try await examine(a).found.filter { $0.kind == "content-unused" }
+                return unused.count == 1 && unused.first?.outcome == .repaired
+            }
             #expect(try await world.shell("wc -c < '\(a.containerState)'/set-aside/content-77777") == "40000")
             // Without a cloud that is all there is to say: it could not be asked.
             try await a.ubiquity("online", "")

@@ -51,7 +51,9 @@ import UbiquitySystem
         for _ in 0..<5 {
             let child = try startVictim(folder, fault: nil)
             let goal = try lines(folder).count + Int.random(in: 1...300, using: &generator)
-            while try lines(folder).count < goal { usleep(500) }
+            let end = ContinuousClock.now + .seconds(60)
+            while try lines(folder).count < goal, ContinuousClock.now < end { usleep(500) }
+            #expect(try lines(folder).count >= goal, "the victim does not work")
             kill(child, SIGKILL)
             try bury(child)
             try examine(folder)
