@@ -184,6 +184,17 @@ import UbiquityTestSupport
         }
     }
 
+    /// What eviction would take again is not fetched: else the same contents would travel for ever.
+    @Test func anEagerDeviceStaysWithinItsCache() async throws {
+        try await run(["a", "b"], ["b": .init(policy: .eager, cacheLimit: 10)]) { world in
+            for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
+            try await world.settle([world.a])
+            try await world.sleep(.seconds(300))
+            #expect(try world.b.paths().count { !$0.row.isPlaceholder } == 2)
+            #expect(world.b.link.counts.calls[.fetchChunks] == 2)
+        }
+    }
+
     /// More files than are downloaded at once: each that has come makes room for the next.
     @Test func manyDownloadsFollowEachOtherWithoutAPause() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
