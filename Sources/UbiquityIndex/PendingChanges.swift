@@ -43,26 +43,27 @@ extension IndexReader {
                 """) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
     }
 
-    /// Placeholders that should be here: pinned, kept current or asked for; with `all`, every placeholder.
-    package func wanted(all: Bool, after key: ItemKey, limit: Int) throws -> [ItemRow] {
+    /// Placeholders that should be here: pinned, kept current or asked for, and all others that have no more bytes than
+    /// `eager`, if that is not 0.
+    package func wanted(eager: Int64, after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
-            RowCoding.select("items.key > ? AND \(Self.isWanted(all: all))") + " ORDER BY items.key LIMIT ?",
+            RowCoding.select("items.key > ? AND \(Self.isWanted(eager))") + " ORDER BY items.key LIMIT ?",
             [SQLValue(key), .int(Int64(limit))])
     }
 
     /// How many those are, and their bytes together.
-    package func wantedTotal(all: Bool) throws -> (items: Int, bytes: Int64) {
-        let condition = Self.isWanted(all: all)
+    package func wantedTotal(eager: Int64) throws -> (items: Int, bytes: Int64) {
+        let condition = Self.isWanted(eager)
         return (
             Int(try number("SELECT count(*) FROM items WHERE \(condition)", []) ?? 0),
             try number("SELECT sum(size) FROM items WHERE \(condition)", []) ?? 0
         )
     }
 
-    private static func isWanted(all: Bool) -> String {
+    private static func isWanted(_ eager: Int64) -> String {
         // The flags are written out (pinned, kept current, requested), as the index of them has them.
-        let condition = "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0"
-        return all ? condition : condition + " AND items.flags & 26 <> 0"
+        "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0 AND "
+            + (eager > 0 ? "(items.flags & 26 <> 0 OR items.size <= \(eager))" : "items.flags & 26 <> 0")
     }
 
     /// Bytes of contents that are here.

@@ -59,35 +59,51 @@ extension SyncEngine {
                 try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
             } + wantedByPackages(reader).filter { try self.awaitsReplacement($0, reader) }
         }
-        let isEager = try takesEverything()
+        var room = Room(rows: room, bytes: try eagerRoom())
         var scan = wantedScan.withLock { $0 }
         var isAnew = scan.isAtBeginning
-        while result.count < room {
+        while result.count < room.rows {
             if let key = scan.next() {
-                let row = try index.read { try self.placeholder(key, isEager: isEager, $0) }
-                if let row { result.append(row) }
+                if let row = try index.read({ try self.placeholder(key, $0) }), room.takes(row) { result.append(row) }
                 continue
             }
-            let start = scan.position
-            scan.add(try index.read { try $0.wanted(all: isEager, after: start, limit: SyncLimits.rowsPerRead) })
+            let start = scan.position, bytes = room.bytes
+            scan.add(try index.read { try $0.wanted(eager: bytes, after: start, limit: SyncLimits.rowsPerRead) })
             guard scan.isAtBeginning else { continue }
             // The end is reached; from the beginning on once, for what was passed by.
             if isAnew { break }
             isAnew = true
         }
         wantedScan.withLock { [scan] in $0 = scan }
-        return Array(result.prefix(room))
+        return Array(result.prefix(room.rows))
     }
 
-    /// Whether every placeholder is to be downloaded: the eager policy, while the disk has room.
-    func takesEverything() throws -> Bool {
-        try configuration.policy == .eager && store.availableBytes() > configuration.diskFloor
+    /// How many downloads may begin, and how many bytes of what only the eager policy wants.
+    private struct Room {
+        let rows: Int
+        var bytes: Int64
+
+        mutating func takes(_ row: ItemRow) -> Bool {
+            if !row.flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]) { return true }
+            guard row.size <= bytes else { return false }
+            bytes -= row.size
+            return true
+        }
     }
 
-    /// The item's row, if its content is still wanted and can be fetched now.
-    private func placeholder(_ key: ItemKey, isEager: Bool, _ reader: IndexReader) throws -> ItemRow? {
+    /// Bytes that the eager policy may still bring here, those under way counted as here: what eviction would take
+    /// again, because of the cache limit or the disk floor, is not fetched. 0 with the lazy policy.
+    func eagerRoom() throws -> Int64 {
+        guard configuration.policy == .eager else { return 0 }
+        let coming = downloads.all.reduce(Int64(0)) { $0 + $1.content.size - $1.content.presentBytes }
+        let onDisk = try store.availableBytes() - configuration.diskFloor - coming
+        guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
+        return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
+    }
+
+    /// The item's row, if its content is still to come here and can be fetched now.
+    private func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
         guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
-            isEager || !row.flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]),
             try canDownload(row, reader), try !reader.isRecord(row.id, .awaitingPackage)
         else { return nil }
         return row

@@ -117,7 +117,7 @@ extension SyncEngine {
                 try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
-                try reader.wanted(all: false, after: ItemKey(0), limit: 1)
+                try reader.wanted(eager: 0, after: ItemKey(0), limit: 1)
             )
         }
         let active = downloads.all.filter(\.hasLanes)
@@ -133,8 +133,8 @@ extension SyncEngine {
 
     /// Items that are to come here by themselves, with or without a download under way, and their bytes.
     package func waitingDownloads() throws -> (items: Int, bytes: Int64) {
-        let isEager = try takesEverything()
-        return try index.read { try $0.wantedTotal(all: isEager) }
+        let eager = try eagerRoom()
+        return try index.read { try $0.wantedTotal(eager: eager) }
     }
 
     /// What waits to go up, in order, at most `limit`, each with what holds it back.

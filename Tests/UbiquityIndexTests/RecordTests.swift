@@ -253,7 +253,7 @@ import UbiquityIndex
             try transaction.update(row, before: pinned)
         }
         func wanted(_ all: Bool, after: ItemKey = ItemKey(0)) throws -> [String?] {
-            try fixture.index.read { try $0.wanted(all: all, after: after, limit: 9) }.map(\.entry?.name.description)
+            try fixture.index.read { try $0.wanted(eager: all ? .max : 0, after: after, limit: 9) }.map(\.entry?.name.description)
         }
         #expect(try wanted(false) == ["pinned"])
         #expect(try wanted(true) == ["plain", "pinned"])

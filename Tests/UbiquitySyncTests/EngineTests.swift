@@ -173,13 +173,13 @@ import UbiquityTestSupport
             try world.b.setPaused(false)
             try await world.settle()
             #expect(try world.b.paths().allSatisfy { !$0.row.isPlaceholder })
-            let (all, some) = try world.b.index.read { (try $0.wantedTotal(all: true), try $0.wantedTotal(all: false)) }
+            let (all, some) = try world.b.index.read { (try $0.wantedTotal(eager: .max), try $0.wantedTotal(eager: 0)) }
             #expect(all == (0, 0) && some == (0, 0))
         }
         try await run(["a", "b"]) { world in
             for number in 0..<5 { try await world.a.create("f\(number)", [1, 2]) }
             try await world.settle()
-            let (all, some) = try world.b.index.read { (try $0.wantedTotal(all: true), try $0.wantedTotal(all: false)) }
+            let (all, some) = try world.b.index.read { (try $0.wantedTotal(eager: .max), try $0.wantedTotal(eager: 0)) }
             #expect(all == (5, 10) && some == (0, 0))
         }
     }

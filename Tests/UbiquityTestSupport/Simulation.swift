@@ -174,7 +174,7 @@ package final class Simulation: Sendable {
                     try reader.records(state, limit: 10).map { id in
                         "\(state) \(try reader.remote(id: id)?.summary ?? "?"), \(try reader.row(id: id)?.summary ?? "-")"
                     }
-                } + reader.wanted(all: false, after: ItemKey(0), limit: 10).map { "wanted \($0.summary)" }
+                } + reader.wanted(eager: 0, after: ItemKey(0), limit: 10).map { "wanted \($0.summary)" }
             }
             return "\(device.name): \(summary), pending \(pending ?? []), waiting \(waiting ?? [])"
         }.joined(separator: "\n")
