@@ -62,6 +62,11 @@ enum SyncLimits {
     static let packageScan = 50_000
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
     static let changesPerCommit = 1000
+    /// A commit of so many changes is one of many that a program makes one after the other (`cp -r`, `tar`): the next
+    /// waits `streamRest`, since every commit costs the cloud a write to the disk and each device a turn of the feed.
+    /// A person's saves are fewer and wait for nothing; a full commit has a backlog behind it.
+    static let stream = 8..<changesPerCommit
+    static let streamRest = Duration.milliseconds(100)
     /// Files up to this size travel inside the commit: one chunk always.
     static let inlineContentSize = Int64(Limits.minimumChunkLength)
     /// Dirty rows read at a time.

@@ -49,7 +49,9 @@ extension SyncEngine {
                 guard !Task.isCancelled, !connection.isPaused, connection.isOnline, feed.withLock({ $0.isCaughtUp })
                 else { continue }
                 do {
-                    while !Task.isCancelled, try await pushOnce() {}
+                    while !Task.isCancelled, let sent = try await pushOnce() {
+                        if SyncLimits.stream.contains(sent) { try await timekeeper.sleep(for: SyncLimits.streamRest) }
+                    }
                     while !Task.isCancelled, try await pushVersionActions() {}
                     for row in try await pool.run({ try self.largeContents() }) {
                         uploads.addTask { await self.upload(row) }
@@ -92,15 +94,14 @@ extension SyncEngine {
     }
 
     /// Sends one group.
-    /// - Returns: whether there may be more to send at once.
-    private func pushOnce() async throws -> Bool {
+    /// - Returns: how many changes that were; nil if nothing could go.
+    private func pushOnce() async throws -> Int? {
         try connection.requireAllowed()
         let outgoing = try await pool.run { try self.gather() }
-        guard let outgoing else { return false }
+        guard let outgoing else { return nil }
         if !outgoing.ahead.isEmpty { try await sendAhead(outgoing) }
-        guard !outgoing.group.isEmpty else { return true }
-        try await commit(outgoing.group, outgoing)
-        return true
+        if !outgoing.group.isEmpty { try await commit(outgoing.group, outgoing) }
+        return outgoing.group.count
     }
 
     // MARK: Gathering
