@@ -62,6 +62,7 @@ struct EngineControl: ItemControl {
         for place in places where place.kind == .file {
             do { try await eviction.evict(place.key) } catch { refusal = refusal ?? error }
         }
+        try await pool.run { try engine.removeRetired() }
         if let refusal { throw refusal }
     }
 

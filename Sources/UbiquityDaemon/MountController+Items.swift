@@ -55,10 +55,16 @@ extension MountController {
     }
 
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
-        forEachItem(paths) { [self] place in
+        let next = forEachItem(paths) { [self] place in
             guard place.kind == .file else { return place.kind != .directory }
             try await evictAsking(place.key)
             return true
+        }
+        return { [self] in
+            if let result = try await next() { return result }
+            // Who evicts wants the room: it is free when the list ends.
+            try await pool.run { try self.engine.removeRetired() }
+            return nil
         }
     }
 

@@ -31,8 +31,9 @@ extension SyncEngine {
         try removeRetired()
     }
 
-    /// Removes the backing files of what was given up, once the index that says so is on the disk.
-    func removeRetired() throws { try store.removeRetired { try index.makeDurable() } }
+    /// Removes the backing files of what was given up, once the index that says so is on the disk: after this the room
+    /// of what was evicted is free.
+    package func removeRetired() throws { try store.removeRetired { try index.makeDurable() } }
 
     /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
     private func distrustUnsynced() throws {
