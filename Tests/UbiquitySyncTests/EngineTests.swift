@@ -195,6 +195,20 @@ import UbiquityTestSupport
         }
     }
 
+    /// A program that reads more than the cache may hold: what was read first goes before the next comes.
+    @Test func aReaderMakesRoom() async throws {
+        try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
+            for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
+            try await world.settle()
+            for number in 0..<6 {
+                #expect(try await world.b.read("f\(number)") == [UInt8(number), 1, 2, 3])
+                #expect(try world.b.index.read { try $0.materializedBytes() } <= 10)
+                #expect(try world.b.store.all().count <= 2, "the room is free")
+            }
+            #expect(try world.b.paths().filter { !$0.row.isPlaceholder }.map(\.path).sorted() == ["f4", "f5"])
+        }
+    }
+
     /// More files than are downloaded at once: each that has come makes room for the next.
     @Test func manyDownloadsFollowEachOtherWithoutAPause() async throws {
         try await run(["a", "b"], ["b": .init(policy: .eager)]) { world in
