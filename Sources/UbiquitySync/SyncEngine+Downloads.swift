@@ -91,16 +91,6 @@ extension SyncEngine {
         }
     }
 
-    /// Bytes that the eager policy may still bring here, those under way counted as here: what eviction would take
-    /// again, because of the cache limit or the disk floor, is not fetched. 0 with the lazy policy.
-    func eagerRoom() throws -> Int64 {
-        guard configuration.policy == .eager else { return 0 }
-        let coming = downloads.all.reduce(Int64(0)) { $0 + $1.content.size - $1.content.presentBytes }
-        let onDisk = try store.availableBytes() - configuration.diskFloor - coming
-        guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
-        return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
-    }
-
     /// The item's row, if its content is still to come here and can be fetched now.
     private func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
         guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
@@ -160,6 +150,7 @@ extension SyncEngine {
         if let running = downloads.download(of: row.key), running.version == known.version { return running }
         let manifest = try await manifest(of: known)
         return try await pool.run { [self] in
+            try makeRoom(for: known.size)
             let content = ContentID(try index.newContentNumber())
             let partial = try PartialContent(
                 id: content, file: try store.create(content), manifest: manifest, size: known.size)

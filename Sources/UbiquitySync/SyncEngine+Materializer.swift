@@ -113,6 +113,7 @@ extension SyncEngine: Materializer {
     private func makePartial(
         _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent, _ manifest: Manifest
     ) throws -> Download {
+        try makeRoom(for: known.size)
         let content = ContentID(try index.newContentNumber())
         let partial = try PartialContent(
             id: content, file: try store.create(content), manifest: manifest, size: known.size)

@@ -123,21 +123,4 @@ extension SyncEngine {
         guard try index.read({ try !$0.lingering(limit: 1).isEmpty }) else { return }
         try index.write(.remote) { try settler($0).removeLingering(limit: SyncLimits.settleBatch) }
     }
-
-    /// Evicts the least recently used contents beyond the cache limit, or below the disk floor.
-    private func keepWithinLimits() throws {
-        var excess = try configuration.cacheLimit.map { try index.read { try $0.materializedBytes() } - $0 } ?? 0
-        excess = max(excess, try configuration.diskFloor - store.availableBytes())
-        guard excess > 0 else { return }
-        for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) where excess > 0 {
-            if openItems?.isShown(row.key) ?? false { continue }
-            do {
-                try evict(row.key)
-                excess -= row.size
-            } catch let error as UbiquityError where error.code != .io {
-                // Open, or not confirmed by the cloud: the next one.
-                continue
-            }
-        }
-    }
 }

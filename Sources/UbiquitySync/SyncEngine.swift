@@ -34,6 +34,8 @@ package final class SyncEngine: Sendable {
     let pushSignal = Signal()
     let downloadSignal = Signal()
     let wantedScan = Lock(WantedScan())
+    /// Bytes of contents that are here or may have begun to come since they were last counted.
+    let bytesHere = Lock<Int64?>(nil)
     let feedSignal = Signal()
     /// Fires whenever something a waiter may wait for has changed.
     let progress: Broadcast

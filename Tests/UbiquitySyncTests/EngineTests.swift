@@ -201,6 +201,7 @@ import UbiquityTestSupport
             for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
             try await world.settle()
             for number in 0..<6 {
+                try await world.b.materialize("f\(number)")
                 #expect(try await world.b.read("f\(number)") == [UInt8(number), 1, 2, 3])
                 #expect(try world.b.index.read { try $0.materializedBytes() } <= 10)
                 #expect(try world.b.store.all().count <= 2, "the room is free")
