@@ -1,0 +1,80 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// The room that contents may take: below the cache limit, above the disk floor.
+extension SyncEngine {
+    /// Bytes that the eager policy may still bring here, those under way counted as here: what eviction would take
+    /// again, because of the cache limit or the disk floor, is not fetched. 0 with the lazy policy.
+    func eagerRoom() throws -> Int64 {
+        guard configuration.policy == .eager else { return 0 }
+        let onDisk = try store.availableBytes() - configuration.diskFloor - bytesComing()
+        guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
+        return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
+    }
+
+    /// Bytes of downloads under way that have not come yet.
+    private func bytesComing() -> Int64 {
+        downloads.all.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
+    }
+
+    /// Gives up the least recently used contents, so that one of `size` bytes can come. If there are not enough that
+    /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
+    func makeRoom(for size: Int64) throws {
+        guard size > 0 else { return }
+        var excess = try configuration.diskFloor + bytesComing() + size - store.availableBytes()
+        // What is larger than the cache goes again when it is closed; for it nothing else need go.
+        if let limit = configuration.cacheLimit, size <= limit {
+            excess = max(excess, try expectedBytes(with: size, limit) - limit)
+        }
+        guard excess > 0 else { return }
+        // Somewhat more than that, since looking for what may go costs more the more there is.
+        let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
+        guard try evictLeastUsed(excess, excess + slack) else { return }
+        try removeRetired()
+    }
+
+    /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
+    /// every item.
+    private func expectedBytes(with size: Int64, _ limit: Int64) throws -> Int64 {
+        let expected = bytesHere.withLock { bytes -> Int64? in
+            guard let here = bytes, here + size <= limit else { return nil }
+            bytes = here + size
+            return here + size
+        }
+        if let expected { return expected }
+        let here = try index.read { try $0.materializedBytes() }
+        bytesHere.withLock { $0 = here + size }
+        return here + size
+    }
+
+    /// Evicts what is beyond the cache limit, or below the disk floor.
+    func keepWithinLimits() throws {
+        var excess = try configuration.diskFloor - store.availableBytes()
+        if let limit = configuration.cacheLimit {
+            let here = try index.read { try $0.materializedBytes() }
+            bytesHere.withLock { $0 = here }
+            excess = max(excess, here - limit)
+        }
+        if excess > 0 { _ = try evictLeastUsed(excess, excess) }
+    }
+
+    /// Evicts at least `least` bytes, and up to `most` if there are small contents enough for it.
+    /// - Returns: whether anything was evicted.
+    private func evictLeastUsed(_ least: Int64, _ most: Int64) throws -> Bool {
+        var freed: Int64 = 0
+        for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
+            guard freed < least || freed + row.size <= most else { break }
+            if openItems?.isShown(row.key) ?? false { continue }
+            do {
+                try evict(row.key)
+                freed += row.size
+            } catch let error as UbiquityError where error.code != .io {
+                // Open, or not confirmed by the cloud: the next one.
+                continue
+            }
+        }
+        return freed > 0
+    }
+}
