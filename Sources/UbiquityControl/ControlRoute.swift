@@ -46,6 +46,8 @@ package enum ControlRoute {
     package static let coordination = "/v1/coordination"
     /// GET: a server-sent stream of `ControlEvent`.
     package static let events = "/v1/events"
+    /// POST `QueryRequest`: a server-sent stream of `QueryNews`.
+    package static let queries = "/v1/queries"
     /// POST `WaitRequest`: a line with a `WaitReport` when it is so or the time is over; empty lines before.
     package static let wait = "/v1/wait"
     /// POST `StopRequest`: a `StopReport` once the mount is gone; the process ends then.

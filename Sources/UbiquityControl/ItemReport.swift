@@ -18,11 +18,14 @@ package struct ItemReport: Codable, Hashable, Sendable {
     package var isDownloading = false
     package var percentDownloaded = 100.0
     package var downloadingError: String?
+    /// `UbiquityError.Code`'s name.
+    package var downloadingErrorCode: String?
     package var downloadRequested = false
     package var isUploaded = false
     package var isUploading = false
     package var percentUploaded = 0.0
     package var uploadingError: String?
+    package var uploadingErrorCode: String?
     package var hasUnresolvedConflicts = false
     package var conflictCount = 0
     package var isExcludedFromSync = false

@@ -1,0 +1,148 @@
+// Messages of queries at the local socket.
+
+/// Where a query looks.
+package enum QueryScope: String, Codable, CaseIterable, Hashable, Sendable {
+    /// `Documents/` and what is in it, here or not.
+    case documents
+    /// The rest of what is synced, here or not.
+    case data
+    /// What is wholly on this device, synced or not.
+    case local
+}
+
+/// `ControlRoute.queries`: answered by a server-sent stream of `QueryNews`.
+package struct QueryRequest: Codable, Hashable, Sendable {
+    /// What lies in one of these; none: all that is synced.
+    package var scopes: [QueryScope]
+    /// As in `QueryPredicate`; empty: all items.
+    package var predicate: String
+    /// Only this folder and what is in it, from the mount's root, without a slash in front.
+    package var folder: String?
+    /// Whether to go on with updates; else the answer ends with `gathered`.
+    package var isLive: Bool
+    /// Seconds in which changes gather before they are told together (0.25 if not given; 0.02 to 60).
+    package var interval: Double?
+
+    package init(
+        scopes: [QueryScope] = [], predicate: String = "", folder: String? = nil, isLive: Bool,
+        interval: Double? = nil
+    ) {
+        self.scopes = scopes
+        self.predicate = predicate
+        self.folder = folder
+        self.isLive = isLive
+        self.interval = interval
+    }
+}
+
+/// One message to whoever asked.
+package struct QueryNews: Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, Hashable, Sendable {
+        /// The first: the index is being read.
+        case gathering
+        /// Some results, in `added`.
+        case items
+        /// That was all; what follows are updates.
+        case gathered
+        /// What has changed since. An update that is long comes in several messages, all but the last with `isPart`.
+        case update
+    }
+
+    package var kind: Kind
+    package var added: [MetadataRecord]?
+    package var changed: [MetadataRecord]?
+    /// The ids of items that are results no more.
+    package var removed: [String]?
+    package var isPart: Bool?
+    /// Results gathered.
+    package var count: Int?
+
+    package init(_ kind: Kind) { self.kind = kind }
+
+    /// Items in one message: each has a path of up to 4096 bytes and texts of errors, and a line is 4 MiB at most.
+    package static let maximumItems = 200
+}
+
+/// What is known of one item, without a look at its content.
+package struct MetadataRecord: Codable, Hashable, Sendable {
+    package var item: ItemReport
+    /// Seconds since 1970-01-01 UTC.
+    package var createdAt: Double
+    package var modifiedAt: Double
+
+    package init(item: ItemReport, createdAt: Double, modifiedAt: Double) {
+        self.item = item
+        self.createdAt = createdAt
+        self.modifiedAt = modifiedAt
+    }
+
+    package var id: String { item.itemID ?? item.path }
+
+    /// The last part of the path.
+    package var name: String {
+        String(decoding: item.path.utf8.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+    }
+
+    private enum Key: String, CodingKey {
+        case createdAt
+        case modifiedAt
+    }
+
+    // One flat object, as `ItemReport` is.
+    package init(from decoder: any Decoder) throws {
+        item = try ItemReport(from: decoder)
+        let container = try decoder.container(keyedBy: Key.self)
+        createdAt = try container.decode(Double.self, forKey: .createdAt)
+        modifiedAt = try container.decode(Double.self, forKey: .modifiedAt)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        try item.encode(to: encoder)
+        var container = encoder.container(keyedBy: Key.self)
+        try container.encode(createdAt, forKey: .createdAt)
+        try container.encode(modifiedAt, forKey: .modifiedAt)
+    }
+
+    /// What a query asks of it.
+    package func value(of key: QueryKey) -> QueryValue? {
+        switch key {
+        case .name: .text(name)
+        case .path: .text(item.path)
+        case .kind: .text(item.kind)
+        case .suffix: .text(Self.suffix(of: name))
+        case .size: .number(Double(item.size))
+        case .created: .time(createdAt)
+        case .modified: .time(modifiedAt)
+        case .itemID: item.itemID.map(QueryValue.text)
+        case .isUbiquitous: .flag(item.isUbiquitous)
+        case .isExcludedFromSync: .flag(item.isExcludedFromSync)
+        case .isPackage: .flag(item.isPackage)
+        case .isPinned: .flag(item.isPinned)
+        case .hasUnresolvedConflicts: .flag(item.hasUnresolvedConflicts)
+        case .conflictCount: .number(Double(item.conflictCount))
+        default: transferValue(of: key)
+        }
+    }
+
+    private func transferValue(of key: QueryKey) -> QueryValue? {
+        switch key {
+        case .downloadingStatus: .text(item.downloadingStatus.rawValue)
+        case .isDownloaded: .flag(item.downloadingStatus != .notDownloaded)
+        case .isDownloading: .flag(item.isDownloading)
+        case .percentDownloaded: .number(item.percentDownloaded)
+        case .downloadingError: item.downloadingError.map(QueryValue.text)
+        case .downloadRequested: .flag(item.downloadRequested)
+        case .isUploaded: .flag(item.isUploaded)
+        case .isUploading: .flag(item.isUploading)
+        case .percentUploaded: .number(item.percentUploaded)
+        case .uploadingError: item.uploadingError.map(QueryValue.text)
+        default: nil
+        }
+    }
+
+    /// After the last dot of a name, if one is not its first character.
+    package static func suffix(of name: String) -> String {
+        guard let dot = name.utf8.lastIndex(of: UInt8(ascii: ".")), dot > name.startIndex else { return "" }
+        return String(decoding: name.utf8[name.utf8.index(after: dot)...], as: UTF8.self)
+    }
+}

@@ -1,0 +1,66 @@
+import UbiquityCore
+
+/// Moments as a query has them: "2026-11-20", "2026-11-20T10:11:12Z", "now", "now-7d", "-12h".
+enum QueryMoment {
+    private static let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800]
+
+    /// Seconds since 1970-01-01 UTC; nil if it is no moment.
+    static func seconds(_ text: String, now: Double) -> Double? {
+        let text = text.lowercased()
+        if text == "now" { return now }
+        let rest = text.hasPrefix("now") ? text.dropFirst(3) : text[...]
+        if let sign = rest.first, sign == "-" || sign == "+" {
+            guard let unit = rest.last.flatMap({ units[$0] }), let number = number(rest.dropFirst().dropLast()) else {
+                return nil
+            }
+            return sign == "-" ? now - number * unit : now + number * unit
+        }
+        return date(text)
+    }
+
+    private static func date(_ text: String) -> Double? {
+        let parts = text.split(separator: "t", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let day = day(parts[0]) else { return nil }
+        guard parts.count == 2 else { return day }
+        var clock = parts[1]
+        if clock.hasSuffix("z") { clock.removeLast() }
+        let fields = clock.split(separator: ":", omittingEmptySubsequences: false).map(number)
+        guard (2...3).contains(fields.count), let hour = fields[0], let minute = fields[1] else { return nil }
+        guard let second = fields.count == 3 ? fields[2] : 0, hour < 24, minute < 60, second < 61 else { return nil }
+        return day + hour * 3600 + minute * 60 + second
+    }
+
+    private static func day(_ text: Substring) -> Double? {
+        let fields = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard fields.count == 3, fields[0].count == 4, fields.allSatisfy({ $0.allSatisfy(\.isASCII) }),
+            let year = Int64(fields[0]), let month = Int64(fields[1]), let day = Int64(fields[2]),
+            year > 0, (1...12).contains(month), (1...31).contains(day)
+        else { return nil }
+        // Counted in years that begin in March, whose leap day is their last.
+        let shifted = month <= 2 ? year - 1 : year
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        let days = shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
+        // The 31st of a short month is none of its days.
+        let back = CivilTime.date(daysSince1970: days)
+        guard back == (year, month, day) else { return nil }
+        return Double(days) * 86_400
+    }
+
+    private static func number(_ text: Substring) -> Double? {
+        guard let first = text.first, first.isASCII, first.isNumber,
+            text.allSatisfy({ $0.isASCII && ($0.isNumber || $0 == ".") })
+        else { return nil }
+        return Double(text)
+    }
+}
+
+extension QueryMoment {
+    /// To the nanosecond, which is what files have.
+    static func text(_ seconds: Double) -> String {
+        let whole = seconds.rounded(.down)
+        let time = Timestamp(seconds: Int64(whole), nanoseconds: Int64((seconds - whole) * 1e9))
+        let fraction = String(time.subsecondNanoseconds)
+        let clock = CivilTime.text(Timestamp(seconds: time.seconds, nanoseconds: 0)).prefix(19)
+        return "\(clock).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)Z"
+    }
+}
