@@ -23,6 +23,7 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.doctor, to: router, answering: controller.examine)
         addVersionRoutes(to: router)
         addCoordinationRoutes(to: router)
+        router.post(RouterPath(ControlRoute.queries)) { request, _ in try await query(request) }
         router.get(RouterPath(ControlRoute.events)) { _, _ in try events() }
         router.post(RouterPath(ControlRoute.wait)) { request, _ in try await wait(request) }
         router.post(RouterPath(ControlRoute.stop)) { request, _ in try await stop(request) }

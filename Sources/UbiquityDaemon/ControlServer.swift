@@ -42,7 +42,7 @@ final class ControlServer: Sendable {
             router: routes.router(),
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
-        let events = routes.controller.events
+        let events = routes.controller.events, queries = routes.controller.queries
         let coordination = routes.controller.coordination
         let task = Task {
             defer { signal.finish() }
@@ -58,6 +58,7 @@ final class ControlServer: Sendable {
                 while true {
                     try await Task.sleep(for: Self.heartbeat)
                     events.beat()
+                    queries.beat()
                 }
             }
             defer { beat.cancel() }
@@ -79,6 +80,7 @@ final class ControlServer: Sendable {
     /// Ends event streams and waits at once, lets answers that are on their way out, then closes.
     func stop() async {
         routes.controller.events.close()
+        routes.controller.queries.close()
         routes.controller.coordination.close()
         await routes.activity.waitUntilIdle(atMost: Self.endLimit)
         let task = serving.withLock { $0 }

@@ -24,6 +24,10 @@ struct EngineTransfers: TransferStatus {
     func transfer(of key: ItemKey) -> ItemTransfer? {
         // An index that cannot be read shows as such everywhere else; an attribute is not the place.
         guard let row = try? index.row(key: key), let status = try? engine.status(of: row) else { return nil }
+        return Self.transfer(status)
+    }
+
+    static func transfer(_ status: ItemSyncStatus) -> ItemTransfer {
         var transfer = ItemTransfer()
         transfer.isDownloading = status.isDownloading
         transfer.percentDownloaded = Int(status.percentDownloaded)

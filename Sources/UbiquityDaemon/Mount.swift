@@ -152,10 +152,13 @@ final class Mount: Sendable {
         let engine = Task { [parts] in await parts.engine.run() }
         let pump = EventPump(controller)
         let events = Task { try await pump.run() }
+        let watcher = QueryPump(controller)
+        let queries = Task { try await watcher.run() }
         let merges = Task { [controller] in await controller.merges.run() }
         let housekeeping = Task { [parts] in try await Housekeeping(parts: parts).run() }
         let outcome = await serve()
         events.cancel()
+        queries.cancel()
         housekeeping.cancel()
         merges.cancel()
         parts.fileSystem.settle()

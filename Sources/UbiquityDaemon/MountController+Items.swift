@@ -21,37 +21,7 @@ extension MountController {
 
     private func report(_ path: String) throws -> ItemReport {
         let row = try parts.tree.row(at: path)
-        let status = try engine.status(of: row)
-        var report = ItemReport(
-            path: path, kind: Self.word(row.kind), size: row.size, container: parts.settings.container.name)
-        report.isUbiquitous = !row.isExcluded
-        report.downloadingStatus = ItemReport.DownloadingStatus(rawValue: status.downloading.rawValue) ?? .current
-        report.isDownloading = status.isDownloading
-        report.percentDownloaded = status.percentDownloaded
-        report.downloadingError = status.downloadingError?.description
-        report.downloadRequested = status.isDownloadRequested
-        report.isUploaded = status.isUploaded
-        report.isUploading = status.isUploading
-        report.percentUploaded = status.percentUploaded
-        report.uploadingError = status.uploadingError?.description
-        report.conflictCount = status.conflictCount
-        report.hasUnresolvedConflicts = status.conflictCount > 0
-        report.isExcludedFromSync = row.isExcluded
-        report.isPinned = row.isPinned
-        report.itemID = row.id.description
-        report.versionID = row.version?.description
-        return report
-    }
-
-    private static func word(_ kind: ItemKind) -> String {
-        switch kind {
-        case .file: "file"
-        case .directory: "directory"
-        case .symlink: "symlink"
-        // A name is shown as what it is a name of; this is one whose file has not come yet.
-        case .hardLink: "file"
-        case .fifo, .socket, .characterDevice, .blockDevice: "special"
-        }
+        return try parts.index.read { try parts.look.report(of: row, at: path, $0) }
     }
 
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {

@@ -9,6 +9,7 @@ import UbiquitySystem
 final class MountController: Sendable {
     let parts: MountParts
     let events = EventHub()
+    let queries = QueryHub()
     let end = MountEnd()
     let merges: MergeRunner
     /// Claims that clients have named, until they end.

@@ -40,6 +40,7 @@ struct MountParts: Sendable {
     subscript<Part>(dynamicMember part: KeyPath<IdleParts, Part>) -> Part { idle[keyPath: part] }
 
     var tree: ItemTree { ItemTree(index: idle.index) }
+    var look: ItemLook { ItemLook(index: idle.index, engine: idle.engine, container: settings.container) }
     var eviction: AskingEviction {
         AskingEviction(engine: idle.engine, index: idle.index, coordination: coordination, pool: idle.pool)
     }

@@ -11,7 +11,11 @@ extension ContainerFileSystem {
         if let node = versionNodes.node(ino) { return try versionXattr(of: node, name: name) }
         let (row, _) = try row(ino)
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
-            if let attribute = StatusAttribute(name: name) { return try facts(of: row).value(of: attribute) }
+            if let attribute = StatusAttribute(name: name) {
+                guard attribute == .identityToken else { return try facts(of: row).value(of: attribute) }
+                guard row.key == .root, let token = parts.transfers.identityToken else { throw Errno.ENODATA }
+                return Array(token.utf8)
+            }
             guard name == PackageRules.mark else { throw Errno.ENODATA }
         }
         try checkNamespace(name)
@@ -26,7 +30,7 @@ extension ContainerFileSystem {
         let (row, _) = try row(ino)
         var names = (row.xattrs + row.localXattrs).map(\.name)
         // Links have no user attributes on Linux, so none are shown that could not be read.
-        if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.allCases.map(\.name) }
+        if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
         return names.flatMap { $0 + [0] }
     }
 
@@ -39,12 +43,9 @@ extension ContainerFileSystem {
         return facts
     }
 
-    /// Members of a package whose state is looked at for that of the whole.
-    private static let summarisedMembers = 10_000
-
     private func memberFacts(of package: ItemRow) throws -> [ItemFacts] {
         try index.read { reader in
-            let members = try reader.members(of: package.key, limit: Self.summarisedMembers)
+            let members = try reader.members(of: package.key, limit: ItemFacts.summarisedMembers)
             return try members.filter { !$0.isExcluded }.map { row in
                 ItemFacts(
                     row: row, remote: try reader.remote(id: row.id), conflicts: 0,

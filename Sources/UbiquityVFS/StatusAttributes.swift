@@ -1,9 +1,9 @@
-internal import UbiquityCore
-internal import UbiquityIndex
+package import UbiquityCore
+package import UbiquityIndex
 
-/// The attributes `user.ubiquity.…` that are computed from what is known of an item. All are on every item, so that a
-/// listing shows the same names everywhere; one that says nothing is empty.
-enum StatusAttribute: String, CaseIterable {
+/// The attributes `user.ubiquity.…` that are computed from what is known of an item. All that are listed are on every
+/// item, so that a listing shows the same names everywhere; one that says nothing is empty.
+package enum StatusAttribute: String, CaseIterable, Sendable {
     case isUbiquitous = "is-ubiquitous"
     case downloadingStatus = "downloading-status"
     case isDownloading = "is-downloading"
@@ -22,6 +22,14 @@ enum StatusAttribute: String, CaseIterable {
     case itemID = "item-id"
     case versionID = "version-id"
     case container = "container"
+    // Not listed: for programs that ask for it.
+    /// `UbiquityError.Code`'s name.
+    case downloadingErrorCode = "downloading-error-code"
+    case uploadingErrorCode = "uploading-error-code"
+    /// On the top folder alone.
+    case identityToken = "identity-token"
+
+    static let listed = allCases.filter { ![.downloadingErrorCode, .uploadingErrorCode, .identityToken].contains($0) }
 
     /// What all have in front, and the control attributes too.
     static let prefix = "user.ubiquity."
@@ -50,20 +58,35 @@ enum ControlAttribute: String {
 }
 
 /// What is known of an item when its status is asked.
-struct ItemFacts {
-    var row: ItemRow
+package struct ItemFacts: Sendable {
+    package var row: ItemRow
     /// The cloud's last word on it.
-    var remote: RemoteItem?
+    package var remote: RemoteItem?
     /// Unresolved conflicts of it, or of what is in it.
-    var conflicts: Int
-    var transfer: ItemTransfer?
-    var container: ContainerID
+    package var conflicts: Int
+    package var transfer: ItemTransfer?
+    package var container: ContainerID
     /// Of a package: the facts of itself and of all that is in it, of which its state is made.
-    var members: [ItemFacts]?
+    package var members: [ItemFacts]?
+
+    package init(
+        row: ItemRow, remote: RemoteItem?, conflicts: Int, transfer: ItemTransfer?, container: ContainerID,
+        members: [ItemFacts]? = nil
+    ) {
+        self.row = row
+        self.remote = remote
+        self.conflicts = conflicts
+        self.transfer = transfer
+        self.container = container
+        self.members = members
+    }
+
+    /// Members of a package whose state is looked at for that of the whole.
+    package static let summarisedMembers = 10_000
 
     func value(of attribute: StatusAttribute) -> [UInt8] { Array(text(of: attribute).utf8) }
 
-    private func text(of attribute: StatusAttribute) -> String {
+    package func text(of attribute: StatusAttribute) -> String {
         switch attribute {
         case .isUbiquitous: flag(!row.isExcluded)
         case .isExcludedFromSync: flag(row.isExcluded)
@@ -86,6 +109,8 @@ struct ItemFacts {
         case .percentDownloaded: isHere ? "100" : String(transfer?.percentDownloaded ?? 0)
         case .downloadingError: isHere ? "" : transfer?.downloadingError?.description ?? ""
         case .downloadRequested: flag(row.flags.contains(.downloadRequested) || transfer?.isDownloading ?? false)
+        case .downloadingErrorCode: isHere ? "" : transfer?.downloadingError?.code.rawValue ?? ""
+        case .uploadingErrorCode: isUploaded ? "" : transfer?.uploadingError?.code.rawValue ?? ""
         case .isUploaded: flag(isUploaded)
         case .isUploading: flag(transfer?.isUploading ?? false)
         case .percentUploaded: isUploaded ? "100" : String(transfer?.percentUploaded ?? 0)

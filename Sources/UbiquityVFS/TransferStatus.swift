@@ -29,8 +29,15 @@ package protocol TransferStatus: Sendable {
     /// As the cloud last said; nil before it did. Must not wait.
     var space: AccountSpace? { get }
 
+    /// What tells one account from another, and from none: nil if nobody is signed in. Must not wait.
+    var identityToken: String? { get }
+
     /// Nil if nothing is under way and nothing failed. Called on the threads that serve the kernel: it must not wait.
     func transfer(of key: ItemKey) -> ItemTransfer?
+}
+
+extension TransferStatus {
+    package var identityToken: String? { nil }
 }
 
 /// What the control attributes ask for. Answered by the sync engine.

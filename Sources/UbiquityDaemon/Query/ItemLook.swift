@@ -1,0 +1,78 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquityVFS
+
+/// Looks items up for queries and for `status`: the values are those of the attributes `user.ubiquity.*`, made by the
+/// same code. No content is looked at, nothing is asked of the cloud.
+struct ItemLook: Sendable {
+    let index: ItemIndex
+    let engine: SyncEngine
+    let container: ContainerID
+
+    /// - Parameter row: what stands at the path (of a hard link, what it leads to).
+    func facts(of row: ItemRow, _ reader: IndexReader) throws -> ItemFacts {
+        var facts = try itself(row, conflicts: reader.conflictCount(of: row), reader)
+        if index.isPackage(row) {
+            let members = try reader.members(of: row.key, limit: ItemFacts.summarisedMembers)
+            facts.members = try members.filter { !$0.isExcluded }.map { try itself($0, conflicts: 0, reader) }
+        }
+        return facts
+    }
+
+    private func itself(_ row: ItemRow, conflicts: Int, _ reader: IndexReader) throws -> ItemFacts {
+        let remote = try reader.remote(id: row.id)
+        let status = engine.status(of: row, remote, conflicts: conflicts)
+        return ItemFacts(
+            row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(status),
+            container: container)
+    }
+
+    func report(of row: ItemRow, at path: String, _ reader: IndexReader) throws -> ItemReport {
+        try ItemReport(facts(of: row, reader), path: path)
+    }
+
+    static func word(_ kind: ItemKind) -> String {
+        switch kind {
+        case .file: "file"
+        case .directory: "directory"
+        case .symlink: "symlink"
+        // A name is shown as what it is a name of; this is one whose file has not come yet.
+        case .hardLink: "file"
+        case .fifo, .socket, .characterDevice, .blockDevice: "special"
+        }
+    }
+}
+
+extension ItemReport {
+    init(_ facts: ItemFacts, path: String) {
+        let row = facts.row
+        func flag(_ attribute: StatusAttribute) -> Bool { facts.text(of: attribute) == "1" }
+        func text(_ attribute: StatusAttribute) -> String? {
+            let text = facts.text(of: attribute)
+            return text.isEmpty ? nil : text
+        }
+        let size = facts.members?.reduce(0) { $0 + $1.row.size } ?? row.size
+        self.init(path: path, kind: ItemLook.word(row.kind), size: size, container: facts.container.name)
+        isUbiquitous = flag(.isUbiquitous)
+        downloadingStatus = DownloadingStatus(rawValue: facts.text(of: .downloadingStatus)) ?? .current
+        isDownloading = flag(.isDownloading)
+        percentDownloaded = Double(facts.text(of: .percentDownloaded)) ?? 0
+        downloadingError = text(.downloadingError)
+        downloadingErrorCode = text(.downloadingErrorCode)
+        downloadRequested = flag(.downloadRequested)
+        isUploaded = flag(.isUploaded)
+        isUploading = flag(.isUploading)
+        percentUploaded = Double(facts.text(of: .percentUploaded)) ?? 0
+        uploadingError = text(.uploadingError)
+        uploadingErrorCode = text(.uploadingErrorCode)
+        conflictCount = facts.conflicts
+        hasUnresolvedConflicts = facts.conflicts > 0
+        isExcludedFromSync = flag(.isExcludedFromSync)
+        isPackage = flag(.isPackage)
+        isPinned = flag(.isPinned)
+        itemID = text(.itemID)
+        versionID = text(.versionID)
+    }
+}

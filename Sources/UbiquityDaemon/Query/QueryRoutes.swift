@@ -1,0 +1,129 @@
+import Hummingbird
+import NIOCore
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+// The route of queries. Results are read and sent a page at a time, each when the one before has been written; so
+// neither a long list nor a slow reader fills memory.
+extension ControlRoutes {
+    /// Threads that read the index for queries: of their own, so that a long list does not hold up others.
+    private static let pool = BlockingPool(name: "queries", threads: 2)
+    /// Pages without a result after which a sign of life is sent, by which a reader that has gone is noticed.
+    private static let silentPages = 20
+
+    func query(_ request: Request) async throws -> Response {
+        do {
+            let wanted = try await message(QueryRequest.self, of: request)
+            let query = try ItemQuery(wanted, now: controller.seconds(controller.parts.timekeeper.now()))
+            try await checkFolder(wanted.folder ?? "")
+            let run = QueryRun(query, controller.parts.look)
+            // Before the first look: what changes from here on is told.
+            let live = query.isLive ? controller.queries.watch() : nil
+            if query.isLive, live == nil { throw UbiquityError(.tooManyRequests, "too many live queries") }
+            let body = ResponseBody { writer in
+                defer { if let live { controller.queries.forget(live.number) } }
+                try await Self.answer(run, &writer)
+                if let live { try await Self.update(run, live.watcher, query.interval, &writer) }
+                try await writer.finish(nil)
+            }
+            return Response(
+                status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+        } catch {
+            return try await answer { () throws -> Acknowledgement in throw error }
+        }
+    }
+
+    /// Throws `.notFound` while the answer can still say so.
+    private func checkFolder(_ path: String) async throws {
+        guard !path.isEmpty else { return }
+        do {
+            try await Self.pool.run { [tree = controller.parts.tree] in _ = try tree.row(at: path) }
+        } catch let error as UbiquityError where error.code == .notFound {
+            throw UbiquityError(.notFound, error.message, at: path)
+        }
+    }
+
+    private static func answer(_ run: QueryRun, _ writer: inout any ResponseBodyWriter) async throws {
+        try await write(QueryNews(.gathering), &writer)
+        try await pool.run { try run.beginGathering() }
+        var silent = 0
+        while let page = try await pool.run({ try run.gather() }) {
+            for part in page.added.parts {
+                var news = QueryNews(.items)
+                news.added = Array(part)
+                try await write(news, &writer)
+                silent = 0
+            }
+            silent += 1
+            if silent % silentPages == 0 { try await writer.write(ByteBuffer(string: ": still reading\n\n")) }
+        }
+        var end = QueryNews(.gathered)
+        end.count = run.count
+        try await write(end, &writer)
+    }
+
+    /// Until the mount ends, or the reader has gone.
+    private static func update(
+        _ run: QueryRun, _ watcher: QueryWatcher, _ interval: Duration, _ writer: inout any ResponseBodyWriter
+    ) async throws {
+        for await signal in watcher.signals {
+            guard case .changed = signal else {
+                try await writer.write(ByteBuffer(string: ": still here\n\n"))
+                continue
+            }
+            try await Task.sleep(for: interval)
+            let noted = watcher.take()
+            guard !noted.isEmpty else { continue }
+            if let changes = try await pool.run({ try run.update(noted) }) {
+                try await send(changes, isPart: false, &writer)
+            } else {
+                try await pool.run { try run.beginGathering() }
+                while let page = try await pool.run({ try run.gather() }) {
+                    try await send(page, isPart: true, &writer)
+                }
+                try await write(QueryNews(.update), &writer)
+            }
+        }
+    }
+
+    private static func send(
+        _ changes: QueryRun.Changes, isPart: Bool, _ writer: inout any ResponseBodyWriter
+    ) async throws {
+        guard !changes.isEmpty else { return }
+        var news = [QueryNews]()
+        for part in changes.removed.parts {
+            var one = QueryNews(.update)
+            one.removed = Array(part)
+            news.append(one)
+        }
+        for part in changes.changed.parts {
+            var one = QueryNews(.update)
+            one.changed = Array(part)
+            news.append(one)
+        }
+        for part in changes.added.parts {
+            var one = QueryNews(.update)
+            one.added = Array(part)
+            news.append(one)
+        }
+        for index in news.indices {
+            if isPart || index < news.count - 1 { news[index].isPart = true }
+            try await write(news[index], &writer)
+        }
+    }
+
+    private static func write(_ news: QueryNews, _ writer: inout any ResponseBodyWriter) async throws {
+        let bytes = Array("data: ".utf8) + (try ControlCodec.encode(news)) + Array("\n\n".utf8)
+        try await writer.write(ByteBuffer(bytes: bytes))
+    }
+}
+
+extension Array {
+    /// As many in each as go into one message.
+    fileprivate var parts: [ArraySlice<Element>] {
+        stride(from: 0, to: count, by: QueryNews.maximumItems).map {
+            self[$0..<Swift.min($0 + QueryNews.maximumItems, count)]
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// What has changed since a live query last looked at it.
+struct QueryChanges: Sendable {
+    /// Items that are to be looked at, by their keys.
+    var items: [ItemKey: ItemID] = [:]
+    /// Folders whose places have changed, and with them those of all that is in them.
+    var movedFolders: Set<ItemKey> = []
+    /// Folders in which something has changed: a package is a result that changes with what is in it.
+    var folders: Set<ItemKey> = []
+    /// Items whose conflicts have changed: folders tell how many there are in them.
+    var conflicts: Set<ItemKey> = []
+    /// There were more than are kept: all is to be looked at.
+    var hasLost = false
+
+    var isEmpty: Bool { items.isEmpty && !hasLost }
+
+    mutating func note(_ change: IndexEvent) {
+        for row in [change.before, change.after].compactMap({ $0 }) where row.key != .root {
+            noteState(of: row)
+            if row.kind == .directory, change.before?.entry != change.after?.entry { movedFolders.insert(row.key) }
+            if change.kind == .versions { conflicts.insert(row.key) }
+        }
+    }
+
+    mutating func noteState(of row: ItemRow) {
+        items[row.key] = row.id
+        if let parent = row.entry?.parent { folders.insert(parent) }
+    }
+}
+
+/// Gathers what changes for one live query, until that takes it. What is kept is bounded.
+final class QueryWatcher: Sendable {
+    /// Changed items kept; beyond, the query gathers its results anew.
+    static let maximumItems = 10_000
+
+    enum Signal: Sendable {
+        case changed
+        case heartbeat
+    }
+
+    private let changes = Lock(QueryChanges())
+    private let source: AsyncStream<Signal>.Continuation
+    /// What there is to do; one sign stands for any number.
+    let signals: AsyncStream<Signal>
+
+    init() { (signals, source) = AsyncStream.makeStream(of: Signal.self, bufferingPolicy: .bufferingNewest(1)) }
+
+    /// On the committing thread: it only takes note.
+    func note(_ events: [IndexEvent]) {
+        note { changes in for event in events { changes.note(event) } }
+    }
+
+    /// Items whose transfers have made progress.
+    func note(_ rows: [ItemRow]) {
+        note { changes in for row in rows { changes.noteState(of: row) } }
+    }
+
+    private func note(_ body: (inout QueryChanges) -> Void) {
+        changes.withLock { changes in
+            guard !changes.hasLost else { return }
+            body(&changes)
+            if changes.items.count > Self.maximumItems {
+                changes = QueryChanges()
+                changes.hasLost = true
+            }
+        }
+        source.yield(.changed)
+    }
+
+    func take() -> QueryChanges {
+        changes.withLock { changes in
+            defer { changes = QueryChanges() }
+            return changes
+        }
+    }
+
+    /// A sign of life is no reason to forget a change that waits.
+    func beat() { source.yield(changes.withLock { $0.isEmpty } ? .heartbeat : .changed) }
+
+    func close() { source.finish() }
+}
+
+/// The live queries of a mount.
+final class QueryHub: Sendable {
+    /// Live queries at one time.
+    static let maximumWatchers = 64
+
+    private struct State {
+        var watchers: [Int: QueryWatcher] = [:]
+        var nextNumber = 0
+        var isClosed = false
+    }
+
+    private let state = Lock(State())
+
+    var hasWatchers: Bool { state.withLock { !$0.watchers.isEmpty } }
+
+    /// Nil if there are too many, or the mount is ending.
+    func watch() -> (number: Int, watcher: QueryWatcher)? {
+        state.withLock { state in
+            guard !state.isClosed, state.watchers.count < Self.maximumWatchers else { return nil }
+            state.nextNumber += 1
+            let watcher = QueryWatcher()
+            state.watchers[state.nextNumber] = watcher
+            return (state.nextNumber, watcher)
+        }
+    }
+
+    func forget(_ number: Int) { state.withLock { $0.watchers.removeValue(forKey: number) }?.close() }
+
+    func note(_ events: [IndexEvent]) { for watcher in all { watcher.note(events) } }
+    func note(_ rows: [ItemRow]) { for watcher in all { watcher.note(rows) } }
+    func beat() { for watcher in all { watcher.beat() } }
+
+    private var all: [QueryWatcher] { state.withLock { Array($0.watchers.values) } }
+
+    func close() {
+        let watchers = state.withLock { state in
+            state.isClosed = true
+            defer { state.watchers = [:] }
+            return Array(state.watchers.values)
+        }
+        for watcher in watchers { watcher.close() }
+    }
+}
