@@ -93,6 +93,12 @@ package final class DaemonConnection: Sendable {
         try await stream(request(ControlRoute.events, .GET), each: each)
     }
 
+    /// Hands over a query's results, and if it is live what changes, until the daemon ends (then it returns) or `each`
+    /// throws.
+    package func query(_ wanted: QueryRequest, each: (QueryNews) async throws -> Void) async throws {
+        try await stream(request(ControlRoute.queries, .POST, wanted), each: each)
+    }
+
     /// Messages of a server-sent stream.
     private func stream<Message: Decodable>(
         _ request: HTTPClientRequest, each: (Message) async throws -> Void

@@ -16,10 +16,13 @@ package enum MountFinder {
     ///
     /// - Throws: `MountUnreachable` if it is in none.
     package static func locate(_ path: String) throws -> PathResolver.Location {
-        guard let location = try resolver(table()).locate(absolute(path)) else {
-            throw MountUnreachable(path, "not in a mounted container")
-        }
+        guard let location = try find(path) else { throw MountUnreachable(path, "not in a mounted container") }
         return location
+    }
+
+    /// The same; nil if it is in none.
+    package static func find(_ path: String) throws -> PathResolver.Location? {
+        try resolver(table()).locate(absolute(path))
     }
 
     /// The path from the root of the file system; "." and ".." are still in it.

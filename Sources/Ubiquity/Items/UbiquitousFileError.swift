@@ -1,0 +1,91 @@
+import UbiquityCore
+import UbiquitySystem
+
+/// Why something could not be done with an item, with the original's codes (of `CocoaError`).
+public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    public enum Code: Int, Hashable, Sendable {
+        case fileNoSuchFile = 4
+        /// Somebody uses it.
+        case fileLocking = 255
+        case fileReadUnknown = 256
+        case fileReadNoPermission = 257
+        case fileReadInvalidFileName = 258
+        case fileReadCorruptFile = 259
+        case fileWriteUnknown = 512
+        case fileWriteNoPermission = 513
+        case fileWriteFileExists = 516
+        case fileWriteOutOfSpace = 640
+        case userCancelled = 3072
+        case featureUnsupported = 3328
+        /// The device that made the content has not uploaded it yet; it is downloaded by itself when it has.
+        case ubiquitousFileUnavailable = 4353
+        /// The account has no room for it.
+        case ubiquitousFileNotUploadedDueToQuota = 4354
+        /// The cloud, or this machine's part of it, does not answer.
+        case ubiquitousFileUbiquityServerNotAvailable = 4355
+    }
+
+    public let code: Code
+    /// In words, with what can be done about it.
+    public let reason: String
+
+    public init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    public var description: String { reason }
+
+    init(_ error: UbiquityError, isWriting: Bool = true) {
+        self.init(Self.code(of: error.code, isWriting: isWriting), error.description)
+    }
+
+    /// What any failure of the library's own calls is for those who called.
+    static func from(_ error: any Error, isWriting: Bool = true) -> any Error {
+        switch error {
+        case let error as UbiquityError: UbiquitousFileError(error, isWriting: isWriting)
+        case let error as MountUnreachable:
+            UbiquitousFileError(.ubiquitousFileUbiquityServerNotAvailable, error.description)
+        case let error as FileCoordinationError: from(error)
+        default: error
+        }
+    }
+
+    private static func from(_ error: FileCoordinationError) -> UbiquitousFileError {
+        let code: Code
+        switch error {
+        case .userCancelled: code = .userCancelled
+        case .timedOut, .busy: code = .fileLocking
+        case .noSuchFile: code = .fileNoSuchFile
+        case .unavailable: code = .ubiquitousFileUbiquityServerNotAvailable
+        case .failed: code = .fileWriteUnknown
+        }
+        return UbiquitousFileError(code, error.description)
+    }
+
+    /// Of the name of a `UbiquityError.Code`; nil for an empty one.
+    static func reported(code: String?, reason: String?) -> UbiquitousFileError? {
+        guard let reason, !reason.isEmpty else { return nil }
+        // A newer daemon's code that this program does not know.
+        let known = code.flatMap(UbiquityError.Code.init) ?? .io
+        return UbiquitousFileError(self.code(of: known, isWriting: false), reason)
+    }
+
+    private static func code(of code: UbiquityError.Code, isWriting: Bool) -> Code {
+        switch code {
+        case .notUploadedYet: .ubiquitousFileUnavailable
+        case .quotaExceeded: .ubiquitousFileNotUploadedDueToQuota
+        case .offline, .timedOut, .signedOut, .stale: .ubiquitousFileUbiquityServerNotAvailable
+        case .notFound: .fileNoSuchFile
+        case .alreadyExists, .directoryNotEmpty: .fileWriteFileExists
+        case .busy, .inUse, .wouldBlock: .fileLocking
+        case .noSpace: .fileWriteOutOfSpace
+        case .damaged: .fileReadCorruptFile
+        case .notPermitted, .accessDenied: isWriting ? .fileWriteNoPermission : .fileReadNoPermission
+        case .invalidName, .nameTooLong: .fileReadInvalidFileName
+        case .notSupported, .noSuchAttribute: .featureUnsupported
+        case .cancelled, .interrupted: .userCancelled
+        default: isWriting ? .fileWriteUnknown : .fileReadUnknown
+        }
+    }
+}

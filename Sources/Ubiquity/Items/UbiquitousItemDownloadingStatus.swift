@@ -1,0 +1,23 @@
+import UbiquityControl
+
+/// Whether an item's content is on this device.
+public enum UbiquitousItemDownloadingStatus: String, Hashable, Sendable, CaseIterable {
+    case notDownloaded = "NSURLUbiquitousItemDownloadingStatusNotDownloaded"
+    /// A content is here; a newer one is known.
+    case downloaded = "NSURLUbiquitousItemDownloadingStatusDownloaded"
+    /// The newest known content is here.
+    case current = "NSURLUbiquitousItemDownloadingStatusCurrent"
+
+    init(_ status: ItemReport.DownloadingStatus) {
+        switch status {
+        case .notDownloaded: self = .notDownloaded
+        case .downloaded: self = .downloaded
+        case .current: self = .current
+        }
+    }
+
+    init?(attribute text: String) {
+        guard let status = ItemReport.DownloadingStatus(rawValue: text) else { return nil }
+        self.init(status)
+    }
+}

@@ -1,0 +1,165 @@
+import FoundationEssentials
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// One mount that a query asks.
+struct QuerySource: Hashable, Sendable {
+    var stateFolder: String
+    var mountPoint: String
+    var scopes: [QueryScope]
+    var isExternal: Bool
+
+    /// The container that is searched, and the others if their documents are wanted.
+    static func all(of scopes: [MetadataQuery.SearchScope], container: URL?) throws -> [QuerySource] {
+        let table = try MountFinder.table()
+        let main = try place(container, table)
+        var sources = [QuerySource]()
+        let own = scopes.compactMap { scope -> QueryScope? in
+            switch scope {
+            case .ubiquitousDocuments: .documents
+            case .ubiquitousData: .data
+            case .localDocuments: .local
+            case .accessibleUbiquitousExternalDocuments: nil
+            }
+        }
+        if !own.isEmpty || scopes.isEmpty {
+            sources.append(
+                QuerySource(
+                    stateFolder: text(main.stateFolder), mountPoint: text(main.mountPoint), scopes: own,
+                    isExternal: false))
+        }
+        guard scopes.contains(.accessibleUbiquitousExternalDocuments) else { return sources }
+        var seen: Set<[UInt8]> = [main.stateFolder]
+        for other in table.containers where seen.insert(other.source).inserted {
+            // One whose daemon is dead has nothing to tell.
+            guard MountFinder.isAlive(stateFolder: other.source) else { continue }
+            sources.append(
+                QuerySource(
+                    stateFolder: text(other.source), mountPoint: text(other.mountPoint), scopes: [.documents],
+                    isExternal: true))
+        }
+        return sources
+    }
+
+    private static func place(_ container: URL?, _ table: MountTable) throws -> PathResolver.Location {
+        if let container { return try MountFinder.locate(container.path) }
+        let mounts = table.containers
+        guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
+        guard mounts.count == 1 else {
+            throw UbiquityError(.invalid, "several containers are mounted", remedy: "say which one is meant")
+        }
+        return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
+    }
+
+    private static func text(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
+}
+
+/// A query as it stands, and those who follow it.
+struct QueryState: Sendable {
+    var tasks: [Task<Void, Never>] = []
+    private(set) var isStarted = false
+    /// How it ended; nil if it has not.
+    private(set) var outcome: Result<Void, any Error>?
+    /// Mounts that have not told all they have.
+    private var gatheringSources = 0
+    private var results: QueryResults
+    /// Parts of an update whose end has not come.
+    private var parts: [QuerySource: (present: [MetadataItem], gone: [MetadataItem.ID])] = [:]
+    /// Nested calls of `disableUpdates`; what was there at the first, and what has changed since.
+    private var holds = 0
+    private var held: [MetadataItem] = []
+    private var heldUpdate = MergedUpdate()
+    private var hasHeldEnd = false
+    private var inboxes: [Int: UpdateInbox] = [:]
+    private var lastInbox = 0
+
+    init(order: MetadataOrder) { results = QueryResults(order: order) }
+
+    var isGathering: Bool { gatheringSources > 0 && outcome == nil }
+
+    mutating func begin(sources: Int) {
+        isStarted = true
+        gatheringSources = sources
+        tell(.didStartGathering)
+        // There may be nothing to ask: no other container is mounted.
+        if sources == 0 { tell(.didFinishGathering) }
+    }
+
+    // MARK: News
+
+    mutating func take(_ news: QueryNews, from source: QuerySource) {
+        guard outcome == nil else { return }
+        switch news.kind {
+        case .gathering: return
+        case .gathered:
+            gatheringSources -= 1
+            guard gatheringSources == 0 else { return }
+            if holds > 0 { hasHeldEnd = true } else { tell(.didFinishGathering) }
+        case .items, .update: takeItems(news, from: source)
+        }
+    }
+
+    private mutating func takeItems(_ news: QueryNews, from source: QuerySource) {
+        let present = ((news.changed ?? []) + (news.added ?? [])).map {
+            MetadataItem($0, mountPoint: source.mountPoint, isExternal: source.isExternal)
+        }
+        let gone = (news.removed ?? []).map { MetadataItem.ID(mountPoint: source.mountPoint, item: $0) }
+        parts[source, default: ([], [])].present += present
+        parts[source, default: ([], [])].gone += gone
+        guard news.isPart != true, let whole = parts.removeValue(forKey: source) else { return }
+        let update = results.take(present: whole.present, gone: whole.gone)
+        guard !update.isEmpty else { return }
+        if holds > 0 {
+            heldUpdate.add(update)
+        } else {
+            tell(news.kind == .items ? .gatheringProgress : .didUpdate, update)
+        }
+    }
+
+    mutating func end(_ result: Result<Void, any Error>) {
+        guard outcome == nil else { return }
+        outcome = result
+        for inbox in inboxes.values { inbox.end(result) }
+        inboxes = [:]
+    }
+
+    // MARK: Results
+
+    mutating func shown() -> [MetadataItem] { holds > 0 ? held : results.items() }
+
+    mutating func disable() {
+        if holds == 0 { held = results.items() }
+        holds += 1
+    }
+
+    mutating func enable() {
+        guard holds > 0 else { return }
+        holds -= 1
+        guard holds == 0 else { return }
+        held = []
+        let update = heldUpdate.update(in: results.order)
+        heldUpdate = MergedUpdate()
+        if hasHeldEnd { tell(.didFinishGathering) }
+        hasHeldEnd = false
+        if !update.isEmpty { tell(.didUpdate, update) }
+    }
+
+    // MARK: Those who follow
+
+    mutating func add(_ inbox: UpdateInbox) -> Int {
+        if let outcome {
+            inbox.end(outcome)
+            return 0
+        }
+        lastInbox += 1
+        inboxes[lastInbox] = inbox
+        return lastInbox
+    }
+
+    mutating func remove(_ number: Int) { inboxes[number] = nil }
+
+    private func tell(_ kind: MetadataQuery.Event.Kind, _ update: MetadataUpdate = MetadataUpdate()) {
+        for inbox in inboxes.values { inbox.put(kind, update) }
+    }
+}

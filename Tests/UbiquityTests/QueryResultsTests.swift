@@ -1,0 +1,159 @@
+import Testing
+import UbiquityControl
+@testable import Ubiquity
+
+/// A query's results as a program sees them.
+@Suite struct QueryResultsTests {
+    private func item(_ path: String, id: String? = nil, size: Int64 = 0) -> MetadataItem {
+        var report = ItemReport(path: path, kind: "file", size: size, container: "c")
+        report.itemID = id ?? path
+        return MetadataItem(
+            MetadataRecord(item: report, createdAt: 0, modifiedAt: Double(size)), mountPoint: "/m", isExternal: false)
+    }
+
+    private func paths(_ items: [MetadataItem]) -> [String] { items.map(\.relativePath) }
+
+    private let tree = MetadataOrder(descriptors: [])
+
+    @Test func treeOrder() {
+        let paths = ["a", "a/b", "a/b/c", "a/c", "a b", "a.txt", "b", "ä"]
+        for (index, path) in paths.enumerated() {
+            for (other, second) in paths.enumerated() {
+                #expect(MetadataOrder.isListed(path, before: second) == (index < other), "\(path) \(second)")
+            }
+        }
+    }
+
+    @Test("DQ-01: added, changed and removed, in a stable order")
+    func changes() {
+        var results = QueryResults(order: tree)
+        #expect(paths(results.take(present: [item("b"), item("a"), item("a/x")], gone: []).addedItems) == ["a", "a/x", "b"])
+        #expect(paths(results.items()) == ["a", "a/x", "b"])
+        // The same again is no change.
+        #expect(results.take(present: [item("a")], gone: [item("z").id]).isEmpty)
+        let update = results.take(present: [item("a", size: 5), item("aa")], gone: [item("b").id])
+        #expect(paths(update.addedItems) == ["aa"] && paths(update.changedItems) == ["a"])
+        #expect(paths(update.removedItems) == ["b"])
+        #expect(paths(results.items()) == ["a", "a/x", "aa"])
+        // One that moves keeps its identity, and finds its new place.
+        let moved = results.take(present: [item("z", id: "a", size: 5)], gone: [])
+        #expect(paths(moved.changedItems) == ["z"] && paths(results.items()) == ["a/x", "aa", "z"])
+    }
+
+    @Test func sortDescriptorsComeFirst() {
+        let order = MetadataOrder(descriptors: [
+            MetadataQuery.SortDescriptor(.fsSize, order: .reverse), MetadataQuery.SortDescriptor(.fsName),
+        ])
+        var results = QueryResults(order: order)
+        _ = results.take(present: [item("x/a", size: 1), item("b", size: 2), item("c", size: 1)], gone: [])
+        #expect(paths(results.items()) == ["b", "x/a", "c"])
+    }
+
+    @Test("DQ-01: the order is right whatever comes, a few at a time or many", arguments: [3, 200])
+    func orderHolds(_ most: Int) {
+        var state: UInt64 = 88
+        func random(_ limit: Int) -> Int {
+            state ^= state << 13
+            state ^= state >> 7
+            state ^= state << 17
+            return Int(state >> 33) % limit
+        }
+        var results = QueryResults(order: MetadataOrder(descriptors: [MetadataQuery.SortDescriptor(.fsSize)]))
+        var truth = [String: MetadataItem]()
+        for round in 0..<200 {
+            let present = (0..<random(most)).map { _ in
+                item("p\(random(40))", id: "\(random(300))", size: Int64(random(5)))
+            }
+            let gone = (0..<random(most)).map { _ in item("", id: "\(random(300))").id }
+            _ = results.take(present: present, gone: gone)
+            for id in gone { truth[id.item] = nil }
+            for item in present { truth[item.id.item] = item }
+            #expect(results.count == truth.count)
+            guard round % 3 == 0 else { continue }
+            let items = results.items()
+            #expect(Set(items) == Set(truth.values))
+            for (first, second) in zip(items, items.dropFirst()) {
+                #expect(!results.order.precedes(second, first))
+            }
+        }
+    }
+
+    @Test("DQ-01: updates that wait are merged, each item once")
+    func merging() {
+        var merged = MergedUpdate()
+        merged.add(MetadataUpdate(addedItems: [item("new"), item("brief")], removedItems: [item("back"), item("gone")]))
+        merged.add(MetadataUpdate(changedItems: [item("new", size: 2), item("old", size: 1)], removedItems: [item("brief")]))
+        merged.add(MetadataUpdate(addedItems: [item("back", size: 3)], removedItems: [item("old", size: 1)]))
+        let update = merged.update(in: tree)
+        #expect(update.addedItems == [item("new", size: 2)])
+        #expect(update.changedItems == [item("back", size: 3)])
+        #expect(paths(update.removedItems) == ["gone", "old"])
+    }
+
+    private func news(_ kind: QueryNews.Kind, added: [MetadataItem] = [], removed: [MetadataItem] = []) -> QueryNews {
+        var news = QueryNews(kind)
+        news.added = added.map(\.record)
+        news.removed = removed.map(\.id.item)
+        return news
+    }
+
+    @Test("DQ-01: gathering, then updates; while they are disabled the results stay, and nothing is missed")
+    func disabledUpdates() throws {
+        let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
+        var state = QueryState(order: tree)
+        let (inbox, _) = UpdateInbox.make(order: tree)
+        _ = state.add(inbox)
+        state.begin(sources: 1)
+        state.take(news(.items, added: [item("b")]), from: source)
+        state.take(news(.items, added: [item("a")]), from: source)
+        #expect(state.isGathering)
+        state.take(news(.gathered), from: source)
+        #expect(!state.isGathering && paths(state.shown()) == ["a", "b"])
+        #expect(inbox.take()?.kind == .didStartGathering)
+        #expect(paths(try #require(inbox.take()).addedItems) == ["a", "b"])
+        #expect(inbox.take()?.kind == .didFinishGathering)
+        #expect(inbox.take() == nil)
+        state.disable()
+        state.disable()
+        state.take(news(.update, added: [item("c"), item("d")]), from: source)
+        state.take(news(.update, removed: [item("a"), item("d")]), from: source)
+        state.enable()
+        #expect(paths(state.shown()) == ["a", "b"] && inbox.take() == nil)
+        state.enable()
+        #expect(paths(state.shown()) == ["b", "c"])
+        let event = try #require(inbox.take())
+        #expect(event.kind == .didUpdate && paths(event.addedItems) == ["c"] && paths(event.removedItems) == ["a"])
+        #expect(event.changedItems.isEmpty)
+    }
+
+    @Test("DQ-01: an update that comes in parts is one")
+    func parts() throws {
+        let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
+        var state = QueryState(order: tree)
+        let (inbox, _) = UpdateInbox.make(order: tree)
+        state.begin(sources: 1)
+        state.take(news(.gathered), from: source)
+        _ = state.add(inbox)
+        var first = news(.update, added: [item("a")])
+        first.isPart = true
+        state.take(first, from: source)
+        #expect(inbox.take() == nil && state.shown().isEmpty)
+        state.take(news(.update, added: [item("b")]), from: source)
+        #expect(paths(try #require(inbox.take()).addedItems) == ["a", "b"])
+        state.end(.success(()))
+        #expect(inbox.outcome != nil)
+    }
+
+    @Test func attributesHaveKeys() {
+        for attribute in MetadataAttribute.allCases { #expect(attribute.key.rawValue == attribute.rawValue) }
+    }
+
+    @Test("DQ-06: predicates from text and from parts")
+    func predicates() throws {
+        let parts = MetadataPredicate.name(.like, "*.txt", caseInsensitive: true)
+            && !(.attribute(.fsSize, .greater, 10) || .attribute(.hasUnresolvedConflicts))
+        #expect(try MetadataPredicate(parts.description) == parts)
+        #expect(throws: MetadataPredicate.Malformed.self) { try MetadataPredicate("name ==") }
+        #expect(MetadataPredicate.attribute(.fsSize) == .none)
+    }
+}
