@@ -11,10 +11,10 @@ struct UbiquityCommand: AsyncParsableCommand {
         version: ProgramVersion.text,
         subcommands: [
             MountCommand.self, UnmountCommand.self, ServeCommand.self, AccountCommand.self, LoginCommand.self,
-            LogoutCommand.self, StatusCommand.self, MonitorCommand.self, WaitCommand.self, DownloadCommand.self,
-            EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self, OnlineCommand.self,
-            VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self, DeletionsCommand.self,
-            DoctorCommand.self, CoordinateCommand.self,
+            LogoutCommand.self, StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
+            DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
+            OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
+            DeletionsCommand.self, DoctorCommand.self, CoordinateCommand.self,
         ])
 
     static func main() async {

@@ -7,7 +7,7 @@ import UbiquityControl
     @Test func exitCodes() async throws {
         try await World.run { world in
             for command in [
-                "mount", "unmount", "serve", "status", "monitor", "wait", "download", "evict", "pin", "unpin",
+                "mount", "unmount", "serve", "status", "list", "monitor", "wait", "download", "evict", "pin", "unpin",
                 "offline", "online", "versions", "resolve", "restore", "trash"]
             {
                 #expect(try await world.ubiquity(command, "--help").status == 0)
@@ -19,7 +19,8 @@ import UbiquityControl
             #expect(try await world.ubiquity("mount").status == 2)
             #expect(try await world.ubiquity("mount", "--policy", "odd", "/tmp").status == 2)
             for command in [
-                "unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor", "versions", "resolve",
+                "unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor", "list", "versions",
+                "resolve",
             ] {
                 let none = try await world.ubiquity(command, world.folder)
                 #expect(none.status == 3, "\(command): \(none)")
@@ -27,7 +28,7 @@ import UbiquityControl
             }
             let a = try await world.mounted("a")
             try await a.waitUntilIdle()
-            for command in ["download", "evict", "pin", "status", "versions", "resolve"] {
+            for command in ["download", "evict", "pin", "status", "list", "versions", "resolve"] {
                 let missing = try await a.ubiquity(command, "missing")
                 #expect(missing.status == 1, "\(command): \(missing)")
                 #expect(missing.err.contains("missing"))

@@ -1,0 +1,130 @@
+import ArgumentParser
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+struct ListCommand: AsyncParsableCommand {
+    enum Scope: String, CaseIterable, ExpressibleByArgument {
+        case documents, data, local
+
+        var asScope: QueryScope {
+            switch self {
+            case .documents: .documents
+            case .data: .data
+            case .local: .local
+            }
+        }
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Lists the items that a query finds, whether their content is here or not.",
+        discussion: """
+            A query compares what is known of items: name like "*.txt" and (size > 10M or modified > now-7d) and not \
+            conflicts. Keys: \(QueryKey.allCases.map(\.rawValue).joined(separator: ", ")). Text: == != like contains \
+            beginswith endswith in, with [c] after it without regard to case; numbers and dates: == != < <= > >= in; \
+            path within FOLDER; true or false: the key alone. A package is one item. Nothing is downloaded.
+            """)
+
+    @Option(help: .init("Which items; without it all.", valueName: "query"))
+    var query: String = ""
+
+    @Option(
+        help: .init("documents, data (what is synced and not in Documents) or local (what is here); may be repeated."))
+    var scope: [Scope] = []
+
+    @Flag(help: "Go on with what changes: + is new, ~ has changed, - is gone or does not fit any more.")
+    var watch = false
+
+    @Argument(help: "A folder, a file, or the mount point; needed if several containers are mounted.")
+    var path: String?
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        do {
+            _ = try QueryPredicate(parsing: query, now: Output.now())
+        } catch {
+            throw ValidationError(error.description)
+        }
+    }
+
+    func run() async throws {
+        let location = try Daemon.mount(of: path)
+        let request = QueryRequest(
+            scopes: scope.map(\.asScope), predicate: query,
+            folder: String(decoding: location.relativePath, as: UTF8.self), isLive: watch)
+        let shown = ListedItems(path: path, location: location, asJSON: output.asJSON, isLive: watch)
+        try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
+            let isWhole = watch ? try await list(daemon, request, shown) : try await Progress.showing(
+                "reading the index …"
+            ) { try await list(daemon, request, shown, $0) }
+            guard isWhole else { throw MountUnreachable(daemon.stateFolder, "its daemon ended during the listing") }
+        }
+        if watch { Output.message("the mount has ended") }
+    }
+
+    /// - Returns: false if the daemon ended before it had told all.
+    private func list(
+        _ daemon: DaemonConnection, _ request: QueryRequest, _ shown: ListedItems, _ progress: Progress? = nil
+    ) async throws -> Bool {
+        var isWhole = false
+        try await daemon.query(request) { news in
+            progress?.clear()
+            try shown.show(news)
+            if news.kind == .gathered { isWhole = true }
+        }
+        return isWhole
+    }
+}
+
+/// The lines of a listing.
+struct ListedItems {
+    /// One line of a listing that goes on.
+    private struct Line: Encodable {
+        /// "found", "gathered" (no item), "added", "changed" or "removed".
+        var change: String
+        var item: MetadataRecord?
+        /// Of an item that is gone.
+        var itemID: String?
+    }
+
+    private let items: [LocatedPaths.Item]
+    private let asJSON: Bool
+    private let isLive: Bool
+    /// Where items were last, so that one that is gone can be named.
+    private let paths = Lock([String: String]())
+
+    init(path: String?, location: PathResolver.Location, asJSON: Bool, isLive: Bool) {
+        items = path.map { [LocatedPaths.Item(typed: $0, location: location)] } ?? []
+        self.asJSON = asJSON
+        self.isLive = isLive
+    }
+
+    func show(_ news: QueryNews) throws {
+        let isFirst = news.kind == .items
+        for id in news.removed ?? [] { try showRemoved(id) }
+        for record in news.changed ?? [] { try show(record, "changed", mark: "~ ") }
+        for record in news.added ?? [] {
+            try show(record, isFirst ? "found" : "added", mark: !isLive ? "" : isFirst ? "  " : "+ ")
+        }
+        if isLive, asJSON, news.kind == .gathered { try Output.json(Line(change: "gathered")) }
+    }
+
+    private func show(_ record: MetadataRecord, _ change: String, mark: String) throws {
+        var record = record
+        record.item.path = LocatedPaths.shown(record.item.path, among: items)
+        if isLive { paths.withLock { $0[record.id] = record.item.path } }
+        guard asJSON else {
+            let moment = CivilTime.text(Timestamp(nanoseconds: Int64(record.modifiedAt * 1e9))).prefix(19)
+            return Output.line("\(mark)\(moment)Z  \(StatusText.of(record.item))")
+        }
+        if isLive { try Output.json(Line(change: change, item: record)) } else { try Output.json(record) }
+    }
+
+    private func showRemoved(_ id: String) throws {
+        let path = paths.withLock { $0.removeValue(forKey: id) } ?? id
+        if asJSON { try Output.json(Line(change: "removed", itemID: id)) } else { Output.line("- \(path)") }
+    }
+}
