@@ -111,6 +111,33 @@ import UbiquityControl
         }
     }
 
+    @Test("PN-08: what a program does itself does not come back to it, however it saves")
+    func ownAccesses() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo old > f")
+            try await world.settle(a, b)
+            let editor = try await Editor.busy(a, "")
+            try await editor.perform("open('f', 'w').write('in place')")
+            try await editor.perform("open('.f~', 'w').write('aside'); os.rename('.f~', 'f')")
+            try await editor.perform("os.utime('f'); os.chmod('f', 0o640); os.setxattr('f', 'user.tag', b'1')")
+            // Who did it is gone by the time at which it is told.
+            try await editor.perform("[subprocess.run(['sh', '-c', 'echo child > f; : > g; rm g']) for _ in range(20)]")
+            try await editor.perform("[threading.Thread(target=lambda: open('f', 'w').write('x')).start() for _ in range(20)]")
+            try await a.waitUntilIdle()
+            // What is written and not closed is found by a look every few seconds.
+            try await editor.perform("kept = open('f', 'w'); kept.write('kept open'); kept.flush()")
+            try await b.waitUntil("test \"$(cat f)\" = 'kept open'", within: 60)
+            try await editor.perform("kept.close()")
+            try await a.waitUntilIdle()
+            try await a.shell("echo by another > h")
+            try await editor.waitUntilHeard("added h")
+            let told = ["changed", "moved", "added", "removed"]
+            let heard = editor.heard.filter { line in told.contains { line.hasPrefix($0) } }
+            #expect(heard.allSatisfy { $0.hasSuffix(" h") }, "\(heard)")
+        }
+    }
+
     @Test("plain programs wait for each other only if the mount is strict")
     func strict() async throws {
         try await World.run { world in

@@ -21,6 +21,27 @@ struct Editor {
         return Editor(device: device, command: command)
     }
 
+    /// Like `start`; it also carries out lines of Python that it is given with `perform`.
+    static func busy(_ device: Device, _ path: String) async throws -> Editor {
+        let orders = device.world.folder + "/orders"
+        try await device.world.shell("mkfifo '\(orders)'")
+        let arguments = [device.containerState + "/control.sock", device.mountPoint, path, "", Manner.ready.rawValue]
+        let command = try device.world.start(
+            ["/bin/sh", "-c", "exec /usr/bin/python3 -c \"$0\" \"$@\" <> '\(orders)'", program] + arguments)
+        try await device.world.eventually("the editor shows \(path)") { command.outputSoFar.contains("shown") }
+        return Editor(device: device, command: command)
+    }
+
+    /// Has the editor do something itself, in the mount's root, and waits until it is done.
+    func perform(_ line: String) async throws {
+        let done = heard.filter { $0 == "did" }.count
+        try await device.world.attempt(
+            ["/bin/sh", "-ec", "printf '%s\\n' \"$1\" > '\(device.world.folder)/orders'", "sh", line])
+        try await device.world.eventually("the editor does \(line): \(heard)") {
+            heard.filter { $0 == "did" }.count > done
+        }
+    }
+
     /// The kinds of what it was told, each question with its steps, in order.
     var heard: [String] {
         command.outputSoFar.split(separator: "\n").dropFirst().map(String.init)
@@ -31,7 +52,7 @@ struct Editor {
     }
 
     private static let program = #"""
-        import http.client, json, os, socket, sys
+        import http.client, json, os, socket, subprocess, sys, threading
         address, mount, path, unsaved, manner = sys.argv[1:]
 
         class Local(http.client.HTTPConnection):
@@ -51,6 +72,12 @@ struct Editor {
                     file.write(unsaved + "\n")
             unsaved = ""
 
+        def work():
+            os.chdir(mount)
+            for line in sys.stdin:
+                exec(line, globals())
+                print("did", flush=True)
+
         steps = ["relinquish-to-reader", "relinquish-to-writer", "save-changes", "accommodate-deletion",
                  "accommodate-subitem-deletion", "accommodate-eviction"]
         for line in post("/v1/clients", name="editor", process=os.getpid(), answerTime=3):
@@ -61,6 +88,7 @@ struct Editor {
                 client = news["client"]
                 presenter = json.load(post("/v1/presenters", client=client, path=path, abilities=steps))
                 print("shown", flush=True)
+                threading.Thread(target=work, daemon=True).start()
                 continue
             print(news["kind"], *news.get("steps", []), *[news[key] for key in ["oldPath", "path"] if key in news],
                   flush=True)
