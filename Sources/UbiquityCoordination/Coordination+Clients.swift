@@ -131,16 +131,16 @@ extension Coordination {
     /// Tells clients of things that happened together, in order; each client once of each, whatever it registered.
     /// - Parameters:
     ///   - places: For each event where its item is now and was before.
-    ///   - process: The program that did it, if one did: its client is not told.
+    ///   - doer: The program that did it, if one did: its clients are not told.
     ///   - isRemote: Whether the cloud did it: then they are told between `begin` and `end`.
     package func tell(
-        _ events: [(event: PresenterEvent, places: [ClaimTarget.Entry?])], doneBy process: Int32?, isRemote: Bool
+        _ events: [(event: PresenterEvent, places: [ClaimTarget.Entry?])], doneBy doer: Doer?, isRemote: Bool
     ) {
         guard hasPresenters else { return }
         state.withLock { state in
             var begun: Set<ClientID> = []
             for (event, places) in events {
-                for (client, told) in recipients(of: event, places, process, state.arbiter) {
+                for (client, told) in recipients(of: event, places, doer, state.arbiter) {
                     if isRemote, begun.insert(client).inserted {
                         send(.event(PresenterEvent(.begin)), to: client, &state)
                     }
@@ -152,7 +152,7 @@ extension Coordination {
     }
 
     private func recipients(
-        of event: PresenterEvent, _ places: [ClaimTarget.Entry?], _ process: Int32?, _ arbiter: Arbiter
+        of event: PresenterEvent, _ places: [ClaimTarget.Entry?], _ doer: Doer?, _ arbiter: Arbiter
     ) -> [(ClientID, PresenterEvent)] {
         guard let item = event.item else { return [] }
         var told: [ClientID: PresenterEvent] = [:]
@@ -169,8 +169,10 @@ extension Coordination {
         }
         return told.filter { client, _ in
             // Versions are told also to who made them.
-            guard let process, event.kind.isOfContent else { return true }
-            return !arbiter.program(process, isOf: client, surroundings)
+            guard let doer, event.kind.isOfContent else { return true }
+            // A file that was opened before anybody presented anything.
+            guard let clients = doer.clients else { return !arbiter.program(doer.process, isOf: client, surroundings) }
+            return !clients.contains(client)
         }.sorted { $0.key < $1.key }
     }
 

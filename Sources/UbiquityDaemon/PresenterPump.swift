@@ -24,14 +24,14 @@ final class PresenterPump: Sendable {
     /// On the committing thread, inside the index: it only takes note.
     private func take(_ changes: [IndexEvent]) {
         guard coordination.hasPresenters else { return }
-        let process = Doer.process
+        let doer = Doer.current
         Task { [self] in
             // A pool that takes nothing any more belongs to a mount that ends.
-            try? await pool.run { self.tell(changes, doneBy: process) }
+            try? await pool.run { self.tell(changes, doneBy: doer) }
         }
     }
 
-    private func tell(_ changes: [IndexEvent], doneBy process: Int32?) {
+    private func tell(_ changes: [IndexEvent], doneBy doer: Doer?) {
         var told = [(event: PresenterEvent, places: [ClaimTarget.Entry?])]()
         for change in changes {
             noteMove(change)
@@ -39,8 +39,8 @@ final class PresenterPump: Sendable {
                 told.append((event, Array(Set([change.before, change.after].compactMap { $0?.claimTarget.entry }))))
             }
         }
-        let isRemote = changes.contains { $0.origin == .remote } && process == nil
-        if !told.isEmpty { coordination.tell(told, doneBy: process, isRemote: isRemote) }
+        let isRemote = changes.contains { $0.origin == .remote } && doer == nil
+        if !told.isEmpty { coordination.tell(told, doneBy: doer, isRemote: isRemote) }
     }
 
     private func noteMove(_ change: IndexEvent) {

@@ -21,7 +21,14 @@ extension ContainerFileSystem {
         let body: @Sendable () throws -> Answer<OpenedFile> = { [self] in
             try openUnclaimed(ino, flags: flags, caller: caller)
         }
-        guard parts.coordination != nil, let intent = try intent(toOpen: ino, flags) else { return try body() }
+        guard let coordination = parts.coordination else { return try body() }
+        guard let intent = try intent(toOpen: ino, flags) else {
+            // What stays on this device is not claimed; whose doing it is what is written there is told all the same.
+            return try body().map { [self] opened in
+                if flags.writes, coordination.hasPresenters { note(coordination.doer(caller.pid), opened.handle) }
+                return opened
+            }
+        }
         // Programs that open everything with O_NONBLOCK mean files to be waited for, as with downloads.
         let mayWait = !flags.contains(.nonBlocking) || DeviceGuards.isOne(caller.pid)
         return try claimed(
@@ -42,7 +49,7 @@ extension ContainerFileSystem {
     /// The kernel drops a handle. The last writer's is when the index learns what was written.
     package func release(_ handle: UInt64) {
         guard let pass = passes.withLock({ $0.removeValue(forKey: handle) }) else { return releaseUnclaimed(handle) }
-        doing(pass.process) { releaseUnclaimed(handle) }
+        doing(parts.coordination?.known(pass.doer)) { releaseUnclaimed(handle) }
         parts.coordination?.leave(pass)
     }
 
@@ -53,12 +60,15 @@ extension ContainerFileSystem {
         try claimedChange([.name(parent, name)], caller) { [self] in
             let made = try create(parent: parent, name: name, mode: mode, flags: flags, caller: caller)
             // One that was there by then has been opened, and claimed.
-            if let coordination = parts.coordination, passes.withLock({ $0[made.opened.handle] == nil }),
-                let row = try index.row(ino: made.attributes.ino), !row.isExcluded
-            {
+            guard let coordination = parts.coordination, passes.withLock({ $0[made.opened.handle] == nil }),
+                let row = try index.row(ino: made.attributes.ino)
+            else { return .now(made) }
+            if row.isExcluded {
+                note(coordination.doer(caller.pid), made.opened.handle)
+            } else {
                 let access = flags.writes ? Access.writing(nil) : .reading([])
                 let pass = coordination.hold(ClaimIntent(row.claimTarget, access), process: caller.pid)
-                passes.withLock { $0[made.opened.handle] = pass }
+                keep(pass, made.opened.handle)
             }
             return .now(made)
         }
@@ -113,7 +123,10 @@ extension ContainerFileSystem {
         }
         let isOfContent = changes.size != nil
         guard handle == nil, isOfContent || changes.mode != nil || changes.uid != nil || changes.gid != nil else {
-            return try doing(caller.pid, body)
+            // What is done through an open file is its opener's doing, whoever carries it out.
+            let pass = handle.flatMap { handle in passes.withLock { $0[handle] } }
+            guard let coordination = parts.coordination else { return try body() }
+            return try doing(pass?.doer ?? coordination.doer(caller.pid), body)
         }
         return try claimedChange(
             [.inode(ino, .writing(isOfContent ? nil : .contentIndependentMetadataOnly))], caller, body)
@@ -125,8 +138,8 @@ extension ContainerFileSystem {
         let body: @Sendable () throws -> Answer<Void> = { [self] in
             try setXattrUnclaimed(of: ino, name: name, value: value, flags: flags, caller: caller)
         }
-        // What acts asks for itself whoever it concerns.
-        if ControlAttribute(name: name) != nil { return try body() }
+        // What acts asks for itself whoever it concerns; a decision about a version is a write like others.
+        if ControlAttribute(name: name) != nil, !isInVersions(ino) { return try body() }
         return try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller, body)
     }
 
@@ -143,10 +156,12 @@ extension ContainerFileSystem {
         switch change {
         case .name(let parent, let name): return try intent(.item(parent, name, .writing(nil), withContents: false))
         case .inode(let ino, let access):
+            if let node = versionNodes.node(ino) { return try intent(toDecideAbout: node) }
             guard let row = try index.row(ino: ino), !row.isExcluded else { return nil }
             return ClaimIntent(row.claimTarget, access)
         case .item(let parent, let name, let access, let withContents):
-            guard !isInVersions(parent), let name = try? ItemName(name), let folder = try index.row(ino: parent) else {
+            if let node = versionNodes.node(parent) { return try intent(toDecideAbout: node) }
+            guard let name = try? ItemName(name), let folder = try index.row(ino: parent) else {
                 return nil
             }
             guard let row = try index.child(of: folder.key, named: name) else {
@@ -156,6 +171,16 @@ extension ContainerFileSystem {
             var target = row.claimTarget
             target.isFolder = target.isFolder && withContents
             return ClaimIntent(target, access)
+        }
+    }
+
+    /// Versions count as content of their file: to remove one, to move it out or to resolve it writes the file, which
+    /// keeps the content that it has.
+    private func intent(toDecideAbout node: VersionNodes.Node) throws -> ClaimIntent? {
+        switch node {
+        case .folder: return nil
+        case .file(let key), .version(_, let key):
+            return try index.row(key: key).map { ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly)) }
         }
     }
 
@@ -203,14 +228,14 @@ extension ContainerFileSystem {
         _ body: @Sendable () throws -> Answer<Value>
     ) throws -> Answer<Value> {
         do {
-            switch try doing(pass.process, body) {
+            switch try doing(pass.doer, body) {
             case .now(let value):
                 keep(pass, keeping(value))
                 return .now(value)
             case .later(let work):
                 return .later { [self] in
                     do {
-                        let value = try await Doer.$process.withValue(pass.process) { try await work() }
+                        let value = try await Doer.$current.withValue(pass.doer) { try await work() }
                         keep(pass, keeping(value))
                         return value
                     } catch {
@@ -226,13 +251,27 @@ extension ContainerFileSystem {
     }
 
     private func keep(_ pass: ProgramPass, _ handle: UInt64?) {
-        if let handle { passes.withLock { $0[handle] = pass } } else { parts.coordination?.leave(pass) }
+        guard let handle else {
+            parts.coordination?.leave(pass)
+            return
+        }
+        passes.withLock { $0[handle] = pass }
+        note(pass.doer, handle)
+    }
+
+    /// Whose doing it is what is written through the handle.
+    private func note(_ doer: Doer, _ handle: UInt64) {
+        guard let file = try? files.object(handle), file.flags.writes else { return }
+        file.node.state.withLock { state in
+            let others = state.writers > 1 ? state.doer : nil
+            state.doer = others?.joined(by: doer) ?? doer
+        }
     }
 
     /// Lets those who present what changes know whose doing it is.
-    private func doing<Result>(_ process: Int32, _ body: () throws -> Result) rethrows -> Result {
-        guard parts.coordination?.hasPresenters == true else { return try body() }
-        return try Doer.$process.withValue(process, operation: body)
+    func doing<Result>(_ doer: Doer?, _ body: () throws -> Result) rethrows -> Result {
+        guard let doer, parts.coordination?.hasPresenters == true else { return try body() }
+        return try Doer.$current.withValue(doer, operation: body)
     }
 }
 

@@ -1,5 +1,6 @@
 internal import Logging
 internal import UbiquityContent
+internal import UbiquityCoordination
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -20,9 +21,12 @@ extension ContainerFileSystem {
             if isChanged, state.hasPrivileges, state.service.backing != nil {
                 try clearPrivileges(liveRow(node.ino), .nobody)
             }
-            _ = try index.noteWriting(
-                ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
-                changedAt: status.changedAt, stillOpen: stillOpen)
+            // Flushes and looks at what stays open are nobody's calls, yet it was a program that wrote.
+            _ = try doing(state.doer ?? Doer.current) {
+                try index.noteWriting(
+                    ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
+                    changedAt: status.changedAt, stillOpen: stillOpen)
+            }
         } catch where Errno(describing: error) == .ESTALE {
             // Unlinked or replaced while it was open: what is written goes with the last handle.
             state.isRecorded = false

@@ -1,4 +1,5 @@
 internal import UbiquityContent
+internal import UbiquityCoordination
 internal import UbiquityCore
 package import UbiquitySystem
 
@@ -23,6 +24,8 @@ final class OpenNode: Sendable {
         var writers = 0
         /// Whether a program may have the backing file mapped for writing: past this process, and also after the close.
         var mayBeMapped = false
+        /// Whose doing it is what those write who have it open.
+        var doer: Doer?
         /// Whether the index knows that a writer has it open.
         var isRecorded = false
         /// Whether something was written since the index was last told.
