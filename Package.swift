@@ -114,6 +114,8 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(name: "block-recorder", dependencies: ["CFUSE"], path: "Tests/BlockRecorder"),
         .executableTarget(name: "notes", dependencies: ["Ubiquity"], path: "Tests/Notes", swiftSettings: strict),
+        .executableTarget(
+            name: "library-probe", dependencies: ["Ubiquity"], path: "Tests/LibraryProbe", swiftSettings: strict),
         tests("UbiquityCoreTests", ["UbiquityCore"]),
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
         tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),

@@ -78,7 +78,7 @@ enum SafeFile {
     }
 
     /// A name as editors give to backups: such files stay on their device.
-    private static func temporaryName(beside path: String) -> String {
+    static func temporaryName(beside path: String) -> String {
         var random = SystemRandomNumberGenerator()
         let end = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
         let mark = String(random.next() as UInt64, radix: 36)

@@ -52,6 +52,15 @@ public final class FileVersion: Sendable {
         resolved = Lock(report.kind != .conflict)
     }
 
+    /// Its content, downloaded if need be. (Calls that open files without waiting, as Foundation's do, get no content
+    /// that is not on this device.)
+    public func contents() async throws -> Data {
+        let path = url.systemPath
+        return try await mappingFileErrors(isWriting: false) {
+            Data(try await FileAccess.run { try SafeFile.read(path) })
+        }
+    }
+
     /// How a version is put somewhere.
     public struct ReplacingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int

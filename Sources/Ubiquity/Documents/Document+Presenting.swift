@@ -1,0 +1,131 @@
+public import FoundationEssentials
+
+// What the document is asked and told as a presenter.
+extension Document {
+    /// Between looks for a mount that has gone.
+    private static let returnInterval: Duration = .seconds(1)
+
+    /// A document outside of all containers is coordinated with nobody.
+    func present() async throws {
+        guard !isPresenting, let place = try await DocumentDisk.container(of: fileURL) else { return }
+        isPresenting = true
+        container = place
+        do { try await FileCoordinator.addFilePresenter(self) } catch {
+            isPresenting = false
+            throw error
+        }
+    }
+
+    func stopPresenting() async {
+        guard isPresenting else { return }
+        isPresenting = false
+        await FileCoordinator.removeFilePresenter(self)
+    }
+
+    func setEditing(_ isEnabled: Bool) {
+        guard documentState.contains(.editingDisabled) == isEnabled else { return }
+        if isEnabled {
+            documentState.remove(.editingDisabled)
+            enableEditing()
+        } else {
+            documentState.insert(.editingDisabled)
+            disableEditing()
+        }
+    }
+
+    // MARK: Asked
+
+    public func relinquishPresentedItemToReader() async throws { await waitForSave() }
+
+    public func relinquishPresentedItemToWriter() async throws {
+        await waitForSave()
+        isRelinquishedToWriter = true
+        setEditing(false)
+    }
+
+    private func waitForSave() async {
+        // How it ended was told to whoever wanted it.
+        if let running = currentSave { _ = await running.result }
+    }
+
+    public func reacquirePresentedItem() async {
+        isRelinquishedToWriter = false
+        if !documentState.contains(.closed) { setEditing(true) }
+        guard hasChangedMeanwhile else { return }
+        hasChangedMeanwhile = false
+        await takeInChanges()
+    }
+
+    public func savePresentedItemChanges() async throws { try await autosave() }
+
+    public func accommodatePresentedItemDeletion() async throws { await finish() }
+
+    // MARK: Told
+
+    public func presentedItemDidMove(to url: URL) async { fileURL = url }
+
+    public func presentedItemDidChange() async { await noteChange() }
+    public func presentedSubitemDidChange(at url: URL) async { await noteChange() }
+    public func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async { await noteChange() }
+
+    /// What changes while another has the document is looked at when that one is done.
+    private func noteChange() async {
+        if isRelinquishedToWriter { hasChangedMeanwhile = true } else { await takeInChanges() }
+    }
+
+    private func takeInChanges() async {
+        guard !documentState.contains(.closed) else { return }
+        await waitForSave()
+        // A place that cannot be looked at is told of by the next save.
+        guard let now = try? await DocumentDisk.stamp(of: fileURL), now != known, !hasUnsavedChanges else { return }
+        // What fails has been told by it.
+        try? await revert(toContentsOf: fileURL)
+    }
+
+    public func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {
+        if isConflict { await lookForConflicts() }
+    }
+
+    public func presentedItemDidResolveConflictVersion(_ identifier: String?) async { await lookForConflicts() }
+
+    /// Brings `.inConflict` up to date.
+    public func lookForConflicts() async {
+        // While nobody can tell, what was known stays.
+        guard let conflicts = try? await FileVersion.unresolvedConflictVersionsOfItem(at: fileURL) else { return }
+        if conflicts.isEmpty { documentState.remove(.inConflict) } else { documentState.insert(.inConflict) }
+    }
+
+    // MARK: The mount goes, and comes back
+
+    /// Nothing can be saved: the user has signed out, or the mount has ended. What is not saved is kept here until the
+    /// same container is back.
+    public func presentationDidEnd() async {
+        guard !documentState.contains(.closed) else { return }
+        isPresenting = false
+        isRelinquishedToWriter = false
+        setEditing(false)
+        await report(
+            DocumentFileError(
+                .ubiquitousFileUbiquityServerNotAvailable,
+                reason: "the document's container is not mounted any more: \(fileURL.path)"))
+        returnTask = Task { [weak self] in
+            while (try? await Task.sleep(for: Self.returnInterval)) != nil {
+                guard let self, await !self.hasReturned() else { return }
+            }
+        }
+    }
+
+    private func hasReturned() async -> Bool {
+        // A mount that is just coming cannot be asked yet: the next look tells.
+        guard let now = try? await DocumentDisk.container(of: fileURL), now == container,
+            (try? await FileCoordinator(filePresenter: self).coordinate(
+                readingItemAt: fileURL, options: .withoutChanges, byAccessor: { _ in try await present() })) != nil
+        else { return false }
+        setEditing(true)
+        lastError = nil
+        await takeInChanges()
+        await lookForConflicts()
+        if hasUnsavedChanges { try? await autosave() }
+        return true
+    }
+}

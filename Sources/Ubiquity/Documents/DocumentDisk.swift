@@ -1,0 +1,86 @@
+import FoundationEssentials
+import UbiquityCore
+import UbiquitySystem
+
+/// What a document's place looks like on the disk: of a file itself, of a package all that is in it. Two looks that are
+/// equal saw the same content.
+struct DocumentStamp: Hashable, Sendable {
+    /// By the path in the document; "" is the document.
+    private(set) var files: [String: FileStamp] = [:]
+    private(set) var modifiedAt: Timestamp?
+
+    /// Nil if nothing stands there. Blocks.
+    init?(path: String) throws(UbiquityError) {
+        do throws(Errno) { try add(path, "") } catch {
+            if error == .ENOENT { return nil }
+            throw UbiquityError(error, doing: "look at", at: path)
+        }
+    }
+
+    private mutating func add(_ path: String, _ name: String) throws(Errno) {
+        let status = try FileSystem.status(path)
+        files[name] = FileStamp(status)
+        modifiedAt = max(modifiedAt ?? status.modifiedAt, status.modifiedAt)
+        guard status.isDirectory else { return }
+        for entry in try FileSystem.entries(of: path) {
+            let member = String(decoding: entry.name, as: UTF8.self)
+            try add("\(path)/\(member)", name.isEmpty ? member : "\(name)/\(member)")
+        }
+    }
+
+    static func == (a: DocumentStamp, b: DocumentStamp) -> Bool { a.files == b.files }
+    func hash(into hasher: inout Hasher) { hasher.combine(files) }
+
+    var modificationDate: Date? {
+        modifiedAt.map { Date(timeIntervalSince1970: Double($0.nanoseconds) / 1_000_000_000) }
+    }
+}
+
+enum DocumentDisk {
+    static func stamp(of url: URL) async throws -> DocumentStamp? {
+        let path = url.systemPath
+        return try await mappingFileErrors(isWriting: false) {
+            try await FileAccess.run { try DocumentStamp(path: path) }
+        }
+    }
+
+    /// The document with a look at the disk from before.
+    static func read(_ url: URL) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
+        let path = url.systemPath, name = url.lastPathComponent
+        return try await mappingFileErrors(isWriting: false) {
+            try await FileAccess.run {
+                guard let stamp = try DocumentStamp(path: path) else {
+                    throw UbiquityError(.notFound, "there is no such document", at: path)
+                }
+                guard stamp.files[""]?.kind == .directory else { return (.data(Data(try SafeFile.read(path))), stamp) }
+                guard let package = try FileWrapper.read(path, name: name, [], depth: 0) else {
+                    throw UbiquityError(.invalid, "not a document", at: path)
+                }
+                return (.package(package), stamp)
+            }
+        }
+    }
+
+    static func write(_ contents: Document.Contents, to url: URL) async throws {
+        switch contents {
+        case .data(let data):
+            let path = url.systemPath, bytes = Array(data)
+            try await mappingFileErrors(isWriting: true) {
+                try await FileAccess.run { try SafeFile.write(bytes, to: path) }
+            }
+        case .package(let package): try await package.write(to: url)
+        }
+    }
+
+    /// The container that a place is in: its state folder; nil outside of all.
+    static func container(of url: URL) async throws -> String? {
+        let path = url.systemPath
+        return try await mappingFileErrors(isWriting: false) {
+            try await FileAccess.run {
+                let absolute = try MountFinder.absolute(path)
+                let found = try MountFinder.resolver(MountFinder.table()).locate(absolute)
+                return found.map { String(decoding: $0.stateFolder, as: UTF8.self) }
+            }
+        }
+    }
+}

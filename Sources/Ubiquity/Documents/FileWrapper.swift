@@ -1,0 +1,235 @@
+import FoundationEssentials
+import UbiquityCore
+import UbiquitySystem
+
+/// A file, a folder of files or a symlink in memory: what a document that is a package consists of.
+///
+/// A folder's wrappers can be exchanged; a file's content cannot: put another wrapper in its place. That is how writing
+/// knows what changed: what is the same wrapper as when it was read, or last written, is not written again. Contents are
+/// read when they are first wanted, so a list of previews costs nothing but the previews.
+public final class FileWrapper: Sendable {
+    public struct ReadingOptions: OptionSet, Hashable, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        /// All contents are read at once.
+        public static let immediate = ReadingOptions(rawValue: 1)
+    }
+
+    enum Content: Sendable {
+        /// Nil until it is read.
+        case file([UInt8]?)
+        case directory([String: FileWrapper])
+        case symlink(String)
+    }
+
+    /// A file on the disk that a wrapper is known to equal.
+    struct Origin: Hashable, Sendable {
+        var path: String
+        var stamp: FileStamp
+    }
+
+    private struct State {
+        var content: Content
+        var preferredFilename: String?
+        /// Where it stands with this content, if anywhere.
+        var origin: Origin?
+    }
+
+    private let state: Lock<State>
+
+    private init(_ content: Content, _ name: String?, _ origin: Origin? = nil) {
+        state = Lock(State(content: content, preferredFilename: name, origin: origin))
+    }
+
+    // MARK: Making
+
+    public convenience init(regularFileWithContents contents: Data, preferredFilename: String? = nil) {
+        self.init(.file(Array(contents)), preferredFilename)
+    }
+
+    /// - Parameter wrappers: by their names in the folder.
+    public convenience init(
+        directoryWithFileWrappers wrappers: [String: FileWrapper], preferredFilename: String? = nil
+    ) {
+        self.init(.directory(wrappers), preferredFilename)
+    }
+
+    /// - Parameter destination: the link's text, from the folder it is in or from the root.
+    public convenience init(symbolicLinkWithDestination destination: String, preferredFilename: String? = nil) {
+        self.init(.symlink(destination), preferredFilename)
+    }
+
+    /// What stands at a place; of folders all that is in them. (Sockets, FIFOs and devices are no documents and are
+    /// left out.)
+    public convenience init(url: URL, options: ReadingOptions = []) async throws {
+        let path = url.systemPath
+        let found = try await mappingFileErrors(isWriting: false) {
+            try await FileAccess.run { try Self.read(path, name: url.lastPathComponent, options, depth: 0) }
+        }
+        guard let found else { throw DocumentFileError(.fileReadUnknown, reason: "not a file or folder: \(path)") }
+        let state = found.state.withLock { $0 }
+        self.init(state.content, state.preferredFilename, state.origin)
+    }
+
+    /// Folders in folders; a tree that is deeper is no document.
+    private static let maximumDepth = 256
+
+    /// Nil for what is no file, folder or symlink.
+    static func read(
+        _ path: String, name: String, _ options: ReadingOptions, depth: Int
+    ) throws -> FileWrapper? {
+        guard depth < maximumDepth else { throw UbiquityError(.tooLarge, "folders are nested too deep", at: path) }
+        return try describing("read", at: path) { () throws(Errno) -> Result<FileWrapper?, any Error> in
+            let status = try FileSystem.status(path)
+            let origin = Origin(path: path, stamp: FileStamp(status))
+            switch status.kind {
+            case .file:
+                return Result {
+                    let bytes = options.contains(.immediate) ? try SafeFile.read(path) : nil
+                    return FileWrapper(.file(bytes), name, origin)
+                }
+            case .symlink:
+                let text = String(decoding: try FileSystem.readLink(path), as: UTF8.self)
+                return .success(FileWrapper(.symlink(text), name, origin))
+            case .directory:
+                let entries = try FileSystem.entries(of: path)
+                return Result {
+                    var members = [String: FileWrapper]()
+                    for entry in entries {
+                        let name = String(decoding: entry.name, as: UTF8.self)
+                        members[name] = try read("\(path)/\(name)", name: name, options, depth: depth + 1)
+                    }
+                    return FileWrapper(.directory(members), name, origin)
+                }
+            default: return .success(nil)
+            }
+        }.get()
+    }
+
+    // MARK: Looking
+
+    public var isRegularFile: Bool { if case .file = content { true } else { false } }
+    public var isDirectory: Bool { if case .directory = content { true } else { false } }
+    public var isSymbolicLink: Bool { if case .symlink = content { true } else { false } }
+
+    /// The name it is to have in a folder.
+    public var preferredFilename: String? {
+        get { state.withLock { $0.preferredFilename } }
+        set { state.withLock { $0.preferredFilename = newValue } }
+    }
+
+    var content: Content { state.withLock { $0.content } }
+    var origin: Origin? { state.withLock { $0.origin } }
+    func note(_ origin: Origin) { state.withLock { $0.origin = origin } }
+
+    /// A file's content, which is read now if it was not before.
+    /// - Throws: `.fileReadCorruptFile` if the file has been changed since the wrapper was made: read the document anew.
+    public func regularFileContents() async throws -> Data {
+        guard case .file(let known) = content else {
+            throw DocumentFileError(.fileReadUnknown, reason: "only a file has contents: \(preferredFilename ?? "")")
+        }
+        if let known { return Data(known) }
+        return Data(try await mappingFileErrors(isWriting: false) { try await FileAccess.run { try self.bytes() } })
+    }
+
+    /// Blocks.
+    func bytes() throws(UbiquityError) -> [UInt8] {
+        if case .file(let known?) = content { return known }
+        guard let origin else { return [] }
+        let bytes = try SafeFile.read(origin.path)
+        let now = try describing("read", at: origin.path) { () throws(Errno) in
+            FileStamp(try FileSystem.status(origin.path))
+        }
+        guard now == origin.stamp else {
+            throw UbiquityError(.damaged, "it was changed since the document was read", at: origin.path)
+        }
+        state.withLock { $0.content = .file(bytes) }
+        return bytes
+    }
+
+    public var symbolicLinkDestination: String? { if case .symlink(let text) = content { text } else { nil } }
+
+    // MARK: Folders
+
+    /// A folder's wrappers by their names; nil for what is no folder.
+    public var fileWrappers: [String: FileWrapper]? { if case .directory(let all) = content { all } else { nil } }
+
+    /// Puts a wrapper into the folder, under its preferred name or, if that is taken, a numbered one.
+    /// - Returns: the name, or nil if this is no folder.
+    @discardableResult
+    public func addFileWrapper(_ wrapper: FileWrapper) -> String? {
+        let wanted = wrapper.preferredFilename ?? "Unnamed"
+        return state.withLock { state in
+            guard case .directory(var all) = state.content else { return nil }
+            var name = wanted, number = 2
+            while all[name] != nil {
+                name = Self.numbered(wanted, number)
+                number += 1
+            }
+            all[name] = wrapper
+            state.content = .directory(all)
+            return name
+        }
+    }
+
+    @discardableResult
+    public func addRegularFile(withContents contents: Data, preferredFilename: String) -> String? {
+        addFileWrapper(FileWrapper(regularFileWithContents: contents, preferredFilename: preferredFilename))
+    }
+
+    /// Puts a file into the folder, in the place of the one of that name. One of equal content is left as it is, and
+    /// will not be written again.
+    public func setRegularFile(withContents contents: Data, named name: String) {
+        let bytes = Array(contents)
+        if let old = fileWrappers?[name], case .file(let known?) = old.content, known == bytes { return }
+        let wrapper = FileWrapper(regularFileWithContents: contents, preferredFilename: name)
+        state.withLock { state in
+            guard case .directory(var all) = state.content else { return }
+            all[name] = wrapper
+            state.content = .directory(all)
+        }
+    }
+
+    public func removeFileWrapper(named name: String) {
+        state.withLock { state in
+            guard case .directory(var all) = state.content else { return }
+            all[name] = nil
+            state.content = .directory(all)
+        }
+    }
+
+    public func removeFileWrapper(_ wrapper: FileWrapper) {
+        if let name = keyForFileWrapper(wrapper) { removeFileWrapper(named: name) }
+    }
+
+    public func keyForFileWrapper(_ wrapper: FileWrapper) -> String? {
+        fileWrappers?.first { $1 === wrapper }?.key
+    }
+
+    /// The tree as it is now: what is done to the folders later does not change it. Contents are shared.
+    public func snapshot() -> FileWrapper {
+        guard case .directory(let all) = content else { return self }
+        return FileWrapper(.directory(all.mapValues { $0.snapshot() }), preferredFilename, origin)
+    }
+
+    private static func numbered(_ name: String, _ number: Int) -> String {
+        guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return "\(name) \(number)" }
+        return "\(name[..<dot]) \(number)\(name[dot...])"
+    }
+}
+
+/// By what a file on the disk is known to be the same as before.
+struct FileStamp: Hashable, Sendable {
+    var inode: UInt64
+    var size: Int64
+    var modifiedAt: Timestamp
+    var kind: FileKind
+
+    init(_ status: FileStatus) {
+        inode = status.inode
+        // A folder's size and times say nothing of what is in its files, and differ with each save.
+        size = status.isDirectory ? 0 : status.size
+        modifiedAt = status.isDirectory ? Timestamp(nanoseconds: 0) : status.modifiedAt
+        kind = status.kind
+    }
+}

@@ -1,0 +1,85 @@
+import Testing
+import UbiquityControl
+
+/// What presenters hear of, through the library.
+@Suite struct PresenterTests {
+    private func devices(_ world: World) async throws -> (Device, Device) {
+        let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+        try await a.shell("mkdir -p folder/deep; echo base > f; echo base > folder/g")
+        try await world.settle(a, b)
+        return (a, b)
+    }
+
+    @Test("PN-04, PN-06, PN-07, PN-13, PN-19: changes, moves, arrivals and deletions, of items and in folders")
+    func changes() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let probe = try await LibraryProbe.start(a)
+            for path in ["f", "folder"] { try await probe.perform("watch \(path)") }
+            // Metadata is a change as much as content: what it was, the disk tells.
+            try await b.shell("chmod 600 f")
+            try await probe.waitUntilHeard("changed")
+            try await world.settle(b, a)
+            let before = probe.count("changed")
+            try await b.shell("echo more >> f")
+            try await probe.waitUntilHeard("changed", times: before + 1)
+            // A new file is told as one that has changed.
+            try await b.shell("echo new > folder/deep/new")
+            try await probe.waitUntilHeard("subitem changed new")
+            try await b.shell("mv folder/deep/new folder/renamed")
+            try await probe.waitUntilHeard("subitem moved new renamed")
+            try await a.shell("mv folder/renamed folder/local")
+            try await probe.waitUntilHeard("subitem moved renamed local")
+            // One who finds a file gone hears of it all the same; and to its user it is gone at once.
+            let python = "f = open('folder/g'); os.unlink('folder/g'); assert not os.path.exists('folder/g'); assert f.read()"
+            try await a.python(python)
+            try await probe.waitUntilHeard("accommodate deletion of g")
+            try await probe.waitUntilHeard("subitem changed g")
+            #expect(try await a.attempt("cat folder/g").status != 0)
+            try await b.shell("rm f")
+            try await a.waitUntil("! test -e f")
+            try await probe.waitUntilHeard("accommodate deletion")
+            #expect(probe.heard.firstIndex(of: "accommodate deletion") ?? 0 > before)
+        }
+    }
+
+    @Test("PN-09, PN-10, PN-11, PN-14: a conflict is told where it comes and where it is settled, and not again as a change")
+    func conflicts() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let (near, far) = (try await LibraryProbe.start(a), try await LibraryProbe.start(b))
+            for probe in [near, far] { for path in ["f", ""] { try await probe.perform("watch \(path)") } }
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo loses > f")
+            try await b.shell("echo wins > f")
+            try await near.waitUntilHeard("changed")
+            try await far.waitUntilHeard("changed")
+            for device in [b, a] {
+                try await device.ubiquity("online", "")
+                try await device.waitUntilIdle()
+            }
+            try await world.settle(a, b)
+            for probe in [near, far] {
+                try await probe.waitUntilHeard("gained true named")
+                try await probe.waitUntilHeard("subitem gained true f")
+            }
+            try await near.waitUntilHeard("changed", times: 2)
+            // The winner is what this device shows already.
+            let changes = far.count("changed")
+            try await b.ubiquity("resolve", "f")
+            for probe in [near, far] {
+                try await probe.waitUntilHeard("resolved conflict named")
+                try await probe.waitUntilHeard("subitem resolved conflict f")
+            }
+            try await world.settle(b, a)
+            try await a.shell("echo mark > mark")
+            try await world.settle(a, b)
+            try await far.waitUntilHeard("subitem changed mark")
+            #expect(far.count("changed") == changes)
+            // A version that is no conflict is told as such.
+            try await a.shell("echo later > f")
+            try await far.waitUntilHeard("changed", times: changes + 1)
+            try await far.waitUntilHeard("gained false unnamed")
+        }
+    }
+}
