@@ -1,0 +1,183 @@
+import FoundationEssentials
+import Testing
+import Ubiquity
+import UbiquitySystem
+
+/// A document, by itself: outside of containers it is coordinated with nobody.
+@MainActor @Suite struct DocumentTests {
+    private func eventually(_ condition: () async throws -> Bool) async throws {
+        for _ in 0..<3000 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("not so after 30 s")
+    }
+
+    private func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }
+
+    @Test("DC-01: a document is created, saves itself, is closed and opened, and tells its states")
+    func life() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            let document = TextDocument(fileURL: url)
+            #expect(document.documentState == .closed && document.localizedName == "note" && document.fileType == "txt")
+            await #expect(throws: DocumentFileError.self) { try await document.open() }
+            document.text = "first"
+            try await document.save(to: url, for: .forCreating)
+            #expect(document.documentState == .normal)
+            document.autosaveDelay = .milliseconds(1)
+            document.type(" second")
+            #expect(document.hasUnsavedChanges)
+            try await eventually { !document.hasUnsavedChanges }
+            #expect(try text(url) == "first second")
+            try await document.close()
+            #expect(document.documentState == .closed)
+            let again = TextDocument(fileURL: url)
+            var states = again.states.makeAsyncIterator()
+            #expect(await states.next() == .closed)
+            try await again.open()
+            #expect(await states.next() == [.closed, .progressAvailable])
+            #expect(again.text == "first second" && again.fileModificationDate != nil)
+            try await again.close()
+        }
+    }
+
+    @Test("DC-06, DC-07: nothing is saved before it is asked for; a save writes a snapshot while typing goes on")
+    func snapshots() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            document.type(" A")
+            #expect(try text(url) == "old")
+            document.whileWriting = { document.type(" B") }
+            try await document.autosave()
+            #expect(try text(url) == "old A")
+            #expect(document.hasUnsavedChanges, "what was typed meanwhile is not in the snapshot")
+            document.whileWriting = nil
+            try await document.close()
+            #expect(try text(url) == "old A B")
+        }
+    }
+
+    @Test("DC-08: a save puts a whole file in place, with its rights, and side files beside it")
+    func safeSaves() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            try FileSystem.setPermissions(folder + "/note.txt", 0o640)
+            let old = try FileDescriptor.open(folder + "/note.txt", .readOnly)
+            let document = TextDocument(fileURL: url)
+            try await document.open()
+            document.hasPreview = true
+            document.type(" new")
+            try await document.close()
+            #expect(try old.read(count: 10, at: 0) == Array("old".utf8), "who has the old one open reads it on")
+            #expect(try text(url) == "old new")
+            #expect(try FileSystem.status(folder + "/note.txt").permissions == 0o640)
+            let names = try FileSystem.entries(of: folder).map { String(decoding: $0.name, as: UTF8.self) }
+            #expect(names.sorted() == ["note.preview", "note.txt"])
+        }
+    }
+
+    @Test("DC-09: what fails is handled: it is told, shows in the state, is tried again, and nothing is given up")
+    func errors() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/in/note.txt")
+            try FileSystem.makeDirectory(folder + "/in")
+            try Data("old".utf8).write(to: url)
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            document.type(" new")
+            try FileSystem.rename(folder + "/in", to: folder + "/away")
+            await #expect(throws: DocumentFileError.self) { try await document.autosave() }
+            #expect(document.documentState == .savingError && document.hasUnsavedChanges)
+            await #expect(throws: DocumentFileError.self) { try await document.close() }
+            #expect(document.handled == [true, false], "nobody is asked while it is being closed")
+            #expect(document.documentState == .savingError && document.lastError != nil)
+            // The reason is taken away by whoever handles it: then it is tried again at once.
+            document.recovery = { try? FileSystem.rename(folder + "/away", to: folder + "/in") }
+            try await document.close()
+            #expect(document.documentState == .closed && document.lastError == nil)
+            #expect(try text(url) == "old new")
+        }
+    }
+
+    @Test("another program's change is not overwritten without a word; revert gives up one's own")
+    func changedByOther() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            document.type(" mine")
+            try Data("theirs!".utf8).write(to: url)
+            await #expect { try await document.autosave() } throws: {
+                ($0 as? DocumentFileError)?.code == .fileChangedByOther
+            }
+            #expect(try text(url) == "theirs!")
+            try await document.revert(toContentsOf: url)
+            #expect(document.text == "theirs!" && !document.hasUnsavedChanges)
+            document.type(" mine")
+            try Data("theirs again".utf8).write(to: url)
+            document.recovery = {}
+            try await document.autosave()
+            #expect(try text(url) == "theirs! mine")
+            try await document.close()
+        }
+    }
+
+    @Test("a change that is undone is none; a new one in its place is")
+    func changeCount() {
+        let document = TextDocument(fileURL: URL(filePath: "/none"))
+        document.updateChangeCount(.done)
+        let token = document.changeCountToken(for: .forOverwriting)
+        document.updateChangeCount(.undone)
+        #expect(!document.hasUnsavedChanges)
+        document.updateChangeCount(.redone)
+        document.updateChangeCount(withToken: token, for: .forOverwriting)
+        #expect(!document.hasUnsavedChanges)
+        document.updateChangeCount(.undone)
+        document.updateChangeCount(.done)
+        #expect(document.hasUnsavedChanges)
+        document.updateChangeCount(.cleared)
+        #expect(!document.hasUnsavedChanges)
+    }
+}
+
+@MainActor
+private final class TextDocument: Document {
+    var text = ""
+    var hasPreview = false
+    var handled: [Bool] = []
+    var recovery: (() -> Void)?
+    var whileWriting: (() -> Void)?
+
+    func type(_ more: String) {
+        text += more
+        updateChangeCount(.done)
+    }
+
+    override func load(fromContents contents: Contents, ofType type: String?) throws {
+        if case .data(let data) = contents { text = String(decoding: data, as: UTF8.self) }
+    }
+
+    override func contents(forType type: String?) throws -> Contents { .data(Data(text.utf8)) }
+
+    override func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
+        whileWriting?()
+        try await super.writeContents(contents, safelyTo: url, for: operation)
+        guard hasPreview else { return }
+        try Data("preview".utf8).write(to: url.deletingPathExtension().appendingPathExtension("preview"))
+    }
+
+    override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
+        handled.append(userInteractionPermitted)
+        recovery?()
+        return recovery != nil
+    }
+}
