@@ -140,6 +140,13 @@ extension IndexTransaction {
             "SELECT \(RemoteCoding.columns) FROM remote WHERE epoch < ? AND deleted = 0 LIMIT ?",
             [.int(epoch), .int(Int64(limit))])
     }
+
+    /// Records (not deleted ones) that the cloud changed last at `revision` or before it: all, so only for a device that
+    /// has just begun.
+    package func remotes(through revision: Revision) throws -> [RemoteItem] {
+        try remotes(
+            "SELECT \(RemoteCoding.columns) FROM remote WHERE revision <= ? AND deleted = 0", [.int(revision.number)])
+    }
 }
 
 /// Between `RemoteItem` and the columns of `remote`.

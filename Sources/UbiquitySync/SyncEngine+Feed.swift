@@ -131,6 +131,7 @@ extension SyncEngine {
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
             try settler.receive(page: page.items, index)
+            if position.revision == .zero { try dropMissing(from: page, transaction, &settler) }
             try settler.settleAll(limit: SyncLimits.settleBatch)
             for item in page.items { try continueOwnVersion(item, transaction) }
             var next = position
@@ -139,6 +140,18 @@ extension SyncEngine {
             return settler.dropped
         }
         discard(dropped)
+    }
+
+    /// The feed's first page has no deletions, since a new device need not know them. One that had an item committed
+    /// before it read that page knows by it that the item was deleted: the page has all there is up to its revision.
+    private func dropMissing(
+        from page: ChangePage, _ transaction: IndexTransaction, _ settler: inout Settler
+    ) throws {
+        let listed = Set(page.items.map(\.id))
+        for var item in try transaction.remotes(through: page.revision) where !listed.contains(item.id) {
+            item.isDeleted = true
+            try settler.receive(item)
+        }
     }
 
     /// A version that this device made, and whose commit it never heard the answer of: what was changed here since was
