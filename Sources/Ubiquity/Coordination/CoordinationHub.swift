@@ -128,13 +128,15 @@ actor CoordinationHub {
     }
 
     private func ended(_ mount: Mount) async {
-        clients[mount.stateFolder] = nil
+        let client = clients.removeValue(forKey: mount.stateFolder)
         let gone = registrations.filter { $0.mount == mount }
         registrations.removeAll { $0.mount == mount }
         for registration in gone {
             registration.desk.close()
             await registration.presenter.presentationDidEnd()
         }
+        // One that could not be opened was closed by that.
+        if let client = try? await client?.value { await client.close() }
     }
 
     private func pass(_ news: ClientNews, of mount: Mount) {
