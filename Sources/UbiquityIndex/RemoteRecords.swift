@@ -98,12 +98,16 @@ extension IndexTransaction {
     @discardableResult
     package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
         let known = try db.first(
-            "SELECT revision, conflicts FROM remote WHERE id = ?", [SQLValue(item.id)]
-        ) { (revision: Revision($0.int(0)), conflicts: $0.int(1)) }
+            "SELECT revision, conflicts, available FROM remote WHERE id = ?", [SQLValue(item.id)]
+        ) { (revision: Revision($0.int(0)), conflicts: $0.int(1), isAnnounced: $0.optionalInt(2) == 0) }
         if let known, known.revision > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try execute(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
         if !item.conflicts.isEmpty || known.map({ $0.conflicts > 0 }) ?? false { try setConflicts(of: item) }
+        // The row stays as it is, and tells something else: that the content is at the cloud now.
+        if known?.isAnnounced == true, item.content?.isAvailable == true, let row = try row(id: item.id) {
+            note(.attributes, before: row, after: row)
+        }
         return true
     }
 
