@@ -22,6 +22,8 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case evicted
         /// The cloud was reached or lost; `state` has which.
         case state
+        /// Somebody has signed in or out: what is cached of the account may be another's.
+        case identityChanged = "identity-changed"
     }
 
     package var kind: Kind

@@ -10,6 +10,16 @@ import UbiquityVFS
 struct EngineTransfers: TransferStatus {
     let engine: SyncEngine
     let index: ItemIndex
+    /// Of the account that the mount is of.
+    let identity: String
+
+    var identityToken: String? { engine.connection.status.phase == .signedOut ? nil : identity }
+
+    /// A name for an account and a container on this device that says nothing of them.
+    static func identity(_ account: String, _ container: ContainerID, _ device: DeviceID) -> String {
+        let text = ["identity", device.description, account, container.name].joined(separator: "\0")
+        return ChunkNaming.name(of: Array(text.utf8)).description
+    }
 
     /// The last known; what asks again and again learns what is new soon after.
     var space: AccountSpace? {

@@ -120,7 +120,13 @@ final class EventPump: Sendable {
             event.error = failure.problem.error.description
             controller.events.send(event)
         }
-        if now.phase != before.phase { controller.events.send(controller.connectionEvent()) }
+        if now.phase != before.phase {
+            controller.events.send(controller.connectionEvent())
+            let phases = [now.phase, before.phase]
+            if phases.contains(.signedOut), before.phase != nil {
+                controller.events.send(controller.event(.identityChanged))
+            }
+        }
         return now
     }
 

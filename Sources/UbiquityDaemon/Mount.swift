@@ -73,7 +73,9 @@ final class Mount: Sendable {
         let fileSystem = try ContainerFileSystem(
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: engine,
-                transfers: EngineTransfers(engine: engine, index: index),
+                transfers: EngineTransfers(
+                    engine: engine, index: index,
+                    identity: EngineTransfers.identity(idle.account, settings.container, idle.identity.id)),
                 control: EngineControl(engine: engine, eviction: eviction, tree: tree, pool: pool),
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),

@@ -13,6 +13,7 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case fileReadCorruptFile = 259
         case fileWriteUnknown = 512
         case fileWriteNoPermission = 513
+        case fileWriteInvalidFileName = 514
         case fileWriteFileExists = 516
         case fileWriteOutOfSpace = 640
         case userCancelled = 3072
@@ -81,9 +82,10 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case .busy, .inUse, .wouldBlock: .fileLocking
         case .noSpace: .fileWriteOutOfSpace
         case .damaged: .fileReadCorruptFile
-        case .notPermitted, .accessDenied: isWriting ? .fileWriteNoPermission : .fileReadNoPermission
-        case .invalidName, .nameTooLong: .fileReadInvalidFileName
-        case .notSupported, .noSuchAttribute: .featureUnsupported
+        // (The last: of what was never uploaded.)
+        case .notPermitted, .accessDenied, .noSuchAttribute: isWriting ? .fileWriteNoPermission : .fileReadNoPermission
+        case .invalidName, .nameTooLong: isWriting ? .fileWriteInvalidFileName : .fileReadInvalidFileName
+        case .notSupported: .featureUnsupported
         case .cancelled, .interrupted: .userCancelled
         default: isWriting ? .fileWriteUnknown : .fileReadUnknown
         }

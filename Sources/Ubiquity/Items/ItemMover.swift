@@ -1,0 +1,108 @@
+import UbiquityCore
+import UbiquitySystem
+
+/// Moves files and folders from one file system to another. What is moved appears under its new name whole, and only
+/// then leaves its old place.
+enum ItemMover {
+    /// Bytes copied at a time.
+    private static let bufferLength = 1 << 20
+    /// The name it has while it is being copied: one that is not synced.
+    private static let staging = ".goutputstream-"
+    private static let ownPrefix = Array("user.ubiquity.".utf8)
+
+    /// Throws `.alreadyExists`, `.notFound` (also if the folder it goes to is not there), `.busy` if it changed
+    /// meanwhile, and what reading and writing throw.
+    static func move(_ source: String, to destination: String) throws(UbiquityError) {
+        do throws(Errno) {
+            return try FileSystem.rename(source, to: destination, .noReplace)
+        } catch where error != .EXDEV {
+            throw UbiquityError(error, doing: "move the item", at: destination)
+        } catch {}
+        let isTaken = try describing("look at the destination", at: destination) { () throws(Errno) in
+            try FileSystem.exists(destination)
+        }
+        guard !isTaken else { throw UbiquityError(.alreadyExists, "the name is taken", at: destination) }
+        let folder = Path.parent(of: destination)
+        var random = SystemRandomNumberGenerator()
+        let staged = Path.join(folder, staging + String(random.next() as UInt64, radix: 36))
+        do throws(UbiquityError) {
+            try copy(source, to: staged, depth: 0)
+            try describing("move the item", at: destination) { () throws(Errno) in
+                try FileSystem.rename(staged, to: destination, .noReplace)
+                try FileSystem.syncDirectory(folder)
+            }
+        } catch {
+            // The failure is the one above; what is left behind is not synced.
+            try? FileSystem.removeTree(staged)
+            throw error
+        }
+        try describing("remove the item from its old place", at: source) { () throws(Errno) in
+            try remove(source)
+        }
+    }
+
+    private static func remove(_ path: String) throws(Errno) {
+        guard try FileSystem.status(path).isDirectory else { return try FileSystem.unlink(path) }
+        try FileSystem.removeTree(path)
+    }
+
+    private static func copy(_ source: String, to target: String, depth: Int) throws(UbiquityError) {
+        guard depth < Limits.maximumDepth else { throw UbiquityError(.tooLarge, "nested too deeply", at: source) }
+        let status = try describing("look at the item", at: source) { () throws(Errno) in
+            try FileSystem.status(source)
+        }
+        switch status.kind {
+        case .file:
+            try copyFile(source, to: target, status)
+        case .symlink:
+            try describing("copy the link", at: source) { () throws(Errno) in
+                try FileSystem.symlink(FileSystem.readLink(source), at: target)
+            }
+        case .directory:
+            let entries = try describing("copy the folder", at: source) { () throws(Errno) in
+                try FileSystem.makeDirectory(target, mode: 0o700)
+                return try FileSystem.entries(of: source)
+            }
+            for entry in entries {
+                try copy(Path.join(source, entry.text), to: Path.join(target, entry.text), depth: depth + 1)
+            }
+            try describing("copy the folder", at: source) { () throws(Errno) in
+                try copyXattrs(source, to: target)
+                try FileSystem.setPermissions(target, status.permissions)
+                try FileSystem.setTimes(target, accessed: nil, modified: status.modifiedAt)
+                try FileSystem.syncDirectory(target)
+            }
+        default:
+            throw UbiquityError(.notSupported, "only files, folders and symlinks can be moved", at: source)
+        }
+    }
+
+    private static func copyFile(_ source: String, to target: String, _ status: FileStatus) throws(UbiquityError) {
+        let isSame = try describing("copy the file", at: source) { () throws(Errno) in
+            let input = try FileDescriptor.open(source, .readOnly)
+            let output = try FileDescriptor.open(target, [.writeOnly, .create, .exclusive])
+            while true {
+                let part = try input.readSome(count: bufferLength)
+                if part.isEmpty { break }
+                try output.write(part)
+            }
+            try copyXattrs(source, to: target)
+            try output.setPermissions(status.permissions)
+            try output.setTimes(accessed: nil, modified: status.modifiedAt)
+            try output.sync()
+            let now = try input.status()
+            return now.size == status.size && now.modifiedAt == status.modifiedAt
+        }
+        guard isSame else { throw UbiquityError(.busy, "it was changed while it was moved", at: source) }
+    }
+
+    /// Those of programs, and the mark of a package; not what is told of the item here.
+    private static func copyXattrs(_ source: String, to target: String) throws(Errno) {
+        for name in try FileSystem.xattrNames(source) where name.starts(with: Array("user.".utf8)) {
+            guard !name.starts(with: ownPrefix) || name == PackageRules.mark else { continue }
+            guard let value = try FileSystem.xattr(source, name) else { continue }
+            // A file system without attributes cannot take any.
+            do throws(Errno) { try FileSystem.setXattr(target, name, value) } catch .EOPNOTSUPP { return }
+        }
+    }
+}
