@@ -140,7 +140,8 @@ let package = Package(
             "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
         ]),
         tests("UbiquityDaemonTests", [
-            "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityWire", logging,
+            "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquityIndex", "UbiquitySystem", "UbiquityWire",
+            logging,
         ]),
         tests("SimulationTests", [
             "UbiquityTestSupport", "UbiquitySync", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",

@@ -97,7 +97,12 @@ public final class MetadataQuery: Sendable {
                 return true
             }
             guard isFirst else { throw UbiquityError(.invalid, "a query is started once", remedy: "make a new one") }
-            for source in sources { try run(source) }
+            do {
+                for source in sources { try run(source) }
+            } catch {
+                stop()
+                throw error
+            }
         } catch {
             throw UbiquitousFileError.from(error, isWriting: false)
         }
