@@ -122,8 +122,8 @@ final class EventPump: Sendable {
         }
         if now.phase != before.phase {
             controller.events.send(controller.connectionEvent())
-            let phases = [now.phase, before.phase]
-            if phases.contains(.signedOut), before.phase != nil {
+            // Also at the first look: it may have happened since the listener came.
+            if [now.phase, before.phase].contains(.signedOut) {
                 controller.events.send(controller.event(.identityChanged))
             }
         }
