@@ -79,7 +79,8 @@ final class Mount: Sendable {
                 control: EngineControl(engine: engine, eviction: eviction, tree: tree, pool: pool),
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
-                coordination: coordination),
+                coordination: coordination,
+                backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders)),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         engine.setOpenItems(
             ItemUsers(fileSystem: fileSystem, index: index, coordination: coordination, pool: pool))

@@ -1,5 +1,6 @@
 import UbiquityCore
 import UbiquitySystem
+import UbiquityVFS
 
 /// What a person has written down for all mounts of theirs: lines "name = value" in `$XDG_CONFIG_HOME/ubiquity/config`
 /// (else `~/.config/ubiquity/config`). A line that begins with "#" is a remark.
@@ -56,6 +57,16 @@ package struct UserConfiguration: Hashable, Sendable {
     /// `package = EXTENSION` adds to the standard list of packages; `package.standard = no` leaves that out.
     package var packages: PackageRules {
         PackageRules(extensions: standard("package", PackageRules.standardExtensions))
+    }
+
+    /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` takes one out
+    /// of it; `no-materialize.standard = no` leaves that out.
+    package var backgroundReaders: [String] {
+        var names = [String]()
+        for name in standard("no-materialize", BackgroundReaders.standardNames) {
+            if name.hasPrefix("!") { names.removeAll { $0 == name.dropFirst() } } else { names.append(name) }
+        }
+        return names
     }
 
     private func standard(_ name: String, _ standard: [String]) -> [String] {

@@ -17,11 +17,16 @@ package enum ProcessTree {
         guard process > 0, ancestor > 0 else { return false }
         if process == ancestor { return true }
         let ancestor = status(of: ancestor)?.leader ?? ancestor
+        return lineage(of: process) { $0 == ancestor }
+    }
+
+    /// Whether the process, or one that it was started by, is wanted: asked from the nearest on, as far as they may be
+    /// known.
+    package static func lineage(of process: Int32, contains isWanted: (Int32) -> Bool) -> Bool {
         var next = process
         for _ in 0..<maximumDepth {
-            guard let status = status(of: next) else { return false }
-            if status.leader == ancestor { return true }
-            guard status.parent > 0 else { return false }
+            guard next > 0, let status = status(of: next) else { return false }
+            if isWanted(status.leader) { return true }
             next = status.parent
         }
         return false

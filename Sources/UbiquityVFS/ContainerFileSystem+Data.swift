@@ -22,7 +22,7 @@ extension ContainerFileSystem {
                 let content = try await beginning.value
                 return try await read(content, offset: offset, length: length, nonBlocking: false).value
             }
-        case nil: throw Errno.EBADF
+        case nil: throw file.flags.contains(.refused) ? Errno.EDEADLK : Errno.EBADF
         }
     }
 

@@ -28,6 +28,7 @@ extension ContainerFileSystem {
         noteUse(row)
         if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
+        if parts.backgroundReaders.isOne(caller.pid) { return .now(try openRefused(row, flags)) }
         return try flags.writes ? openWhenWhole(row, flags) : openPartly(row, flags)
     }
 
@@ -154,6 +155,12 @@ extension ContainerFileSystem {
             return row.contentState == .complete
         }
         try Task.checkCancellation()
+    }
+
+    /// A program that looks at files without reading them may do so; no writer may go on without the content.
+    private func openRefused(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
+        guard !flags.writes else { throw Errno.EDEADLK }
+        return handle(on: openNodes.hold(row.ino), flags.union(.refused), partial: nil)
     }
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {

@@ -32,12 +32,14 @@ package final class ContainerFileSystem: Sendable {
         package var logger: Logger
         /// Who decides between programs and clients; nil where there are no clients.
         package var coordination: Coordination?
+        /// Whose reads download nothing.
+        package var backgroundReaders: BackgroundReaders
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
-            logger: Logger, coordination: Coordination? = nil
+            logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none
         ) {
             self.index = index
             self.contents = contents
@@ -51,6 +53,7 @@ package final class ContainerFileSystem: Sendable {
             self.container = container
             self.logger = logger
             self.coordination = coordination
+            self.backgroundReaders = backgroundReaders
         }
     }
 

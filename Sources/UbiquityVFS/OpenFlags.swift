@@ -13,6 +13,8 @@ package struct OpenFlags: OptionSet, Hashable, Sendable {
     package static let nonBlocking = OpenFlags(rawValue: 0o4000)
     /// Not the kernel's: it was opened with O_NONBLOCK by a program that means to wait (`DeviceGuards`).
     static let patient = OpenFlags(rawValue: 1 << 30)
+    /// Not the kernel's: the content is not here, and who opened it gets no download (`BackgroundReaders`).
+    static let refused = OpenFlags(rawValue: 1 << 29)
 
     package var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
     package var reads: Bool { !contains(.writeOnly) }

@@ -27,6 +27,32 @@ import UbiquityControl
         }
     }
 
+    /// Thumbnailers, indexers and backups, and what they start, get an error and no download; a person's grep downloads.
+    @Test func programsWithoutAPersonDownloadNothing() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; echo needle > d/x; : > d/empty")
+            try await world.settle(a, b)
+            let folder = world.folder
+            try await world.shell("cp /bin/cat '\(folder)/tumblerd'; cp /bin/sh '\(folder)/tracker-miner-fs-3'")
+            for command in [
+                "'\(folder)/tumblerd' d/x", "'\(folder)/tracker-miner-fs-3' -c 'cat d/x; exit $?'",
+                "'\(World.program)' run --no-materialize -- cat d/x",
+                "'\(World.program)' run --no-materialize -- sh -c 'env -i cat d/x; exit $?'",
+            ] {
+                let outcome = try await b.attempt(command)
+                #expect(outcome.status == 1 && outcome.err.contains("Resource deadlock avoided"), "\(command): \(outcome)")
+            }
+            let write = try await b.attempt("'\(World.program)' run --no-materialize -- sh -c 'echo more >> d/x'")
+            #expect(write.status != 0)
+            #expect(try await b.attribute("downloading-status", of: "d/x") == "not-downloaded")
+            #expect(try await b.shell("'\(World.program)' run --no-materialize -- stat -c %s d/x") == "7")
+            #expect(try await b.shell("grep -r needle d") == "d/x:needle")
+            // What is here is a file like any other.
+            #expect(try await b.shell("'\(folder)/tumblerd' d/x; '\(World.program)' run --no-materialize -- cat d/x") == "needle\nneedle")
+        }
+    }
+
     /// Both open with O_NONBLOCK and mean to wait; who means it is told at once.
     @Test func grepAndTarWaitAndOthersWithNonBlockingDoNot() async throws {
         try await World.run { world in

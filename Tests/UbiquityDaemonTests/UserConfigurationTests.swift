@@ -33,6 +33,14 @@ import UbiquityCore
         #expect(try !isIgnored("a~", "ignore.standard = no\nignore = x") && isIgnored("x", "ignore.standard=no\nignore=x"))
     }
 
+    @Test func linesChangeWhoDownloadsNothing() {
+        func names(_ text: String) -> [String] { UserConfiguration(text).backgroundReaders }
+        #expect(names("").contains("restic") && !names("").contains("mine"))
+        let text = "no-materialize = mine\nno-materialize = !restic"
+        #expect(names(text).contains("mine") && !names(text).contains("restic") && names(text).contains("updatedb"))
+        #expect(names("no-materialize.standard = no\nno-materialize = mine") == ["mine"])
+    }
+
     @Test func linesAddToThePackages() throws {
         let name = try ItemName("a.Box")
         #expect(UserConfiguration("package = box").packages.isPackage(name, []))

@@ -1,0 +1,34 @@
+import ArgumentParser
+import UbiquitySystem
+
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Runs a command that downloads nothing.",
+        discussion: """
+            What the command, or a program that it starts, reads of a file whose content is not on this device fails at \
+            once with EDEADLK ("Resource deadlock avoided"). So it is for thumbnailers, indexers, virus scanners and \
+            backups anyway: see no-materialize in ~/.config/ubiquity/config. The exit code is the command's.
+            """)
+
+    @Flag(help: "Download nothing.")
+    var noMaterialize = false
+
+    @Argument(parsing: .postTerminator, help: "The command, after --.")
+    var command: [String]
+
+    func validate() throws {
+        if command.isEmpty { throw ValidationError("name a command after --") }
+        if !noMaterialize { throw ValidationError("say --no-materialize: there is nothing else to run a command with") }
+    }
+
+    func run() async throws {
+        let pool = BlockingPool(name: "command", threads: 1)
+        let status = try await pool.run { [command] in
+            try describing("run \(command[0])") { () throws(Errno) in
+                try ForegroundProcess.run(command, environment: [ProcessMark.downloadsNothing.variable: "1"])
+            }
+        }
+        if status != 0 { throw ExitCode(status) }
+    }
+}
