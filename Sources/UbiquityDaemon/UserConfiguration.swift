@@ -59,8 +59,8 @@ package struct UserConfiguration: Hashable, Sendable {
         PackageRules(extensions: standard("package", PackageRules.standardExtensions))
     }
 
-    /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` takes one out
-    /// of it; `no-materialize.standard = no` leaves that out.
+    /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` takes one
+    /// out of it; `no-materialize.standard = no` leaves that out.
     package var backgroundReaders: [String] {
         var names = [String]()
         for name in standard("no-materialize", BackgroundReaders.standardNames) {

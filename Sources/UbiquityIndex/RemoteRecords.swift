@@ -145,8 +145,8 @@ extension IndexTransaction {
             [.int(epoch), .int(Int64(limit))])
     }
 
-    /// Records (not deleted ones) that the cloud changed last at `revision` or before it: all, so only for a device that
-    /// has just begun.
+    /// Records (not deleted ones) that the cloud changed last at `revision` or before it: all, so only for a device
+    /// that has just begun.
     package func remotes(through revision: Revision) throws -> [RemoteItem] {
         try remotes(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE revision <= ? AND deleted = 0", [.int(revision.number)])

@@ -42,6 +42,9 @@ package struct BackgroundReaders: Sendable {
     /// Whether the process (or thread) with that number, or one that it was started by, is one of them. What cannot be
     /// asked, since it has ended or is another user's, is none.
     func isOne(_ process: Int32) -> Bool {
-        !isEmpty && ProcessTree.lineage(of: process) { ProgramName.isOne(of: names, $0) || ProcessMark.downloadsNothing.isOn($0) }
+        guard !isEmpty else { return false }
+        return ProcessTree.lineage(of: process) {
+            ProgramName.isOne(of: names, $0) || ProcessMark.downloadsNothing.isOn($0)
+        }
     }
 }

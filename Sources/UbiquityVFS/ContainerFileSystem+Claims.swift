@@ -180,7 +180,9 @@ extension ContainerFileSystem {
         switch node {
         case .folder: return nil
         case .file(let key), .version(_, let key):
-            return try index.row(key: key).map { ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly)) }
+            return try index.row(key: key).map {
+                ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly))
+            }
         }
     }
 
