@@ -7,8 +7,8 @@ struct RunCommand: AsyncParsableCommand {
         abstract: "Runs a command that downloads nothing.",
         discussion: """
             What the command, or a program that it starts, reads of a file whose content is not on this device fails \
-            at once with EDEADLK ("Resource deadlock avoided"). So it is for thumbnailers, indexers, virus scanners and \
-            backups anyway: see no-materialize in ~/.config/ubiquity/config. The exit code is the command's.
+            at once with EDEADLK ("Resource deadlock avoided"). So it is for thumbnailers, indexers, virus scanners \
+            and backups anyway: see no-materialize in ~/.config/ubiquity/config. The exit code is the command's.
             """)
 
     @Flag(help: "Download nothing.")
