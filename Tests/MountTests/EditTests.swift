@@ -1,0 +1,82 @@
+import Foundation
+import Testing
+import Ubiquity
+import UbiquityControl
+import UbiquityCore
+
+/// What other devices and other programs see of an edit, and when.
+@Suite struct EditTests {
+    @Test("RT-08: while a program goes on writing nothing is in a hurry: not each write is a version")
+    func writesGather() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo base > f")
+            try await world.settle(a, b)
+            try await a.python(
+                """
+                import time
+                with open('f', 'ab', 0) as file:
+                    for count in range(200):
+                        file.write(b'x')
+                        time.sleep(0.002)
+                """)
+            try await world.settle(a, b)
+            #expect(try await b.shell("wc -c < f") == "205")
+            let text = try await a.ubiquity("versions", "f", options: ["--json"]).text
+            let report = try ControlCodec.decode(VersionsReport.self, from: text.utf8)
+            // The first content, the last, and one or two between on a machine that is slow.
+            #expect((2...4).contains(report.versions.count), "\(report.versions.count) versions")
+        }
+    }
+
+    @Test("RT-04: what the cloud changes is told between two marks, after the item was relinquished for it")
+    func changesBetweenMarks() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo base > f")
+            try await world.settle(a, b)
+            try await b.shell("cat f")
+            let editor = try await Editor.start(b, "f")
+            try await a.shell("echo new > f")
+            try await editor.waitUntilHeard("reacquire")
+            try await editor.waitUntilHeard("changed f")
+            try await world.eventually("the bracket is closed") { editor.heard.last == "end" }
+            let heard = editor.heard
+            let asked = try #require(heard.firstIndex { $0.hasPrefix("ask relinquish-to-writer") }, "\(heard)")
+            let changed = try #require(heard.lastIndex(of: "changed f"), "\(heard)")
+            let begun = try #require(heard.lastIndex(of: "begin"), "\(heard)")
+            #expect(asked < changed && begun < changed, "\(heard)")
+        }
+    }
+
+    @Test("SA-04, DQ-05: an item in conflict says so, in its values and in a query that goes on")
+    func conflicts() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir Documents; echo base > Documents/f")
+            try await world.settle(a, b)
+            try await b.shell("cat Documents/f")
+            let query = MetadataQuery(
+                predicate: .attribute(.hasUnresolvedConflicts), searchScopes: [.ubiquitousDocuments],
+                container: URL(filePath: a.mountPoint), notificationBatchingInterval: .milliseconds(50))
+            try await query.start()
+            try await b.ubiquity("offline", "")
+            try await b.shell("echo from b > Documents/f")
+            try await a.shell("echo from a > Documents/f")
+            try await a.waitUntilIdle()
+            #expect(query.resultCount == 0)
+            try await b.ubiquity("online", "")
+            try await world.eventually("it is found") { query.results.map(\.fsName) == ["f"] }
+            #expect(query.results.first?.conflictCount == 1)
+            try await world.settle(a, b)
+            for device in [a, b] {
+                let values = try await UbiquitousItem(at: URL(filePath: "\(device.mountPoint)/Documents/f")).resourceValues()
+                #expect(values.ubiquitousItemHasUnresolvedConflicts == true)
+            }
+            try await b.ubiquity("resolve", "Documents/f", options: ["--keep", "current"])
+            try await world.eventually("it is found no more") { query.resultCount == 0 }
+            query.stop()
+            #expect(query.isStopped)
+        }
+    }
+}
