@@ -64,7 +64,7 @@ let package = Package(
         module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
         module("UbiquityCoordination", ["UbiquityCore", "UbiquitySystem"]),
         module("UbiquityWire", ["UbiquityCore", protobuf], exclude: ["ubiquity.proto"]),
-        module("UbiquityControl", ["UbiquityCore"]),
+        module("UbiquityControl", ["UbiquityCore"], exclude: ["openapi.json"]),
         // L3
         module("UbiquitySync", [
             "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire", logging,

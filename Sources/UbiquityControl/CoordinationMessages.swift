@@ -70,6 +70,8 @@ package struct ClientNews: Codable, Hashable, Sendable {
     package var oldPath: String?
     package var version: String?
     package var isConflict: Bool?
+    /// Of `changed`: what is other now, of "content", "mode", "times", "attributes".
+    package var fields: [String]?
 
     package init(_ kind: Kind) { self.kind = kind }
 }

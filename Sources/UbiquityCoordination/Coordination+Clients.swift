@@ -30,11 +30,14 @@ package struct PresenterEvent: Sendable, Hashable {
     package var oldPath: String?
     package var version: String?
     package var isConflict: Bool?
+    /// Of a change: what of it is other, of "content", "mode", "times", "attributes".
+    package var fields: [String]?
 
     package init(
         _ kind: Kind, item: ItemKey? = nil, path: String? = nil, oldPath: String? = nil, version: String? = nil,
-        isConflict: Bool? = nil
+        isConflict: Bool? = nil, fields: [String]? = nil
     ) {
+        self.fields = fields
         self.kind = kind
         self.item = item
         self.path = path

@@ -114,6 +114,7 @@ extension MountController {
         news.oldPath = event.oldPath
         news.version = event.version
         news.isConflict = event.isConflict
+        news.fields = event.fields
         if !event.presenters.isEmpty { news.presenters = event.presenters.map(\.number) }
         if !event.folderPresenters.isEmpty { news.folderPresenters = event.folderPresenters.map(\.number) }
         return news

@@ -58,7 +58,8 @@ final class PresenterPump: Sendable {
             return [PresenterEvent(.moved, item: row.key, path: path, oldPath: old)]
         case .versions: return versionEvents(of: row, path)
         case .attributes, .content, .replaced:
-            return isVisible(change) ? [PresenterEvent(.changed, item: row.key, path: path)]
+            return isVisible(change)
+                ? [PresenterEvent(.changed, item: row.key, path: path, fields: fields(of: change))]
                 : [PresenterEvent(.attributesChanged, item: row.key, path: path)]
         }
     }
@@ -79,6 +80,21 @@ final class PresenterPump: Sendable {
             PresenterEvent(kind, item: row.key, path: path, version: version.description, isConflict: true)
         }
         return events.isEmpty ? [PresenterEvent(.versionGained, item: row.key, path: path, isConflict: false)] : events
+    }
+
+    /// Which of what programs see is other now.
+    private func fields(of change: IndexEvent) -> [String] {
+        guard let before = change.before, let after = change.after else { return ["content"] }
+        var fields = [String]()
+        if change.kind == .replaced || before.size != after.size || before.generation != after.generation
+            || before.content != after.content || before.version != after.version
+        {
+            fields.append("content")
+        }
+        if before.mode != after.mode { fields.append("mode") }
+        if before.modifiedAt != after.modifiedAt { fields.append("times") }
+        if before.xattrs != after.xattrs { fields.append("attributes") }
+        return fields
     }
 
     /// Whether what programs see has changed, and not only what this device knows of the item.

@@ -186,7 +186,7 @@ final class TestDocument: Document {
     }
 
     override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
-        let code = (error as? DocumentFileError).map { "\($0.code)" } ?? "\(error)"
+        let code = (error as? UbiquitousFileError).map { "\($0.code)" } ?? "\(error)"
         Probe.say("error \(code) interaction \(userInteractionPermitted)")
         return recovers
     }

@@ -111,7 +111,7 @@ import UbiquityControl
         }
     }
 
-    @Test("PN-08: what a program does itself does not come back to it, however it saves")
+    @Test("PN-04, PN-08: what a program does itself does not come back to it; what others do says what it is of")
     func ownAccesses() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -135,6 +135,17 @@ import UbiquityControl
             let told = ["changed", "moved", "added", "removed"]
             let heard = editor.heard.filter { line in told.contains { line.hasPrefix($0) } }
             #expect(heard.allSatisfy { $0.hasSuffix(" h") }, "\(heard)")
+            // PN-04: a message says what kind of thing has changed.
+            try await b.shell("chmod 600 f")
+            try await editor.waitUntilHeard("fields mode")
+            try await b.shell("setfattr -n user.colour -v red f")
+            try await editor.waitUntilHeard("fields attributes")
+            try await b.shell("touch -d 2020-01-01 f")
+            try await editor.waitUntilHeard("fields times")
+            try await b.shell("echo other > f")
+            try await world.eventually("the content has changed: \(editor.heard)") {
+                editor.heard.contains { $0.hasPrefix("fields content") }
+            }
         }
     }
 

@@ -29,4 +29,49 @@ import Testing
             try await hears("deleted")
         }
     }
+
+    @Test("the example: packages with previews, conflicts settled when it suits, a mount that goes and comes back")
+    func notesExample() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkfifo ../typed; echo first > plan")
+            try await world.settle(a, b)
+            func edit(_ note: String) throws -> Command { try a.start("exec '\(notes)' edit \(note) <> ../typed") }
+            func type(_ line: String) async throws { try await world.shell("echo '\(line)' > '\(world.folder)/typed'") }
+            func hears(_ line: String, _ editor: Command) async throws {
+                try await world.eventually("the notes program says '\(line)': \(editor.outputSoFar)") {
+                    editor.outputSoFar.split(separator: "\n").contains { $0.hasPrefix(line) }
+                }
+            }
+            let trip = try edit("trip.textbundle")
+            try await hears("open", trip)
+            try await type("To the lake")
+            try await hears("noted", trip)
+            #expect(try await a.shell("cat trip.textbundle/text.md") == "To the lake")
+            trip.signal(9)
+            try await world.settle(a, b)
+            #expect(try await b.shell("'\(notes)' list .") == "  plan: first\n  trip.textbundle: To the lake")
+
+            let plan = try edit("plan")
+            try await hears("open", plan)
+            try await type("mine")
+            try await hears("noted", plan)
+            try await b.shell("echo theirs > plan")
+            try await hears("in conflict", plan)
+            try await world.settle(a, b)
+            #expect(try await b.shell("'\(notes)' list .").hasPrefix("! plan: "))
+            try await type(":merge")
+            try await hears("conflict settled", plan)
+            try await world.settle(a, b)
+            #expect(try await Set(b.shell("'\(notes)' show plan").split(separator: "\n")) == ["first", "mine", "theirs"])
+            #expect(try await b.attribute("conflict-count", of: "plan") == "0")
+
+            try await a.kill()
+            try await hears("away", plan)
+            try await type("typed meanwhile")
+            try await a.mount()
+            try await a.waitUntil("grep -q 'typed meanwhile' plan")
+            try await hears("ready", plan)
+        }
+    }
 }

@@ -1,107 +1,122 @@
 import FoundationEssentials
-import Synchronization
 import Ubiquity
 
-/// A note that is being edited: what was typed is not on the disk until it is saved, by itself or because somebody
-/// asks.
-final class Note: FilePresenter {
-    private struct State {
-        var url: URL
-        /// The text as the editor shows it; nil until it is read.
-        var text: String?
-        var hasUnsavedChanges = false
-        var isDeleted = false
-    }
+/// A note: lines in a text file, or in a package (`NAME.textbundle`) that also has a preview, so that a list of notes
+/// downloads nothing else.
+@MainActor
+final class Note: Document {
+    nonisolated static let textName = "text.md"
+    nonisolated static let previewName = "preview.txt"
 
-    private let state: Mutex<State>
+    private(set) var lines: [String] = []
+    private var package: FileWrapper?
     private let tell: @Sendable (String) -> Void
 
-    init(at url: URL, tell: @escaping @Sendable (String) -> Void) {
-        state = Mutex(State(url: url))
+    init(at url: URL, tell: @escaping @Sendable (String) -> Void = { _ in }) {
         self.tell = tell
-    }
-
-    var presentedItemURL: URL { state.withLock { $0.url } }
-
-    /// Reads the note, and takes part in what happens to it from then on: registered inside the read, no change between
-    /// the two is missed.
-    func open() async throws {
-        let url = presentedItemURL
-        try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: url) { url in
-            let text = try String(contentsOf: url, encoding: .utf8)
-            state.withLock { $0.text = text }
-            try await FileCoordinator.addFilePresenter(self)
-        }
+        super.init(fileURL: url)
     }
 
     func add(_ line: String) {
-        state.withLock {
-            $0.text = ($0.text ?? "") + line + "\n"
-            $0.hasUnsavedChanges = true
+        lines.append(line)
+        updateChangeCount(.done)
+    }
+
+    // MARK: Reading and writing
+
+    override func load(fromContents contents: Contents, ofType type: String?) throws {
+        switch contents {
+        case .data(let data): lines = Self.lines(of: data)
+        case .package(let wrapper): package = wrapper
         }
     }
 
-    func save() async throws {
-        guard let (url, text) = takeUnsaved() else { return }
-        do {
-            try await FileCoordinator(filePresenter: self).coordinate(writingItemAt: url) { url in
-                try Data(text.utf8).write(to: url)
+    override func read(from url: URL) async throws {
+        let isFirst = documentState.contains(.closed)
+        try await super.read(from: url)
+        // Of a package only the text is read; pictures and the like stay where they are.
+        if let text = package?.fileWrappers?[Self.textName] { lines = Self.lines(of: try await text.regularFileContents()) }
+        if !isFirst { tell("changed: \(lines.last ?? "")") }
+    }
+
+    override func contents(forType type: String?) throws -> Contents {
+        let text = Data(lines.map { "\($0)\n" }.joined().utf8)
+        if package == nil, type == "textbundle" { package = FileWrapper(directoryWithFileWrappers: [:]) }
+        guard let package else { return .data(text) }
+        // What is the same as before is not written again.
+        package.setRegularFile(withContents: text, named: Self.textName)
+        package.setRegularFile(withContents: Data((lines.first ?? "").utf8), named: Self.previewName)
+        return .package(package)
+    }
+
+    override func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
+        try await super.writeContents(contents, safelyTo: url, for: operation)
+        tell("saved")
+    }
+
+    private static func lines(of data: Data) -> [String] {
+        String(decoding: data, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+            .dropLast(where: \.isEmpty)
+    }
+
+    // MARK: What happens to it
+
+    override func fileDidMove(to url: URL) { tell("moved to \(url.lastPathComponent)") }
+
+    override func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool {
+        if (error as? UbiquitousFileError)?.code == .ubiquitousFileUbiquityServerNotAvailable {
+            // Signed out, or unmounted: the document saves itself when its container is back.
+            tell("away: what is typed is kept")
+        } else {
+            tell("failed: \(error)")
+        }
+        return false
+    }
+
+    /// Tells of states until the note is closed.
+    func watch() async {
+        var before = State.normal
+        for await state in states {
+            if state.contains(.inConflict), !before.contains(.inConflict) { tell("in conflict; ':merge' settles it") }
+            if !state.contains(.inConflict), before.contains(.inConflict) { tell("conflict settled") }
+            if state == .normal, before.contains(.editingDisabled) { tell("ready") }
+            if state.contains(.closed), !before.contains(.closed) { tell(isBeingClosed ? "closed" : "deleted") }
+            before = state
+        }
+    }
+
+    private var isBeingClosed = false
+
+    func finish() async throws {
+        isBeingClosed = true
+        try await close()
+    }
+
+    // MARK: Conflicts
+
+    /// Takes in the lines of versions in conflict that this one has not, and settles them: for all devices. Nothing
+    /// forces anybody to do so at once: until then the newest text is shown, and the others are kept.
+    func merge() async throws {
+        let others = try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
+            var others: [(version: FileVersion, lines: [String])] = []
+            for version in try await FileVersion.unresolvedConflictVersionsOfItem(at: url) {
+                others.append((version, Self.lines(of: try await version.contents())))
             }
-            tell("saved")
-        } catch {
-            state.withLock { $0.hasUnsavedChanges = true }
-            throw error
+            return others
         }
-    }
-
-    private func takeUnsaved() -> (URL, String)? {
-        state.withLock { state in
-            guard state.hasUnsavedChanges, !state.isDeleted, let text = state.text else { return nil }
-            state.hasUnsavedChanges = false
-            return (state.url, text)
+        for line in others.flatMap(\.lines) where !lines.contains(line) { add(line) }
+        try await autosave()
+        // Settled after the merged text is on the disk: whatever fails before, nothing is lost.
+        try await FileCoordinator(filePresenter: self).coordinate(writingItemAt: fileURL) { _ in
+            for other in others { try await other.version.setResolved() }
         }
+        await lookForConflicts()
     }
+}
 
-    func close() async throws {
-        try await save()
-        await FileCoordinator.removeFilePresenter(self)
+extension [String] {
+    /// Without the last one if that is so.
+    fileprivate func dropLast(where condition: (String) -> Bool) -> [String] {
+        last.map(condition) == true ? Array(dropLast()) : self
     }
-
-    // MARK: Presenting
-
-    func savePresentedItemChanges() async throws {
-        tell("asked to save")
-        try await save()
-    }
-
-    func accommodatePresentedItemDeletion() async throws {
-        state.withLock { $0.isDeleted = true }
-        tell("deleted")
-    }
-
-    func presentedItemDidMove(to url: URL) async {
-        state.withLock { $0.url = url }
-        tell("moved to \(url.lastPathComponent)")
-    }
-
-    func presentedItemDidChange() async {
-        guard state.withLock({ !$0.hasUnsavedChanges && !$0.isDeleted }) else { return }
-        do {
-            let text = try await FileCoordinator(filePresenter: self).coordinate(
-                readingItemAt: presentedItemURL, options: .withoutChanges
-            ) { try String(contentsOf: $0, encoding: .utf8) }
-            state.withLock { $0.text = text }
-            tell("changed: \(text.split(separator: "\n").last ?? "")")
-        } catch {
-            tell("cannot read it: \(error)")
-        }
-    }
-
-    func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {
-        if isConflict { tell("in conflict") }
-    }
-
-    func presentedItemDidResolveConflictVersion(_ identifier: String?) async { tell("conflict resolved") }
-
-    func presentationDidEnd() async { tell("the mount has ended") }
 }

@@ -1,45 +1,73 @@
 import FoundationEssentials
 import Ubiquity
 
-/// The example: a notes program for the terminal that takes part in coordination.
+/// The example: a notes program for the terminal.
 ///
+/// `notes list FOLDER…` shows notes with their first lines; of those in packages only the previews are downloaded.
 /// `notes show FILE` prints a note, also one that another program has not saved yet. `notes edit FILE` adds each line
-/// that is typed; it is saved at the end of the input, and before that whenever another program, or another device's
-/// change, needs it on the disk.
+/// that is typed, and makes the note if there is none; it saves itself, and before that whenever another program, or
+/// another device's change, needs it on the disk. `:merge` takes in what other devices wrote at the same time.
 @main
 struct Notes {
+    @MainActor
     static func main() async {
-        let arguments = CommandLine.arguments
-        guard arguments.count == 3, let command = ["show": show, "edit": edit][arguments[1]] else {
-            print("usage: notes show|edit FILE")
+        let arguments = CommandLine.arguments.dropFirst()
+        let commands: [String: @MainActor (URL) async throws -> Void] = ["list": list, "show": show, "edit": edit]
+        guard let name = arguments.first, let command = commands[name], arguments.count > 1 else {
+            print("usage: notes list|show|edit FILE…")
             return
         }
-        do { try await command(URL(filePath: arguments[2])) } catch { print("notes: \(error)") }
-    }
-
-    @Sendable static func show(_ url: URL) async throws {
-        let text = try await FileCoordinator().coordinate(readingItemAt: url) { url in
-            try String(contentsOf: url, encoding: .utf8)
+        for path in arguments.dropFirst() {
+            do { try await command(URL(filePath: path)) } catch { tell("notes: \(error)") }
         }
-        print(text, terminator: "")
     }
 
-    @Sendable static func edit(_ url: URL) async throws {
-        let note = Note(at: url) { tell($0) }
+    /// Names and first lines. A note's own conflict is a mark here and no question.
+    @MainActor static func list(_ folder: URL) async throws {
+        guard let notes = try await FileWrapper(url: folder).fileWrappers else { return }
+        for (name, wrapper) in notes.sorted(by: { $0.key < $1.key }) where !name.hasPrefix(".") {
+            let preview = wrapper.isDirectory ? wrapper.fileWrappers?[Note.previewName] : wrapper
+            guard let preview, preview.isRegularFile else { continue }
+            let text = String(decoding: try await preview.regularFileContents(), as: UTF8.self)
+            let url = folder.appending(path: name, directoryHint: .notDirectory)
+            let conflicts = try await FileVersion.unresolvedConflictVersionsOfItem(at: url).count
+            tell("\(conflicts > 0 ? "!" : " ") \(name): \(text.split(separator: "\n").first ?? "")")
+        }
+    }
+
+    @MainActor static func show(_ url: URL) async throws {
+        let note = Note(at: url)
         try await note.open()
+        for line in note.lines { tell(line) }
+        try await note.finish()
+    }
+
+    @MainActor static func edit(_ url: URL) async throws {
+        let note = Note(at: url) { tell($0) }
+        do { try await note.open() } catch let error as FileCoordinationError {
+            throw error
+        } catch let error as UbiquitousFileError where error.code == .fileNoSuchFile {
+            try await note.save(to: url, for: .forCreating)
+        }
+        let watching = Task { await note.watch() }
         tell("open")
         // Typing is waited for by a thread of its own: tasks go on meanwhile.
         let lines = AsyncStream<String> { typed in
             Typing.start { line in if let line { typed.yield(line) } else { typed.finish() } }
         }
         for await line in lines {
-            note.add(line)
-            tell("noted")
+            if line == ":merge" {
+                do { try await note.merge() } catch { tell("cannot merge: \(error)") }
+            } else {
+                note.add(line)
+                tell("noted")
+            }
         }
-        try await note.close()
+        try await note.finish()
+        watching.cancel()
     }
 
-    private static func tell(_ text: String) {
+    nonisolated private static func tell(_ text: String) {
         // One write for each line, so that lines of several tasks do not mix.
         var line = text + "\n"
         line.withUTF8 { bytes in _ = Output.write(bytes) }

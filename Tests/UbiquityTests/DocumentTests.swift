@@ -21,7 +21,7 @@ import UbiquitySystem
             let url = URL(filePath: folder + "/note.txt")
             let document = TextDocument(fileURL: url)
             #expect(document.documentState == .closed && document.localizedName == "note" && document.fileType == "txt")
-            await #expect(throws: DocumentFileError.self) { try await document.open() }
+            await #expect(throws: UbiquitousFileError.self) { try await document.open() }
             document.text = "first"
             try await document.save(to: url, for: .forCreating)
             #expect(document.documentState == .normal)
@@ -93,9 +93,9 @@ import UbiquitySystem
             try await document.open()
             document.type(" new")
             try FileSystem.rename(folder + "/in", to: folder + "/away")
-            await #expect(throws: DocumentFileError.self) { try await document.autosave() }
+            await #expect(throws: UbiquitousFileError.self) { try await document.autosave() }
             #expect(document.documentState == .savingError && document.hasUnsavedChanges)
-            await #expect(throws: DocumentFileError.self) { try await document.close() }
+            await #expect(throws: UbiquitousFileError.self) { try await document.close() }
             #expect(document.handled == [true, false], "nobody is asked while it is being closed")
             #expect(document.documentState == .savingError && document.lastError != nil)
             // The reason is taken away by whoever handles it: then it is tried again at once.
@@ -117,7 +117,7 @@ import UbiquitySystem
             document.type(" mine")
             try Data("theirs!".utf8).write(to: url)
             await #expect { try await document.autosave() } throws: {
-                ($0 as? DocumentFileError)?.code == .fileChangedByOther
+                ($0 as? UbiquitousFileError)?.code == .fileChangedByOther
             }
             #expect(try text(url) == "theirs!")
             try await document.revert(toContentsOf: url)

@@ -45,7 +45,7 @@ import UbiquitySystem
             try Data("old".utf8).write(to: url)
             let wrapper = try await FileWrapper(url: url)
             try Data("newer".utf8).write(to: url)
-            await #expect(throws: DocumentFileError.self) { try await wrapper.regularFileContents() }
+            await #expect(throws: UbiquitousFileError.self) { try await wrapper.regularFileContents() }
             #expect(try await !wrapper.matchesContents(of: url))
         }
     }
@@ -67,7 +67,7 @@ import UbiquitySystem
             let bad = FileWrapper(directoryWithFileWrappers: [
                 "a": FileWrapper(regularFileWithContents: Data()), "b/c": FileWrapper(regularFileWithContents: Data()),
             ])
-            await #expect(throws: DocumentFileError.self) { try await bad.write(to: url) }
+            await #expect(throws: UbiquitousFileError.self) { try await bad.write(to: url) }
             #expect(try FileSystem.entries(of: folder + "/p").count == 1)
         }
     }

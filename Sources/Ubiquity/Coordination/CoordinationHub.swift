@@ -12,6 +12,16 @@ actor CoordinationHub {
         let places: [URL]
         fileprivate let claims: [(client: CoordinationClient, claim: UInt64)]
 
+        /// Has the content of the files that are going to be read here, as far as it is not: programs that open files
+        /// without waiting, as Foundation does, find it all.
+        func download(for intents: [FileAccessIntent]) async throws {
+            for (place, intent) in zip(places, intents) where intent.readsContent {
+                let path = place.systemPath
+                guard try await FileAccess.run({ try DownloadState.isMissing(path) }) else { continue }
+                try await DownloadState.download(path)
+            }
+        }
+
         func end() async {
             // A daemon that has ended holds nothing any more.
             for held in claims { try? await held.client.end(held.claim) }

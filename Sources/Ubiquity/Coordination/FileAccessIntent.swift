@@ -7,6 +7,10 @@ public struct FileAccessIntent: Hashable, Sendable {
     let use: ClaimItem.Use
     let options: [String]
 
+    var readsContent: Bool {
+        use == .read && !options.contains(FileCoordinator.ReadingOptions.immediatelyAvailableMetadataOnly.names[0])
+    }
+
     /// The item is read.
     public static func readingIntent(with url: URL, options: FileCoordinator.ReadingOptions = []) -> FileAccessIntent {
         FileAccessIntent(url: url, use: .read, options: options.names)

@@ -17,6 +17,8 @@ import UbiquitySystem
 ///
 /// Give the presenter on whose behalf it is, and that presenter is not asked about its own access.
 ///
+/// A file that is read is downloaded first, unless only metadata is wanted.
+///
 /// The accessor gets the item's place anew, because the item may have been moved while it was waited for. What is done
 /// with it are ordinary calls. Items outside of any mounted container are coordinated with nobody. A cancelled task
 /// stops waiting, and gets `CancellationError`.
@@ -140,7 +142,15 @@ public struct FileCoordinator: Sendable {
 
     private func claim(_ intents: [FileAccessIntent]) async throws -> CoordinationHub.HeldClaim {
         try await Self.mapping {
-            try await CoordinationHub.shared.claim(intents, purpose: purposeIdentifier, presenter: presenter)
+            let held = try await CoordinationHub.shared.claim(
+                intents, purpose: purposeIdentifier, presenter: presenter)
+            do {
+                try await held.download(for: intents)
+                return held
+            } catch {
+                await held.end()
+                throw error
+            }
         }
     }
 

@@ -62,7 +62,10 @@ extension Document {
 
     // MARK: Told
 
-    public func presentedItemDidMove(to url: URL) async { fileURL = url }
+    public func presentedItemDidMove(to url: URL) async {
+        fileURL = url
+        fileDidMove(to: url)
+    }
 
     public func presentedItemDidChange() async { await noteChange() }
     public func presentedSubitemDidChange(at url: URL) async { await noteChange() }
@@ -105,9 +108,9 @@ extension Document {
         isRelinquishedToWriter = false
         setEditing(false)
         await report(
-            DocumentFileError(
+            UbiquitousFileError(
                 .ubiquitousFileUbiquityServerNotAvailable,
-                reason: "the document's container is not mounted any more: \(fileURL.path)"))
+                "the document's container is not mounted any more: \(fileURL.path)"))
         returnTask = Task { [weak self] in
             while (try? await Task.sleep(for: Self.returnInterval)) != nil {
                 guard let self, await !self.hasReturned() else { return }

@@ -17,9 +17,10 @@ extension Document {
                 try await present()
             }
         } catch {
+            let failure = UbiquitousFileError.from(error, isWriting: false)
             await stopPresenting()
-            await report(error)
-            throw error
+            await report(failure)
+            throw failure
         }
         changes.note(.cleared)
         documentState.remove(.closed)
@@ -77,8 +78,9 @@ extension Document {
                 readingItemAt: url, options: .withoutChanges
             ) { try await read(from: $0) }
         } catch {
-            await report(error)
-            throw error
+            let failure = UbiquitousFileError.from(error, isWriting: false)
+            await report(failure)
+            throw failure
         }
         if isOwn {
             updateChangeCount(.cleared)
@@ -100,9 +102,10 @@ extension Document {
                 lastError = nil
                 return
             } catch {
+                let failure = UbiquitousFileError.from(error)
                 documentState.insert(.savingError)
-                guard await report(error), attempt < Self.maximumAttempts else { throw error }
-                let code = (error as? DocumentFileError)?.code
+                guard await report(failure), attempt < Self.maximumAttempts else { throw failure }
+                let code = (failure as? UbiquitousFileError)?.code
                 mayOverwrite = code == .fileChangedByOther || code == .fileNoSuchFile
             }
         }
@@ -133,11 +136,11 @@ extension Document {
     private func requireUnchanged(_ place: URL) async throws {
         guard let known else { return }
         guard let now = try await DocumentDisk.stamp(of: place) else {
-            throw DocumentFileError(.fileNoSuchFile, reason: "the document is gone: \(place.path)")
+            throw UbiquitousFileError(.fileNoSuchFile, "the document is gone: \(place.path)")
         }
         guard now == known else {
-            throw DocumentFileError(
-                .fileChangedByOther, reason: "another program has changed the document: \(place.path)")
+            throw UbiquitousFileError(
+                .fileChangedByOther, "another program has changed the document: \(place.path)")
         }
     }
 
@@ -145,9 +148,9 @@ extension Document {
     private func requireContainer(of url: URL, for operation: SaveOperation) async throws {
         guard let container, operation == .forOverwriting else { return }
         guard try await DocumentDisk.container(of: url) == container else {
-            throw DocumentFileError(
+            throw UbiquitousFileError(
                 .ubiquitousFileUbiquityServerNotAvailable,
-                reason: "the document's container is not mounted; it will be saved when it is: \(url.path)")
+                "the document's container is not mounted; it will be saved when it is: \(url.path)")
         }
     }
 

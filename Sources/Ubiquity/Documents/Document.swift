@@ -95,12 +95,12 @@ open class Document: FilePresenter {
 
     /// Takes in what was read: at first, and when another has changed it.
     open func load(fromContents contents: Contents, ofType type: String?) throws {
-        throw DocumentFileError(.featureUnsupported, reason: "the document's class reads nothing")
+        throw UbiquitousFileError(.featureUnsupported, "the document's class reads nothing")
     }
 
     /// What is to be saved. A package keeps the wrappers of members that have not changed: they are not written again.
     open func contents(forType type: String?) throws -> Contents {
-        throw DocumentFileError(.featureUnsupported, reason: "the document's class writes nothing")
+        throw UbiquitousFileError(.featureUnsupported, "the document's class writes nothing")
     }
 
     /// Reads the document, inside a coordinated read.
@@ -124,6 +124,9 @@ open class Document: FilePresenter {
     /// Nothing should be typed until `enableEditing`.
     open func disableEditing() {}
     open func enableEditing() {}
+
+    /// Told when another has moved the file, or given it another name; `fileURL` is the new place.
+    open func fileDidMove(to url: URL) {}
 
     // MARK: Changes
 

@@ -68,7 +68,8 @@ extension FileWrapper {
         case .file:
             let bytes = try bytes()
             try Self.remove(path, status, unless: .file, &plan)
-            plan.staged.append((try SafeFile.stage(near: path) { file throws(Errno) in try file.write(bytes) }, path, self))
+            let staged = try SafeFile.stage(near: path) { file throws(Errno) in try file.write(bytes) }
+            plan.staged.append((staged, path, self))
         case .symlink(let text):
             try Self.remove(path, status, unless: .symlink, &plan)
             plan.staged.append((try SafeFile.stageLink(text, near: path), path, self))
@@ -81,7 +82,8 @@ extension FileWrapper {
                 }
                 plan.made.append(path)
             } else {
-                for name in try Self.names(in: path) where members[name] == nil { plan.removed.append("\(path)/\(name)") }
+                let gone = try Self.names(in: path).filter { members[$0] == nil }
+                plan.removed += gone.map { "\(path)/\($0)" }
             }
             for (name, member) in members.sorted(by: { $0.key < $1.key }) {
                 guard !name.isEmpty, !name.contains("/"), name != ".", name != ".." else {

@@ -5,8 +5,8 @@ import UbiquitySystem
 /// A file, a folder of files or a symlink in memory: what a document that is a package consists of.
 ///
 /// A folder's wrappers can be exchanged; a file's content cannot: put another wrapper in its place. That is how writing
-/// knows what changed: what is the same wrapper as when it was read, or last written, is not written again. Contents are
-/// read when they are first wanted, so a list of previews costs nothing but the previews.
+/// knows what changed: what is the same wrapper as when it was read, or last written, is not written again. Contents
+/// are read when they are first wanted, so a list of previews costs nothing but the previews.
 public final class FileWrapper: Sendable {
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
@@ -66,7 +66,7 @@ public final class FileWrapper: Sendable {
         let found = try await mappingFileErrors(isWriting: false) {
             try await FileAccess.run { try Self.read(path, name: url.lastPathComponent, options, depth: 0) }
         }
-        guard let found else { throw DocumentFileError(.fileReadUnknown, reason: "not a file or folder: \(path)") }
+        guard let found else { throw UbiquitousFileError(.fileReadUnknown, "not a file or folder: \(path)") }
         let state = found.state.withLock { $0 }
         self.init(state.content, state.preferredFilename, state.origin)
     }
@@ -123,10 +123,11 @@ public final class FileWrapper: Sendable {
     func note(_ origin: Origin) { state.withLock { $0.origin = origin } }
 
     /// A file's content, which is read now if it was not before.
-    /// - Throws: `.fileReadCorruptFile` if the file has been changed since the wrapper was made: read the document anew.
+    /// - Throws: `.fileReadCorruptFile` if the file has been changed since the wrapper was made: read the document
+    ///   anew.
     public func regularFileContents() async throws -> Data {
         guard case .file(let known) = content else {
-            throw DocumentFileError(.fileReadUnknown, reason: "only a file has contents: \(preferredFilename ?? "")")
+            throw UbiquitousFileError(.fileReadUnknown, "only a file has contents: \(preferredFilename ?? "")")
         }
         if let known { return Data(known) }
         return Data(try await mappingFileErrors(isWriting: false) { try await FileAccess.run { try self.bytes() } })

@@ -16,6 +16,8 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case fileWriteInvalidFileName = 514
         case fileWriteFileExists = 516
         case fileWriteOutOfSpace = 640
+        /// Another program has changed the document since this one read it.
+        case fileChangedByOther = 1026
         case userCancelled = 3072
         case featureUnsupported = 3328
         /// The device that made the content has not uploaded it yet; it is downloaded by itself when it has.

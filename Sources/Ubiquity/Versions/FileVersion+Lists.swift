@@ -25,7 +25,7 @@ extension FileVersion {
     public static func nonlocalVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         let report = try await report(of: url)
         if let reason = report?.incomplete {
-            throw DocumentFileError(.ubiquitousFileUbiquityServerNotAvailable, reason: reason)
+            throw UbiquitousFileError(.ubiquitousFileUbiquityServerNotAvailable, reason)
         }
         return readable(report, of: url).filter { !$0.isCurrent && $0.isAvailable }
     }

@@ -6,8 +6,9 @@ import UbiquitySystem
 /// A version of a file: the current one, an earlier one, or one that lost a conflict.
 ///
 /// Two devices that change a file without knowing of each other make a conflict. The newer change is the current
-/// version, on all devices; the other is kept as a conflict version until somebody decides. Decide by putting its content
-/// where it belongs (`replaceItem`), if anywhere, and then `setResolved`: the conflict is settled for all devices.
+/// version, on all devices; the other is kept as a conflict version until somebody decides. Decide by putting its
+/// content where it belongs (`replaceItem`), if anywhere, and then `setResolved`: the conflict is settled for all
+/// devices.
 ///
 /// Versions count as content. List and read them inside a coordinated read of their file; replace, remove and resolve
 /// inside a coordinated write of it. A list is of its moment: conflicts come and are settled elsewhere at any time, so
@@ -75,9 +76,9 @@ public final class FileVersion: Sendable {
     @discardableResult
     public func replaceItem(at url: URL, options: ReplacingOptions = []) async throws -> URL {
         guard isAvailable else {
-            throw DocumentFileError(
+            throw UbiquitousFileError(
                 .ubiquitousFileUnavailable,
-                reason: "its content is still on its way from \(localizedNameOfSavingComputer)")
+                "its content is still on its way from \(localizedNameOfSavingComputer)")
         }
         let source = self.url.systemPath, target = url.systemPath, moves = options.contains(.byMoving) && !isCurrent
         try await mappingFileErrors(isWriting: true) {
@@ -100,13 +101,15 @@ public final class FileVersion: Sendable {
     /// - Throws: if it is to be made unresolved: what was decided is decided.
     public func setResolved(_ isResolved: Bool = true) async throws {
         guard isResolved else {
-            throw DocumentFileError(.featureUnsupported, reason: "a conflict that was decided cannot be opened again")
+            throw UbiquitousFileError(.featureUnsupported, "a conflict that was decided cannot be opened again")
         }
         guard !self.isResolved else { return }
         let path = url.systemPath
         try await mappingFileErrors(isWriting: true) {
             try await FileAccess.run {
-                do throws(Errno) { try FileSystem.setXattr(path, "user.ubiquity.resolved", [UInt8(ascii: "1")]) } catch {
+                do throws(Errno) {
+                    try FileSystem.setXattr(path, "user.ubiquity.resolved", [UInt8(ascii: "1")])
+                } catch {
                     // It was decided elsewhere in the meantime.
                     guard error != .ENOENT else { return }
                     throw UbiquityError(error, doing: "resolve the conflict", at: path)
@@ -119,7 +122,7 @@ public final class FileVersion: Sendable {
     /// Removes it for good, on all devices. Of a conflict that is a decision. The current version cannot be removed.
     public func remove() async throws {
         guard !isCurrent else {
-            throw DocumentFileError(.fileWriteNoPermission, reason: "the current version is the file: \(url.path)")
+            throw UbiquitousFileError(.fileWriteNoPermission, "the current version is the file: \(url.path)")
         }
         let path = url.systemPath
         try await mappingFileErrors(isWriting: true) {

@@ -92,6 +92,8 @@ struct Editor {
                 continue
             print(news["kind"], *news.get("steps", []), *[news[key] for key in ["oldPath", "path"] if key in news],
                   flush=True)
+            if "fields" in news:
+                print("fields", *news["fields"], flush=True)
             if news["kind"] == "ask" and manner != "silent":
                 if "save-changes" in news["steps"]:
                     save()

@@ -1,0 +1,179 @@
+import Testing
+import UbiquityControl
+
+/// `Document` of the library, among other programs and devices.
+@Suite struct DocumentClassTests {
+    private func devices(_ world: World) async throws -> (Device, Device) {
+        let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+        try await a.shell("echo base > f.txt")
+        try await world.settle(a, b)
+        return (a, b)
+    }
+
+    @Test("DC-03, DC-04, DC-11, DC-12: it meets readers, writers, moves and deletions, here and from elsewhere, in one way")
+    func others() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let probe = try await LibraryProbe.start(b)
+            // What is not here yet is downloaded by being opened.
+            try await probe.perform("open f.txt")
+            try await probe.waitUntilHeard("text base")
+            try await probe.perform("type more")
+            #expect(try await b.shell("cat f.txt") == "base\nmore")
+            try await world.settle(b, a)
+            try await b.shell("echo by a program here >> f.txt")
+            try await probe.waitUntilHeard("loaded base|more|by a program here")
+            try await world.settle(b, a)
+            try await a.shell("echo elsewhere >> f.txt")
+            try await probe.waitUntilHeard("loaded base|more|by a program here|elsewhere")
+            try await a.shell("mv f.txt g.txt")
+            try await world.eventually("it follows its file") {
+                try await probe.perform("show").contains("unsaved false at g.txt")
+            }
+            try await b.shell("mv g.txt h.txt")
+            try await world.eventually("it follows its file") {
+                try await probe.perform("show").contains("unsaved false at h.txt")
+            }
+            try await probe.perform("type last")
+            try await probe.perform("close")
+            #expect(try await b.shell("tail -1 h.txt") == "last")
+            // A closed document takes part in nothing.
+            #expect(try await b.status().coordination?.clients.map(\.presenters) == [0])
+            try await probe.perform("open h.txt")
+            try await world.settle(b, a)
+            try await a.shell("rm h.txt")
+            try await world.eventually("it is closed when it is deleted") { probe.heard.last == "state closed" }
+            try await world.settle(a, b)
+            #expect(try await b.status().coordination?.clients.map(\.presenters) == [0])
+        }
+    }
+
+    @Test("DC-10: a conflict shows in the state, here and there, and goes when it is settled; nothing typed is lost")
+    func conflicts() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let probe = try await LibraryProbe.start(b)
+            try await probe.perform("open f.txt")
+            try await probe.perform("type unsaved")
+            // The remote update makes it save first, and so is a conflict and no loss.
+            try await a.shell("echo from a > f.txt")
+            try await world.eventually("it is in conflict: \(probe.heard)") {
+                probe.heard.contains { $0.hasPrefix("state inConflict") }
+            }
+            try await world.settle(a, b)
+            let texts = try await a.shell("cat f.txt .versions/f.txt/*conflict*").split(separator: "\n")
+            #expect(Set(texts) == ["from a", "base", "unsaved"])
+            try await a.ubiquity("resolve", "f.txt")
+            try await world.eventually("it is settled: \(probe.heard)") { probe.heard.last == "state normal" }
+            try await probe.perform("close")
+        }
+    }
+
+    @Test("a package is written as far as it changed, arrives whole, and is taken in when another changes it")
+    func packages() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir n.rtfd; echo text > n.rtfd/text; head -c 3000000 /dev/urandom > n.rtfd/picture")
+            try await world.settle(a, b)
+            let probe = try await LibraryProbe.start(a)
+            try await probe.perform("open n.rtfd")
+            let picture = try await a.shell("stat -c '%i %Y' n.rtfd/picture")
+            try await probe.perform("type-into text new text")
+            let sent = try await a.sent {
+                try await probe.perform("save")
+                try await a.waitUntilIdle()
+            }
+            #expect(sent < 100_000)
+            #expect(try await a.shell("stat -c '%i %Y' n.rtfd/picture; ls -A n.rtfd") == "\(picture)\npicture\ntext")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat n.rtfd/text") == "new text")
+            try await b.shell("echo extra > n.rtfd/extra")
+            try await probe.waitUntilHeard("loaded extra|picture|text")
+            try await probe.perform("close")
+        }
+    }
+
+    @Test("the mount goes and comes back: what was typed meanwhile is kept and then saved")
+    func mountGoes() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo base > f.txt")
+            try await a.waitUntilIdle()
+            let probe = try await LibraryProbe.start(a)
+            try await probe.perform("open f.txt")
+            try await a.kill()
+            try await world.eventually("it hears of it: \(probe.heard)") { probe.heard.last == "state editingDisabled" }
+            try await probe.perform("type meanwhile")
+            try await probe.perform("save", fails: true)
+            try await probe.waitUntilHeard("error ubiquitousFileUbiquityServerNotAvailable interaction true", times: 2)
+            try await a.mount()
+            try await a.waitUntil("test \"$(tail -1 f.txt)\" = meanwhile")
+            try await probe.perform("close")
+        }
+    }
+
+    @Test("DC-02: what programs have written and not closed goes with the mount's orderly end")
+    func orderlyEnd() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let writer = try a.start("exec 3> f.txt; echo 'not closed' >&3; echo written; exec sleep 1000")
+            try await world.eventually("it is written") { writer.outputSoFar == "written\n" }
+            let process = try #require(a.processID)
+            try await world.shell("kill -TERM \(process)")
+            try await world.eventually("the daemon has ended") { a.processID == nil }
+            try await a.mount()
+            #expect(try await a.shell("cat f.txt") == "not closed")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat f.txt") == "not closed")
+        }
+    }
+
+    @Test("LK-09: opens that wait hold up nobody else")
+    func waiting() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo 1 > f; echo 2 > g; mkfifo ../go")
+            let holder = try a.start("'\(World.program)' coordinate write f -- sh -c 'echo in; read -r line < ../go'")
+            try await world.eventually("it is claimed") { holder.outputSoFar == "in\n" }
+            let waiting = try a.start("for i in $(seq 64); do cat f & done; wait")
+            try await world.eventually("all wait") {
+                try await a.status().coordination?.claims.filter { $0.state == "waiting" }.count == 64
+            }
+            try await a.shell("cat g; ls; echo new > h; mv h i; rm i; stat f", within: 30)
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await waiting.finish(within: 60).out.split(separator: "\n").count == 64)
+        }
+    }
+
+    @Test("LK-19: a reader sees the whole old or the whole new content while another device rewrites it")
+    func wholeContents() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let program = """
+                import hashlib, time
+                while not os.path.exists('stop'):
+                    try:
+                        data = open('f.txt', 'rb').read()
+                    except FileNotFoundError:
+                        continue
+                    body, line, digest = data.rpartition(b'=')
+                    time.sleep(0.002)
+                    assert not line or hashlib.sha1(body).hexdigest().encode() == digest, (len(data), data[-50:])
+                """
+            let reader = try world.start(["/usr/bin/python3", "-c", "import os\nos.chdir('\(b.mountPoint)')\n\(program)"])
+            try await a.python(
+                """
+                import hashlib, random, time
+                for number in range(100):
+                    body = random.randbytes(random.randrange(200000))
+                    with open('f.txt', 'wb') as file:
+                        file.write(body + b'=' + hashlib.sha1(body).hexdigest().encode())
+                    time.sleep(0.02)
+                """)
+            try await world.settle(a, b)
+            try await a.shell("touch stop")
+            let outcome = try await reader.finish(within: 60)
+            #expect(outcome.status == 0, "\(outcome)")
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import Testing
+
+/// The local socket's HTTP interface as `Sources/UbiquityControl/openapi.json` describes it.
+@Suite struct SocketInterfaceTests {
+    private static let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Sources/UbiquityControl")
+
+    @Test("the OpenAPI file and the server have the same routes, and every answer has the shape that it says")
+    func openAPI() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; echo base > f; echo base > g; echo base > d/h")
+            try await world.settle(a, b)
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo loses > f")
+            try await b.shell("echo wins > f")
+            for device in [b, a] {
+                try await device.ubiquity("online", "")
+                try await device.waitUntilIdle()
+            }
+            try await world.settle(a, b)
+            try await a.waitFor("conflict-count", "1", of: "f")
+            let arguments = [a.containerState + "/control.sock", Self.sources.path]
+            let outcome = try await world.attempt(["/usr/bin/python3", "-c", Self.program] + arguments, within: 120)
+            #expect(outcome.status == 0, "\(outcome)")
+            #expect(outcome.text == "all routes")
+        }
+    }
+
+    private static let program = #"""
+        import http.client, json, re, socket, sys
+        address, sources = sys.argv[1:]
+        api = json.load(open(sources + "/openapi.json"))
+        routes = set(re.findall(r'"(/v1/[^"]*)"', open(sources + "/ControlRoute.swift").read()))
+        assert routes == set(api["paths"]), routes ^ set(api["paths"])
+        used, open_streams = set(), []
+
+        class Local(http.client.HTTPConnection):
+            def connect(self):
+                self.sock = socket.socket(socket.AF_UNIX)
+                self.sock.settimeout(60)
+                self.sock.connect(address)
+
+        def check(value, schema, place):
+            for part in schema.get("allOf", []):
+                check(value, part, place)
+            if "$ref" in schema:
+                return check(value, api["components"]["schemas"][schema["$ref"].split("/")[-1]], place)
+            kind = schema.get("type")
+            kinds = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "array": list, "object": dict}
+            assert kind is None or isinstance(value, kinds[kind]), (place, value, kind)
+            assert kind not in ("integer", "number") or not isinstance(value, bool), (place, value)
+            assert value in schema.get("enum", [value]), (place, value)
+            for item in value if kind == "array" else []:
+                check(item, schema["items"], place + "[]")
+            if kind == "object":
+                unknown = set(value) - set(schema["properties"])
+                missing = set(schema["required"]) - set(value)
+                assert not unknown and not missing, (place, "unknown", unknown, "missing", missing)
+                for name in value:
+                    check(value[name], schema["properties"][name], place + "." + name)
+
+        def call(route, status=200, **message):
+            (method, operation), = api["paths"][route].items()
+            used.add(route)
+            body = None
+            if "requestBody" in operation:
+                check(message, operation["requestBody"]["content"]["application/json"]["schema"], route + " request")
+                body = json.dumps(message)
+            connection = Local("localhost")
+            connection.request(method.upper(), route, body)
+            answer = connection.getresponse()
+            assert answer.status == status, (route, answer.status, answer.read())
+            (media, content), = operation["responses"][str(status)]["content"].items()
+            assert answer.getheader("content-type").split(";")[0] == media, (route, answer.getheader("content-type"))
+            if media == "application/json":
+                check(result := json.loads(answer.read()), content["schema"], route)
+                return result
+            found = []
+            for line in answer:
+                if media == "text/event-stream" and not line.startswith(b"data: ") or not line.strip():
+                    continue
+                found.append(json.loads(line[6:] if media == "text/event-stream" else line))
+                check(found[-1], content["schema"], route)
+                if media == "text/event-stream" and found[-1]["kind"] in ("registered", "listening", "gathered"):
+                    open_streams.append(answer)
+                    break
+            assert found, route
+            return found
+
+        call("/v1/events")
+        call("/v1/status")
+        call("/v1/items/status", paths=["f", "d", "none"])
+        for name in ["download", "pin", "unpin"]:
+            call("/v1/items/" + name, paths=["g", "d", "none"])
+        call("/v1/wait", paths=[], uploaded=True, downloaded=False, idle=True, timeout=60)
+        call("/v1/items/evict", paths=["g", "none"])
+        conflict = [v for v in call("/v1/versions", paths=["f"])["versions"] if v["kind"] == "conflict"][0]
+        call("/v1/versions", 409, paths=["none"])
+        call("/v1/versions/restore", path="f", version=conflict["id"], to="kept")
+        call("/v1/versions/resolve", path="f", keep="current")
+        call("/v1/queries", scopes=["data"], predicate="", isLive=True)
+        client = call("/v1/clients", name="test", answerTime=5)[0]["client"]
+        presenter = call("/v1/presenters", client=client, path="f", abilities=["save-changes"])["presenter"]
+        claim = call("/v1/claims", client=client, items=[{"path": "f", "use": "write"}], presenter=presenter, token="t")[0]
+        assert call("/v1/coordination")["claims"][0]["items"] == ["write f"]
+        call("/v1/claims/end", client=client, claim=claim["claim"])
+        call("/v1/presenters/answer", client=client, question=1)
+        call("/v1/presenters/remove", client=client, presenter=presenter)
+        call("/v1/clients/leave", client=client)
+        call("/v1/trash", limit=10)
+        call("/v1/trash/restore", 409, item="none")
+        call("/v1/deletions", decision="confirm")
+        call("/v1/doctor", check=True, quick=True)
+        call("/v1/offline")
+        call("/v1/online")
+        call("/v1/stop", lazy=True)
+        assert used == routes, routes - used
+        print("all routes")
+        """#
+}
