@@ -5,6 +5,9 @@ extension Document {
     /// Between looks for a mount that has gone.
     private static let returnInterval: Duration = .seconds(1)
 
+    /// Before each look for a change that was told.
+    private static let looks: [Duration] = [0, 20, 100, 500, 1000].map { .milliseconds($0) }
+
     /// A document outside of all containers is coordinated with nobody.
     func present() async throws {
         guard !isPresenting, let place = try await DocumentDisk.container(of: fileURL) else { return }
@@ -79,10 +82,21 @@ extension Document {
     private func takeInChanges() async {
         guard !documentState.contains(.closed) else { return }
         await waitForSave()
-        // A place that cannot be looked at is told of by the next save.
-        guard let now = try? await DocumentDisk.stamp(of: fileURL), now != known, !hasUnsavedChanges else { return }
+        guard await differsFromDisk(), !hasUnsavedChanges, !documentState.contains(.closed) else { return }
         // What fails has been told by it.
         try? await revert(toContentsOf: fileURL)
+    }
+
+    /// The message may come a moment before the kernel has forgotten what it knew of the file: then one look more, or
+    /// some, show the change. A message about what this document has seen already costs these looks.
+    private func differsFromDisk() async -> Bool {
+        for pause in Self.looks {
+            try? await Task.sleep(for: pause)
+            // A place that cannot be looked at is told of by the next save.
+            guard let now = try? await DocumentDisk.stamp(of: fileURL) else { return false }
+            if now != known { return true }
+        }
+        return false
     }
 
     public func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {
