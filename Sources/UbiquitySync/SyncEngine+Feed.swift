@@ -107,8 +107,8 @@ extension SyncEngine {
                 let page = try await service.changes(after: position.revision, limit: limit)
                 let done = await prepare(for: page)
                 defer { done?() }
-                try await pool.run { try self.apply(page, at: position) }
-                hasMore = page.hasMore
+                let isTaken = try await pool.run { try self.apply(page, at: position) }
+                hasMore = page.hasMore || !isTaken
             } catch let error as UbiquityError where error.code == .feedCompacted {
                 try await readSnapshot(position)
                 hasMore = true
@@ -126,12 +126,19 @@ extension SyncEngine {
         }
     }
 
-    private func apply(_ page: ChangePage, at position: FeedPosition) throws {
-        guard !page.items.isEmpty || page.revision != position.revision else { return }
-        let dropped = try index.write(.remote) { transaction in
+    /// - Returns: false if the snapshot has to be read instead, as the index knows then.
+    @discardableResult
+    private func apply(_ page: ChangePage, at position: FeedPosition) throws -> Bool {
+        guard !page.items.isEmpty || page.revision != position.revision else { return true }
+        let dropped = try index.write(.remote) { transaction -> [ContentID]? in
+            if try needsSnapshot(before: page, at: position, transaction) {
+                var next = position
+                next.isInSnapshot = true
+                try transaction.setFeedPosition(next)
+                return nil
+            }
             var settler = settler(transaction)
             try settler.receive(page: page.items, index)
-            if position.revision == .zero { try dropMissing(from: page, transaction, &settler) }
             try settler.settleAll(limit: SyncLimits.settleBatch)
             for item in page.items { try continueOwnVersion(item, transaction) }
             var next = position
@@ -139,19 +146,19 @@ extension SyncEngine {
             try transaction.setFeedPosition(next)
             return settler.dropped
         }
-        discard(dropped)
+        discard(dropped ?? [])
+        return dropped != nil
     }
 
     /// The feed's first page has no deletions, since a new device need not know them. One that had an item committed
-    /// before it read that page knows by it that the item was deleted: the page has all there is up to its revision.
-    private func dropMissing(
-        from page: ChangePage, _ transaction: IndexTransaction, _ settler: inout Settler
-    ) throws {
+    /// before it read that page must: it begins with the snapshot, which tells what is missing. (The page alone does
+    /// not: an item that it lacks may have been changed since, and stand on a later one.)
+    private func needsSnapshot(
+        before page: ChangePage, at position: FeedPosition, _ transaction: IndexTransaction
+    ) throws -> Bool {
+        guard position.revision == .zero, !position.isInSnapshot else { return false }
         let listed = Set(page.items.map(\.id))
-        for var item in try transaction.remotes(through: page.revision) where !listed.contains(item.id) {
-            item.isDeleted = true
-            try settler.receive(item)
-        }
+        return try transaction.remotes(through: page.revision).contains { !listed.contains($0.id) }
     }
 
     /// A version that this device made, and whose commit it never heard the answer of: what was changed here since was
@@ -178,7 +185,7 @@ extension SyncEngine {
         var hasMore = true
         while hasMore {
             let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
-            try await pool.run { [next] in try self.apply(page, at: next) }
+            _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore
         }

@@ -211,6 +211,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
+    @Test func whatTheFirstPageLacksMayStandOnALaterOne() async throws {
+        for seed in UInt64(1)...10 {
+            try await Self.threads.run {
+                _ = try Simulation.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
+                    try await world.settle()
+                    for _ in 0..<2 { world.b.link.script(.changes, .hold(.seconds(20))) }
+                    try await world.b.create("f", [1])
+                    try await world.settle([world.a])
+                    for number in 0..<30 { try await world.a.create("g\(number)", [2]) }
+                    try await world.settle([world.a])
+                    try world.a.setMode("f", 0o600)
+                    let before = try #require(try world.b.row("f"))
+                    try await world.settle()
+                    let after = try #require(try world.b.row("f"))
+                    #expect(after.ino == before.ino && !after.isPlaceholder && after.mode == 0o600)
+                    try await world.check()
+                }
+            }
+        }
+    }
+
     /// A program that reads more than the cache may hold: what was read first goes before the next comes.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
