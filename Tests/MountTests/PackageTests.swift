@@ -17,16 +17,22 @@ import Testing
             #expect(try await b.attribute("is-package", of: "d.pages") == "1")
             #expect(try await b.attribute("downloading-status", of: "d.pages") == "current")
             // Reads all the time while the other device saves.
-            let watching = try b.start(
-                "while :; do \(Self.letters); echo; done > '\(world.folder)/seen' & sleep 6; kill $!")
+            let (seenFile, end) = ("\(world.folder)/seen", "\(world.folder)/end")
+            let watching = try b.start("until [ -e '\(end)' ]; do \(Self.letters); echo; done > '\(seenFile)'")
+            func isSeen(_ letters: String) async throws -> Bool {
+                try await world.attempt(["grep", "-qx", letters, seenFile]).status == 0
+            }
+            try await world.eventually("the old state is seen") { try await isSeen("x") }
             try await a.shell(save("y") + "; rm d.pages/12; echo -n y > d.pages/new")
             try await world.settle(a, b)
+            try await world.eventually("the new state is seen") { try await isSeen("y") }
+            try await world.shell(": > '\(end)'")
             _ = try await watching.finish()
             #expect(try await b.shell("ls d.pages | wc -l; \(Self.letters)") == "12\ny")
-            let seen = try await world.shell("sort -u '\(world.folder)/seen' | grep -v '^$' | tr '\\n' ' '")
+            let seen = try await world.shell("sort -u '\(seenFile)' | grep -v '^$' | tr '\\n' ' '")
             // One pass over the files may begin before the exchange and end after it.
             #expect(["x xy y ", "x y "].contains(seen), "\(seen)")
-            #expect(try await world.shell("grep -c '^xy$' '\(world.folder)/seen' || :") <= "1")
+            #expect(try await world.shell("grep -c '^xy$' '\(seenFile)' || :") <= "1")
         }
     }
 
