@@ -22,6 +22,8 @@ package enum Limits {
 
     /// Changes in one commit.
     package static let maximumChangesPerCommit = 2000
+    /// Packages that one commit is about: the one that was changed, and others whose names it takes.
+    package static let maximumPackagesPerCommit = 100
     /// Bytes of chunks that travel inside a commit.
     package static let maximumInlineChunkBytes = 4 * 1024 * 1024
     /// Chunk ids in one have/want question or one batched download.

@@ -49,6 +49,8 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         case missingChunks
         /// The cloud has taken a later commit of this device.
         case outdatedCommit
+        /// Another device has changed the package that a commit is about.
+        case packageConflict
         case tooManyRequests
         case cancelled
     }

@@ -30,6 +30,7 @@ package struct PackageFinder {
             return try row.entry.flatMap { try self.package(ofFolder: $0.parent) }
         }
         if row.entry != nil || row.key == .root { return try package(ofFolder: row.key) }
+        if row.kind == .directory { return try package(ofRemote: row.id) }
         guard let parent = try reader.remoteParent(of: row.id) else { return nil }
         return try package(ofRemote: parent)
     }
@@ -43,15 +44,31 @@ package struct PackageFinder {
     }
 
     private mutating func lookUp(remote folder: ItemID) throws -> ItemKey? {
-        var id = folder
+        var id = folder, found: ItemKey?
         for _ in 0..<Limits.maximumDepth {
-            if let row = try reader.row(id: id), row.key == .root || row.entry != nil {
-                return try package(ofFolder: row.key)
-            }
-            guard let parent = try reader.remoteParent(of: id) else { return nil }
-            id = parent
+            let row = try reader.row(id: id)
+            if let row, row.key == .root || row.entry != nil { return try package(ofFolder: row.key) ?? found }
+            guard let remote = try reader.remote(id: id) else { return found }
+            // Deleted here: it is what it was.
+            if let row, row.isDeleted, rules.isPackage(remote.name, remote.xattrs) { found = row.key }
+            id = remote.parent
         }
-        return nil
+        return found
+    }
+
+    /// The packages that a change made here is about: the one that the item lies in, and the one that it was moved
+    /// out of. Name, mode and attributes of a package's own folder are none of its content.
+    package mutating func packages(changedBy row: ItemRow) throws -> Set<ItemKey> {
+        var result = Set<ItemKey>()
+        if let owner = try package(of: row), row.key != owner || row.dirty.contains(.created) || row.isDeleted {
+            result.insert(owner)
+        }
+        if row.dirty.contains(.place), let parent = try reader.remoteParent(of: row.id),
+            let left = try package(ofRemote: parent)
+        {
+            result.insert(left)
+        }
+        return result
     }
 
     /// From the folder up to the top; the highest that is a package is the one.
@@ -89,6 +106,22 @@ extension IndexReader {
         }
         return result
     }
+
+    /// Packages in which something was changed here that has not gone up, or is being written: what others have changed
+    /// in them is not mixed with that.
+    package func changedPackages(_ index: ItemIndex) throws -> Set<ItemKey> {
+        var finder = PackageFinder(self, index), result = Set<ItemKey>(), order: Int64 = 0
+        while true {
+            let rows = try dirtyRows(after: order, limit: Self.rowsPerRead)
+            for row in rows { result.formUnion(try finder.packages(changedBy: row)) }
+            guard let last = rows.last, rows.count == Self.rowsPerRead else { break }
+            order = last.dirtyOrder
+        }
+        for row in try openForWriting() { if let owner = try finder.package(of: row) { result.insert(owner) } }
+        return result
+    }
+
+    private static let rowsPerRead = 1000
 
     /// Files that programs have open for writing.
     package func openForWriting() throws -> [ItemRow] { try rows(RowCoding.select("items.flags & 1"), []) }

@@ -57,6 +57,9 @@ extension IndexReader {
             snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1)
     }
 
+    /// Whether the feed was ever read to its end: before, what is here is a part of the container.
+    package func hasBeenCaughtUp() throws -> Bool { try metaNumber("caughtUp") == 1 }
+
     func metaNumber(_ name: String) throws -> Int64? {
         try number("SELECT value FROM meta WHERE name = ?", [.text(name)])
     }
@@ -132,6 +135,9 @@ extension IndexTransaction {
         try setMeta("snapshotEpoch", position.snapshotEpoch)
         try setMeta("inSnapshot", position.isInSnapshot ? 1 : 0)
     }
+
+    /// See `hasBeenCaughtUp`.
+    package func setCaughtUp(_ isSo: Bool) throws { try setMeta("caughtUp", isSo ? 1 : 0) }
 
     private func setMeta(_ name: String, _ value: Int64?) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [.text(name), SQLValue(value)])

@@ -32,6 +32,9 @@ package struct CommitApplier {
         try settler.settleAll(limit: 1000)
     }
 
+    /// Shows a record that was held.
+    mutating func review(_ id: ItemID) throws { try settler.review(id) }
+
     mutating func settleAll() throws { try settler.settleAll(limit: 1000) }
 
     /// The row that a change was made from, if it is still that item.

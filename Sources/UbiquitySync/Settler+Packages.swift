@@ -2,11 +2,14 @@ package import UbiquityCore
 package import UbiquityIndex
 
 // A package is shown in one state. What changed in it elsewhere is shown when the contents that take the place of ones
-// that are here have come, all of them; till then its records are held, and it is what it was.
+// that are here have come, all of them; till then its records are held, and it is what it was. They are held too while
+// changes made here have not gone up: the cloud says then which of the two states is to stand.
 extension Settler {
     /// Takes in a page of the feed, which never ends within a commit.
     package mutating func receive(page items: [RemoteItem], _ index: ItemIndex) throws {
         var held = Set(try transaction.heldPackages(index).keys)
+        // While the container is listed for the first time nothing is shown whole.
+        if try transaction.hasBeenCaughtUp() { held.formUnion(try transaction.changedPackages(index)) }
         let replaced = try items.filter { item in
             guard item.kind == .file, !item.isDeleted else { return false }
             return try transaction.row(id: item.id)?.awaitsContent(of: item) ?? false

@@ -274,7 +274,7 @@ package struct Settler {
     }
 
     /// The row shows the record's version from now on. Programs that are reading a partial older one keep their handle.
-    private mutating func becomePlaceholder(_ row: ItemRow, of item: RemoteItem, _ content: RemoteContent) throws {
+    mutating func becomePlaceholder(_ row: ItemRow, of item: RemoteItem, _ content: RemoteContent) throws {
         var next = row
         next.version = content.version
         next.size = content.size

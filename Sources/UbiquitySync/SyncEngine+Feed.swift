@@ -84,6 +84,7 @@ extension SyncEngine {
             guard position.incarnation != description.incarnation else { return }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
+                try transaction.setCaughtUp(false)
                 try transaction.setFeedPosition(
                     FeedPosition(
                         revision: .zero, incarnation: description.incarnation,
@@ -113,6 +114,10 @@ extension SyncEngine {
                 try await readSnapshot(position)
                 hasMore = true
             }
+        }
+        try await pool.run { [index] in
+            guard try !index.read({ try $0.hasBeenCaughtUp() }) else { return }
+            try index.write(.remote) { try $0.setCaughtUp(true) }
         }
     }
 

@@ -43,8 +43,9 @@ extension SyncEngine {
         guard try index.read({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
         let (dropped, shown) = try index.write(.remote) { transaction -> ([ContentID], Set<ItemKey>) in
             var settler = settler(transaction), dropped = [ContentID](), shown = Set<ItemKey>()
-            for (_, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
-                guard let exchanges = try exchanges(for: records, transaction) else { continue }
+            let changed = try transaction.changedPackages(index)
+            for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
+                guard !changed.contains(package), let exchanges = try exchanges(for: records, transaction) else { continue }
                 for (row, item, staged) in exchanges {
                     try exchange(row, item, staged, transaction)
                     if let old = row.content { dropped.append(old) }

@@ -92,6 +92,7 @@ extension SyncEngine {
         }
         outgoing.ahead = [:]
         outgoing.group = try plan(rows, prepared, limit: Limits.maximumChangesPerCommit)
+        outgoing.packages = try packageEdits(outgoing.group)
         // Nothing of it can go now: it is not looked at again at once.
         if outgoing.group.isEmpty, cleaned == 0 {
             let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
@@ -103,6 +104,29 @@ extension SyncEngine {
                 metadata: ["package": "\(changes.package)", "changes": "\(rows.count)"])
         }
         return outgoing
+    }
+
+    /// What a commit says of the packages that its changes are about.
+    ///
+    /// While a package has changes made here, no record of others comes into it. So what is shown is what the cloud had
+    /// when the first of them was held, or has now, if none is; and what was changed here was changed in that.
+    private func packageEdits(_ group: [PlannedChange]) throws -> [PackageEdit] {
+        try index.read { reader in
+            var finder = PackageFinder(reader, index), times = [ItemKey: Timestamp]()
+            for planned in group {
+                for package in try finder.packages(changedBy: planned.row) {
+                    times[package] = max(planned.row.dirtyAt, times[package] ?? planned.row.dirtyAt)
+                }
+            }
+            guard !times.isEmpty else { return [] }
+            let position = try reader.feedPosition().revision, held = try reader.heldPackages(index)
+            return try times.sorted { $0.key < $1.key }.prefix(Limits.maximumPackagesPerCommit).compactMap { key, time in
+                guard let row = try reader.row(key: key) else { return nil }
+                let first = try held[key]?.compactMap { try reader.remote(id: $0)?.revision }.min()
+                let base = first.map { min(position, Revision($0.number - 1)) } ?? position
+                return PackageEdit(id: row.id, base: Revision(max(0, base.number)), changedAt: time)
+            }
+        }
     }
 
     /// Sends chunks that go ahead of a package's commit.

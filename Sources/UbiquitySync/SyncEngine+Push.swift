@@ -25,6 +25,8 @@ struct Outgoing {
     var chunks: [Chunk] = []
     /// The package that all changes of the group are of; the cloud gets them together or not at all.
     var package: ItemKey?
+    /// What the changes are about, if that is packages.
+    var packages: [PackageEdit] = []
     /// Contents whose chunks go up now and whose changes do not yet.
     var ahead: [ItemKey: PreparedContent] = [:]
 
@@ -154,7 +156,7 @@ extension SyncEngine {
             let (rows, owners) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
                 var finder = PackageFinder(reader, index)
-                return (rows, try rows.map { try finder.package(of: $0) })
+                return (rows, try rows.map { try finder.package(of: $0) ?? finder.packages(changedBy: $0).min() })
             }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
@@ -331,13 +333,16 @@ extension SyncEngine {
         var generator = SourcedGenerator(random)
         let request = CommitRequest(
             id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
-            changes: group.map(\.change), chunks: Self.chunks(of: group, in: outgoing.chunks))
+            changes: group.map(\.change), chunks: Self.chunks(of: group, in: outgoing.chunks),
+            packages: outgoing.packages)
         do {
             let response = try await sendPersistently(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
             if let package = outgoing.package { push.withLock { $0.packagesSince[package] = nil } }
         } catch let error as MissingChunks {
             forgetPrepared(group, lacking: Set(error.ids))
+        } catch let conflict as PackageConflict {
+            try await decide(conflict, group, outgoing)
         } catch let error as OutdatedCommit {
             // Made anew at once, from what is here by then.
             try await goOn(after: error)
@@ -399,6 +404,11 @@ extension SyncEngine {
             return applier.dropped
         }
         discard(dropped)
+        noteSent(group)
+    }
+
+    /// What was sent is at the cloud, and the index knows it.
+    func noteSent(_ group: [PlannedChange]) {
         noteSentDeletions(group)
         push.withLock { state in
             for change in group { state.prepared[change.row.key] = nil }
@@ -416,7 +426,7 @@ extension SyncEngine {
     }
 
     /// The cloud has dropped chunks that were sent long ago: their files go up once more.
-    private func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
+    func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
         push.withLock { state in
             for change in group {
                 guard let prepared = state.prepared[change.row.key],

@@ -34,7 +34,7 @@ extension SyncEngine {
                         Decided(
                             actions: [action],
                             change: ItemChange(
-                                id: action.item, kind: .file,
+                                id: action.item, kind: try reader.remote(id: action.item)?.kind ?? .file,
                                 baseRevision: try reader.remote(id: action.item)?.revision ?? .zero,
                                 changedAt: action.decidedAt, action: .versions([change]))))
                     continue

@@ -30,6 +30,7 @@ package final class SyncEngine: Sendable {
     let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
     let versionLists = VersionLists()
+    let packageTrees = PackageTrees()
 
     let pushSignal = Signal()
     let downloadSignal = Signal()

@@ -30,7 +30,7 @@ extension UbiquityError.Code {
         case .crossesContainers: .EXDEV
         case .interrupted, .cancelled: .EINTR
         // Matters between the device and the cloud; a program meets them only as a download that failed.
-        case .feedCompacted, .missingChunks, .outdatedCommit, .tooManyRequests: .EIO
+        case .feedCompacted, .missingChunks, .outdatedCommit, .packageConflict, .tooManyRequests: .EIO
         }
     }
 }

@@ -23,7 +23,8 @@ package protocol CloudService: Sendable {
     func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage
 
     /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
-    /// `.missingChunks` (see `MissingChunks`), `.outdatedCommit` (see `OutdatedCommit`), `.quotaExceeded`, `.invalid`.
+    /// `.missingChunks` (see `MissingChunks`), `.outdatedCommit` (see `OutdatedCommit`), `.packageConflict` (see
+    /// `PackageConflict`), `.quotaExceeded`, `.invalid`.
     func commit(_ request: CommitRequest) async throws -> CommitResponse
 
     /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
@@ -154,10 +155,12 @@ package struct CommitRequest: Hashable, Sendable {
     /// Greater than that of every commit that the device sent to this container before. One that the network held up
     /// past a later one is refused by it: what it says is no longer so. Nil is not compared.
     package var number: Int64?
+    /// The packages that the changes are about, at most `Limits.maximumPackagesPerCommit`.
+    package var packages: [PackageEdit]
 
     package init(
         id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = [],
-        sentAt: Timestamp? = nil, number: Int64? = nil
+        sentAt: Timestamp? = nil, number: Int64? = nil, packages: [PackageEdit] = []
     ) {
         self.id = id
         self.device = device
@@ -166,6 +169,17 @@ package struct CommitRequest: Hashable, Sendable {
         self.chunks = chunks
         self.sentAt = sentAt
         self.number = number
+        self.packages = packages
+    }
+}
+
+extension CommitRequest {
+    /// Every content that the commit names the chunks of.
+    package var manifests: [Manifest] {
+        let contents = changes.compactMap { change in
+            if case .put(let fields) = change.action { fields.content?.manifest } else { nil }
+        }
+        return contents + packages.compactMap { $0.lost?.manifest }
     }
 }
 
@@ -225,4 +239,27 @@ package struct OutdatedCommit: Error, Hashable, Sendable {
     /// The number of that one.
     package var last: Int64
     package init(last: Int64) { self.last = last }
+}
+
+/// The error of a commit about a package that another device has changed since the commit's base. Its code is
+/// `.packageConflict`. Nothing was applied: who sent it reads the feed and commits again, knowing both states.
+package struct PackageConflict: Error, Hashable, Sendable {
+    package var package: ItemID
+    /// The commit in which the other device changed it last.
+    package var revision: Revision
+    /// Which of the two states is to stand: the later one by the cloud's clock.
+    package var isYoursNewer: Bool
+    /// When the other device changed it, by the cloud's clock.
+    package var modifiedAt: Timestamp
+    package var device: DeviceID
+
+    package init(
+        package: ItemID, revision: Revision, isYoursNewer: Bool, modifiedAt: Timestamp, device: DeviceID
+    ) {
+        self.package = package
+        self.revision = revision
+        self.isYoursNewer = isYoursNewer
+        self.modifiedAt = modifiedAt
+        self.device = device
+    }
 }

@@ -9,7 +9,7 @@ extension UbiquityError.Code {
         case .accessDenied, .notPermitted: 403
         case .notFound: 404
         case .alreadyExists, .notDirectory, .isDirectory, .directoryNotEmpty, .busy, .stale, .inUse, .missingChunks,
-            .outdatedCommit, .notUploadedYet:
+            .outdatedCommit, .packageConflict, .notUploadedYet:
             409
         case .feedCompacted: 410
         case .tooLarge: 413

@@ -136,7 +136,7 @@ extension ItemChange {
     }
 
     private func check(_ actions: [VersionAction]) throws(UbiquityError) {
-        guard kind == .file else { throw .malformed("only a file has versions") }
+        guard kind == .file || kind == .directory else { throw .malformed("only files and packages have versions") }
         guard (1...Limits.maximumVersionActions).contains(actions.count) else {
             throw .malformed("\(actions.count) decisions about versions, not 1 to \(Limits.maximumVersionActions)")
         }
@@ -151,6 +151,10 @@ extension CommitRequest {
             throw .malformed("a commit of \(changes.count) changes, not 1 to \(Limits.maximumChangesPerCommit)")
         }
         for change in changes { try change.check() }
+        guard packages.count <= Limits.maximumPackagesPerCommit else {
+            throw .malformed("a commit about \(packages.count) packages")
+        }
+        for package in packages { try package.check() }
         var total = 0
         for chunk in chunks {
             try chunk.checkLength()
@@ -159,5 +163,14 @@ extension CommitRequest {
         guard total <= Limits.maximumInlineChunkBytes else {
             throw .malformed("a commit with \(total) bytes of chunks, not 0 to \(Limits.maximumInlineChunkBytes)")
         }
+    }
+}
+
+extension PackageEdit {
+    func check() throws(UbiquityError) {
+        guard id != .root else { throw .malformed("the top folder is no package") }
+        guard let lost else { return }
+        try checkDeviceName(lost.deviceName)
+        try checkContent(size: lost.size, manifest: lost.manifest)
     }
 }

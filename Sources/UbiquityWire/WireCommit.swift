@@ -11,6 +11,10 @@ extension CommitRequest: MessageConvertible {
         for change in message.changes { changes.append(try ItemChange(message: change)) }
         var chunks = [Chunk]()
         chunks.reserveCapacity(message.chunks.count)
+        var packages = [PackageEdit]()
+        for package in message.packages.prefix(Limits.maximumPackagesPerCommit + 1) {
+            packages.append(try PackageEdit(message: package))
+        }
         for chunk in message.chunks {
             chunks.append(Chunk(id: try ChunkID(wire: chunk.id), bytes: Array(chunk.content)))
         }
@@ -19,7 +23,7 @@ extension CommitRequest: MessageConvertible {
             device: try DeviceID(wire: message.device, "the device's id"), deviceName: message.deviceName,
             changes: changes, chunks: chunks,
             sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil,
-            number: message.hasNumber ? message.number : nil)
+            number: message.hasNumber ? message.number : nil, packages: packages)
         try check()
     }
 
@@ -29,6 +33,7 @@ extension CommitRequest: MessageConvertible {
         result.device = device.data
         result.deviceName = deviceName
         result.changes = changes.map(\.message)
+        result.packages = packages.map(\.message)
         if let number { result.number = number }
         if let sentAt { result.sentAt = sentAt.nanoseconds }
         result.chunks = chunks.map { chunk in

@@ -8,11 +8,17 @@ package struct WireFailure: Hashable, Sendable {
     package var missingChunks: [ChunkID]
     /// The number of the device's last commit; only with code `.outdatedCommit`.
     package var lastCommit: Int64?
+    /// Only with code `.packageConflict`.
+    package var packageConflict: PackageConflict?
 
-    package init(error: UbiquityError, missingChunks: [ChunkID] = [], lastCommit: Int64? = nil) {
+    package init(
+        error: UbiquityError, missingChunks: [ChunkID] = [], lastCommit: Int64? = nil,
+        packageConflict: PackageConflict? = nil
+    ) {
         self.error = error
         self.missingChunks = missingChunks
         self.lastCommit = lastCommit
+        self.packageConflict = packageConflict
     }
 
     /// Of whatever was thrown. What is no error of ours is told only by its kind: its text may be private.
@@ -26,17 +32,22 @@ package struct WireFailure: Hashable, Sendable {
             self.init(
                 error: UbiquityError(.outdatedCommit, "the cloud has taken a later commit of this device"),
                 lastCommit: outdated.last)
+        case let conflict as PackageConflict:
+            self.init(
+                error: UbiquityError(.packageConflict, "another device has changed the package"),
+                packageConflict: conflict)
         case let error as UbiquityError: self.init(error: error)
         case is CancellationError: self.init(error: UbiquityError(.cancelled, "the request was cancelled"))
         default: self.init(error: UbiquityError(.io, "the cloud failed: \(type(of: thrown))"))
         }
     }
 
-    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit` or `UbiquityError`.
+    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit`, `PackageConflict` or `UbiquityError`.
     package var thrown: any Error {
         switch error.code {
         case .missingChunks: MissingChunks(ids: missingChunks)
         case .outdatedCommit: lastCommit.map(OutdatedCommit.init) ?? error
+        case .packageConflict: packageConflict ?? error
         default: error
         }
     }
@@ -57,7 +68,8 @@ extension WireFailure: MessageConvertible {
         self.init(
             error: UbiquityError(code, message.message, at: message.place, remedy: message.remedy),
             missingChunks: try decodeChunkIDs(message.missingChunks),
-            lastCommit: message.hasLastCommit ? message.lastCommit : nil)
+            lastCommit: message.hasLastCommit ? message.lastCommit : nil,
+            packageConflict: message.hasPackageConflict ? try PackageConflict(message: message.packageConflict) : nil)
     }
 
     func message() -> PBFailure {
@@ -68,6 +80,7 @@ extension WireFailure: MessageConvertible {
         result.remedy = Self.shortened(error.remedy)
         result.missingChunks = missingChunks.map(\.data)
         if let lastCommit { result.lastCommit = lastCommit }
+        if let packageConflict { result.packageConflict = packageConflict.message }
         return result
     }
 

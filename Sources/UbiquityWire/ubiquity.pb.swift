@@ -832,12 +832,133 @@ nonisolated struct PBCommitRequest: Sendable {
   /// Clears the value of `number`. Subsequent reads from it will return its default value.
   mutating func clearNumber() {self._number = nil}
 
+  /// the packages that the changes are about
+  var packages: [PBPackageEdit] = []
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _sentAt: Int64? = nil
   fileprivate var _number: Int64? = nil
+}
+
+/// A package that a commit is about.
+nonisolated struct PBPackageEdit: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var id: Data = Data()
+
+  /// the commit is refused if another device has changed it since
+  var base: Int64 {
+    get {_base ?? 0}
+    set {_base = newValue}
+  }
+  /// Returns true if `base` has been explicitly set.
+  var hasBase: Bool {self._base != nil}
+  /// Clears the value of `base`. Subsequent reads from it will return its default value.
+  mutating func clearBase() {self._base = nil}
+
+  /// by the device's clock
+  var changedAt: Int64 = 0
+
+  /// kept as a conflict version of the folder
+  var lost: PBLostPackage {
+    get {_lost ?? PBLostPackage()}
+    set {_lost = newValue}
+  }
+  /// Returns true if `lost` has been explicitly set.
+  var hasLost: Bool {self._lost != nil}
+  /// Clears the value of `lost`. Subsequent reads from it will return its default value.
+  mutating func clearLost() {self._lost = nil}
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _base: Int64? = nil
+  fileprivate var _lost: PBLostPackage? = nil
+}
+
+nonisolated struct PBLostPackage: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var version: Data = Data()
+
+  var size: Int64 = 0
+
+  var manifest: PBManifest {
+    get {_manifest ?? PBManifest()}
+    set {_manifest = newValue}
+  }
+  /// Returns true if `manifest` has been explicitly set.
+  var hasManifest: Bool {self._manifest != nil}
+  /// Clears the value of `manifest`. Subsequent reads from it will return its default value.
+  mutating func clearManifest() {self._manifest = nil}
+
+  /// by the device's clock
+  var modifiedAt: Int64 = 0
+
+  var device: Data = Data()
+
+  var deviceName: String = String()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+
+  fileprivate var _manifest: PBManifest? = nil
+}
+
+/// A whole state of a package, as the head of the content that it is kept as (see Format.md).
+nonisolated struct PBPackageTree: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// a folder before what is in it
+  var members: [PBPackageMember] = []
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
+}
+
+nonisolated struct PBPackageMember: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  /// from the package's folder on
+  var path: [String] = []
+
+  var kind: PBKind = .unspecified
+
+  var mode: UInt32 = 0
+
+  var createdAt: Int64 = 0
+
+  var modifiedAt: Int64 = 0
+
+  var xattrs: [PBXattr] = []
+
+  var linkTarget: Data = Data()
+
+  /// of a file: 16 bytes
+  var version: Data = Data()
+
+  var size: Int64 = 0
+
+  /// of the content's chunks, those that follow the ones of the members before
+  var chunks: UInt32 = 0
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
 }
 
 nonisolated struct PBChangeResult: Sendable {
@@ -969,11 +1090,47 @@ nonisolated struct PBFailure: Sendable {
   /// Clears the value of `lastCommit`. Subsequent reads from it will return its default value.
   mutating func clearLastCommit() {self._lastCommit = nil}
 
+  /// with code packageConflict
+  var packageConflict: PBPackageConflict {
+    get {_packageConflict ?? PBPackageConflict()}
+    set {_packageConflict = newValue}
+  }
+  /// Returns true if `packageConflict` has been explicitly set.
+  var hasPackageConflict: Bool {self._packageConflict != nil}
+  /// Clears the value of `packageConflict`. Subsequent reads from it will return its default value.
+  mutating func clearPackageConflict() {self._packageConflict = nil}
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _lastCommit: Int64? = nil
+  fileprivate var _packageConflict: PBPackageConflict? = nil
+}
+
+/// Another device has changed the package that a commit was about.
+nonisolated struct PBPackageConflict: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var package: Data = Data()
+
+  /// the commit in which it did that last
+  var revision: Int64 = 0
+
+  /// the refused state is the one to stand
+  var isYoursNewer: Bool = false
+
+  /// of the other state
+  var modifiedAt: Int64 = 0
+
+  /// whose that is
+  var device: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  init() {}
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -2094,7 +2251,7 @@ nonisolated extension PBChunk: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".CommitRequest"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0\u{1}number\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0\u{1}number\0\u{1}packages\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2109,6 +2266,7 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 5: try { try decoder.decodeRepeatedMessageField(value: &self.chunks) }()
       case 6: try { try decoder.decodeSingularSFixed64Field(value: &self._sentAt) }()
       case 7: try { try decoder.decodeSingularInt64Field(value: &self._number) }()
+      case 8: try { try decoder.decodeRepeatedMessageField(value: &self.packages) }()
       default: break
       }
     }
@@ -2140,6 +2298,9 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     try { if let v = self._number {
       try visitor.visitSingularInt64Field(value: v, fieldNumber: 7)
     } }()
+    if !self.packages.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.packages, fieldNumber: 8)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2151,6 +2312,220 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.chunks != rhs.chunks {return false}
     if lhs._sentAt != rhs._sentAt {return false}
     if lhs._number != rhs._number {return false}
+    if lhs.packages != rhs.packages {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBPackageEdit: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".PackageEdit"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}base\0\u{3}changed_at\0\u{1}lost\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.id) }()
+      case 2: try { try decoder.decodeSingularInt64Field(value: &self._base) }()
+      case 3: try { try decoder.decodeSingularSFixed64Field(value: &self.changedAt) }()
+      case 4: try { try decoder.decodeSingularMessageField(value: &self._lost) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if !self.id.isEmpty {
+      try visitor.visitSingularBytesField(value: self.id, fieldNumber: 1)
+    }
+    try { if let v = self._base {
+      try visitor.visitSingularInt64Field(value: v, fieldNumber: 2)
+    } }()
+    if self.changedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.changedAt, fieldNumber: 3)
+    }
+    try { if let v = self._lost {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
+    } }()
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBPackageEdit, rhs: PBPackageEdit) -> Bool {
+    if lhs.id != rhs.id {return false}
+    if lhs._base != rhs._base {return false}
+    if lhs.changedAt != rhs.changedAt {return false}
+    if lhs._lost != rhs._lost {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBLostPackage: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".LostPackage"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}version\0\u{1}size\0\u{1}manifest\0\u{3}modified_at\0\u{1}device\0\u{3}device_name\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.version) }()
+      case 2: try { try decoder.decodeSingularInt64Field(value: &self.size) }()
+      case 3: try { try decoder.decodeSingularMessageField(value: &self._manifest) }()
+      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.modifiedAt) }()
+      case 5: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 6: try { try decoder.decodeSingularStringField(value: &self.deviceName) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if !self.version.isEmpty {
+      try visitor.visitSingularBytesField(value: self.version, fieldNumber: 1)
+    }
+    if self.size != 0 {
+      try visitor.visitSingularInt64Field(value: self.size, fieldNumber: 2)
+    }
+    try { if let v = self._manifest {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
+    } }()
+    if self.modifiedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.modifiedAt, fieldNumber: 4)
+    }
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 5)
+    }
+    if !self.deviceName.isEmpty {
+      try visitor.visitSingularStringField(value: self.deviceName, fieldNumber: 6)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBLostPackage, rhs: PBLostPackage) -> Bool {
+    if lhs.version != rhs.version {return false}
+    if lhs.size != rhs.size {return false}
+    if lhs._manifest != rhs._manifest {return false}
+    if lhs.modifiedAt != rhs.modifiedAt {return false}
+    if lhs.device != rhs.device {return false}
+    if lhs.deviceName != rhs.deviceName {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBPackageTree: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".PackageTree"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}members\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.members) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.members.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.members, fieldNumber: 1)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBPackageTree, rhs: PBPackageTree) -> Bool {
+    if lhs.members != rhs.members {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBPackageMember: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".PackageMember"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}path\0\u{1}kind\0\u{1}mode\0\u{3}created_at\0\u{3}modified_at\0\u{1}xattrs\0\u{3}link_target\0\u{1}version\0\u{1}size\0\u{1}chunks\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeRepeatedStringField(value: &self.path) }()
+      case 2: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
+      case 3: try { try decoder.decodeSingularUInt32Field(value: &self.mode) }()
+      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.createdAt) }()
+      case 5: try { try decoder.decodeSingularSFixed64Field(value: &self.modifiedAt) }()
+      case 6: try { try decoder.decodeRepeatedMessageField(value: &self.xattrs) }()
+      case 7: try { try decoder.decodeSingularBytesField(value: &self.linkTarget) }()
+      case 8: try { try decoder.decodeSingularBytesField(value: &self.version) }()
+      case 9: try { try decoder.decodeSingularInt64Field(value: &self.size) }()
+      case 10: try { try decoder.decodeSingularUInt32Field(value: &self.chunks) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.path.isEmpty {
+      try visitor.visitRepeatedStringField(value: self.path, fieldNumber: 1)
+    }
+    if self.kind != .unspecified {
+      try visitor.visitSingularEnumField(value: self.kind, fieldNumber: 2)
+    }
+    if self.mode != 0 {
+      try visitor.visitSingularUInt32Field(value: self.mode, fieldNumber: 3)
+    }
+    if self.createdAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.createdAt, fieldNumber: 4)
+    }
+    if self.modifiedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.modifiedAt, fieldNumber: 5)
+    }
+    if !self.xattrs.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.xattrs, fieldNumber: 6)
+    }
+    if !self.linkTarget.isEmpty {
+      try visitor.visitSingularBytesField(value: self.linkTarget, fieldNumber: 7)
+    }
+    if !self.version.isEmpty {
+      try visitor.visitSingularBytesField(value: self.version, fieldNumber: 8)
+    }
+    if self.size != 0 {
+      try visitor.visitSingularInt64Field(value: self.size, fieldNumber: 9)
+    }
+    if self.chunks != 0 {
+      try visitor.visitSingularUInt32Field(value: self.chunks, fieldNumber: 10)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBPackageMember, rhs: PBPackageMember) -> Bool {
+    if lhs.path != rhs.path {return false}
+    if lhs.kind != rhs.kind {return false}
+    if lhs.mode != rhs.mode {return false}
+    if lhs.createdAt != rhs.createdAt {return false}
+    if lhs.modifiedAt != rhs.modifiedAt {return false}
+    if lhs.xattrs != rhs.xattrs {return false}
+    if lhs.linkTarget != rhs.linkTarget {return false}
+    if lhs.version != rhs.version {return false}
+    if lhs.size != rhs.size {return false}
+    if lhs.chunks != rhs.chunks {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -2271,7 +2646,7 @@ nonisolated extension PBChunkIDs: SwiftProtobuf.Message, SwiftProtobuf._MessageI
 
 nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Failure"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}place\0\u{1}remedy\0\u{3}missing_chunks\0\u{3}last_commit\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}code\0\u{1}message\0\u{1}place\0\u{1}remedy\0\u{3}missing_chunks\0\u{3}last_commit\0\u{3}package_conflict\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2285,6 +2660,7 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
       case 4: try { try decoder.decodeSingularStringField(value: &self.remedy) }()
       case 5: try { try decoder.decodeRepeatedBytesField(value: &self.missingChunks) }()
       case 6: try { try decoder.decodeSingularInt64Field(value: &self._lastCommit) }()
+      case 7: try { try decoder.decodeSingularMessageField(value: &self._packageConflict) }()
       default: break
       }
     }
@@ -2313,6 +2689,9 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
     try { if let v = self._lastCommit {
       try visitor.visitSingularInt64Field(value: v, fieldNumber: 6)
     } }()
+    try { if let v = self._packageConflict {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2323,6 +2702,57 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
     if lhs.remedy != rhs.remedy {return false}
     if lhs.missingChunks != rhs.missingChunks {return false}
     if lhs._lastCommit != rhs._lastCommit {return false}
+    if lhs._packageConflict != rhs._packageConflict {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBPackageConflict: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".PackageConflict"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}package\0\u{1}revision\0\u{3}is_yours_newer\0\u{3}modified_at\0\u{1}device\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.package) }()
+      case 2: try { try decoder.decodeSingularInt64Field(value: &self.revision) }()
+      case 3: try { try decoder.decodeSingularBoolField(value: &self.isYoursNewer) }()
+      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.modifiedAt) }()
+      case 5: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if !self.package.isEmpty {
+      try visitor.visitSingularBytesField(value: self.package, fieldNumber: 1)
+    }
+    if self.revision != 0 {
+      try visitor.visitSingularInt64Field(value: self.revision, fieldNumber: 2)
+    }
+    if self.isYoursNewer != false {
+      try visitor.visitSingularBoolField(value: self.isYoursNewer, fieldNumber: 3)
+    }
+    if self.modifiedAt != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.modifiedAt, fieldNumber: 4)
+    }
+    if !self.device.isEmpty {
+      try visitor.visitSingularBytesField(value: self.device, fieldNumber: 5)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBPackageConflict, rhs: PBPackageConflict) -> Bool {
+    if lhs.package != rhs.package {return false}
+    if lhs.revision != rhs.revision {return false}
+    if lhs.isYoursNewer != rhs.isYoursNewer {return false}
+    if lhs.modifiedAt != rhs.modifiedAt {return false}
+    if lhs.device != rhs.device {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -316,8 +316,26 @@ package final class SimulatedCloud: CloudService {
         for manifest in manifests {
             result.insert(try await fingerprint(manifest))
             result.insert(Self.name(of: manifest))
+            for member in try await members(manifest) {
+                result.insert(try await fingerprint(member.manifest))
+                result.insert(Self.name(of: member.manifest))
+            }
         }
         return result
+    }
+
+    /// What lies in a content that is the state of a package; nothing for any other.
+    private func members(_ manifest: Manifest) async throws -> [PackageMember] {
+        let bytes = Lock<[UInt8]>([])
+        for chunk in manifest.prefix(1) {
+            try await fetchChunks([chunk.id]) { chunk in bytes.withLock { $0 = chunk.bytes } }
+        }
+        let head = bytes.withLock { $0 }
+        guard head.count > PackageTree.headLength, Array(head.prefix(PackageTree.mark.count)) == PackageTree.mark else {
+            return []
+        }
+        return try PackageTree(list: Array(head.dropFirst(PackageTree.headLength)), manifest).members
+            .filter { $0.kind == .file }
     }
 
     /// What is in unresolved conflict versions, by the names of the bytes.

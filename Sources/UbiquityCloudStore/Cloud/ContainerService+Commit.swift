@@ -92,9 +92,8 @@ extension ContainerService {
     /// All chunks that the commit names, by where they are kept.
     private func namedChunks(of request: CommitRequest) throws -> (small: Lengths, large: Lengths) {
         var small = Lengths(), large = Lengths()
-        for change in request.changes {
-            guard case .put(let fields) = change.action else { continue }
-            for reference in fields.content?.manifest ?? [] {
+        for manifest in request.manifests {
+            for reference in manifest {
                 let isSmall = reference.length < CloudLimits.smallChunkLength
                 let other = isSmall
                     ? small.updateValue(reference.length, forKey: reference.id)

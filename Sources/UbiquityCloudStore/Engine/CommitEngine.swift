@@ -9,13 +9,14 @@ package enum CommitEngine {
     /// - Parameters:
     ///   - revision: the container's revision now; changed items get the next one.
     ///   - now: the cloud's clock. Devices' times are clamped to it.
-    /// - Throws: `.invalid` if the request breaks a rule of form, and what `state` throws.
+    /// - Throws: `.invalid` if the request breaks a rule of form, `PackageConflict`, and what `state` throws.
     package static func plan(
         _ request: CommitRequest, on state: any ContainerState, revision: Revision, now: Timestamp
     ) throws -> CommitPlan {
         try request.check()
         let work = CommitWork(request, state: state, revision: revision, now: now)
         try work.classifyChanges()
+        try work.checkPackages()
         try work.applyFields()
         try work.applyVersionActions()
         try work.applyPlaces()
@@ -24,6 +25,7 @@ package enum CommitEngine {
         try work.bringBackParents()
         try work.applyDeletions()
         try work.settleNames()
+        try work.notePackages()
         return work.plan()
     }
 }

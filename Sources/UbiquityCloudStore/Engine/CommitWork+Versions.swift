@@ -46,7 +46,8 @@ extension CommitWork {
 
     /// The old content as a new version: the one decided about stays what it is, and who has edited since has not lost.
     private func restore(_ known: VersionRecord, as new: VersionID, base: VersionID?, _ change: ItemChange) throws {
-        guard let manifest = known.manifest else { return }
+        // A package's state is put back by a device, as changes of its members.
+        guard let manifest = known.manifest, try record(known.item)?.kind == .file else { return }
         var fields = ChangedFields(modifiedAt: change.changedAt)
         let content = ContentChange(version: new, baseVersion: base, size: known.size, manifest: manifest)
         fields.content = content

@@ -26,7 +26,7 @@ package struct ItemStamps: Hashable, Sendable {
     package var mode: FieldStamp
     /// Creation and modification time.
     package var times: FieldStamp
-    /// The current version, the conflict versions and a symlink's text.
+    /// The current version, the conflict versions and a symlink's text; of a package's folder, what lies in it.
     package var content: FieldStamp
     /// Deleted or not.
     package var existence: FieldStamp

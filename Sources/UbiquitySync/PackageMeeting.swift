@@ -1,0 +1,196 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquityWire
+
+/// Two states of a package that were made without knowing of each other: the one here and the one at the cloud.
+struct PackageMeeting: Sendable {
+    /// The package's folder.
+    var key: ItemKey
+    var id: ItemID
+    /// The feed was read up to here: changes that say so know all of the cloud's state.
+    var revision: Revision
+    /// All that lies in the package here, and its folder itself first.
+    var rows: [ItemRow]
+    /// What was deleted in it here.
+    var deleted: [ItemRow]
+    /// All that lies in it at the cloud; nil if it was deleted there.
+    var remotes: [RemoteItem]?
+    /// Items of the cloud's state that are here and not shown in the package: moved out, or waiting for a name.
+    var elsewhere: Set<ItemID> = []
+    /// The records of the rows that lie elsewhere at the cloud, or were deleted there.
+    var departed: [ItemID: RemoteItem]
+    /// Where the cloud's items lie.
+    var remotePaths: [ItemID: [ItemName]]
+    var paths: [ItemKey: [ItemName]]
+    /// What hard links in it are names of.
+    var linked: [ItemID: ItemRow]
+    var linkedRemotes: [ItemID: RemoteItem]
+
+    var isDeletedHere: Bool { rows.isEmpty }
+}
+
+extension IndexReader {
+    /// Both states of a package; nil if it is not known.
+    func meeting(of key: ItemKey) throws -> PackageMeeting? {
+        guard let top = try row(key: key) else { return nil }
+        var meeting = PackageMeeting(
+            key: key, id: top.id, revision: try feedPosition().revision, rows: [], deleted: [], remotes: nil,
+            departed: [:], remotePaths: [:], paths: [key: []], linked: [:], linkedRemotes: [:])
+        if let remote = try remote(id: top.id), !remote.isDeleted { try collectRemotes(of: remote, &meeting) }
+        if top.entry != nil, !top.isDeleted {
+            meeting.rows = try members(of: key, limit: .max)
+            for row in meeting.rows.dropFirst() {
+                guard let entry = row.entry, let above = meeting.paths[entry.parent] else { continue }
+                meeting.paths[row.key] = above + [entry.name]
+                if let id = row.linkedID { meeting.linked[id] = try named(row) }
+                if meeting.remotePaths[row.id] == nil { meeting.departed[row.id] = try remote(id: row.id) }
+            }
+        }
+        return meeting
+    }
+
+    private func collectRemotes(of top: RemoteItem, _ meeting: inout PackageMeeting) throws {
+        var found = [top], next = 0
+        meeting.remotePaths[top.id] = []
+        while next < found.count {
+            let folder = found[next], path = meeting.remotePaths[folder.id] ?? []
+            next += 1
+            guard folder.kind == .directory else { continue }
+            for id in try remoteChildren(of: folder.id, limit: .max) {
+                guard let item = try remote(id: id), meeting.remotePaths[id] == nil else { continue }
+                meeting.remotePaths[id] = path + [item.name]
+                if let row = try row(id: id), !row.isDeleted { meeting.elsewhere.insert(id) }
+                found.append(item)
+                if item.kind == .hardLink, let target = ItemID(bytes: item.linkTarget) {
+                    meeting.linkedRemotes[target] = try remote(id: target)
+                }
+            }
+        }
+        meeting.remotes = found
+    }
+}
+
+/// A file's content in a state of a package.
+struct MemberContent: Sendable {
+    var version: VersionID
+    var size: Int64
+    var manifest: Manifest
+}
+
+extension PackageMeeting {
+    /// The state here, of the contents that are known; nil if the package was deleted here.
+    func mine(_ contents: [ItemKey: MemberContent]) -> PackageTree? {
+        guard !isDeletedHere else { return nil }
+        return PackageTree(
+            rows.dropFirst().compactMap { row -> PackageMember? in
+                guard let path = paths[row.key], !row.isExcluded else { return nil }
+                let shown = row.linkedID.flatMap { linked[$0] } ?? row
+                switch shown.kind {
+                case .directory, .symlink:
+                    return PackageMember(
+                        path: path, kind: shown.kind, mode: shown.mode, createdAt: shown.createdAt,
+                        modifiedAt: shown.modifiedAt, xattrs: shown.xattrs, linkTarget: shown.linkTarget)
+                case .file:
+                    guard let content = contents[shown.key] else { return nil }
+                    return PackageMember(
+                        path: path, kind: .file, mode: shown.mode, createdAt: shown.createdAt,
+                        modifiedAt: shown.modifiedAt, xattrs: shown.xattrs, version: content.version,
+                        size: content.size, manifest: content.manifest)
+                case .hardLink, .fifo, .socket, .characterDevice, .blockDevice: return nil
+                }
+            })
+    }
+
+    /// The state at the cloud; nil if the package was deleted there.
+    func theirs(_ manifests: [VersionID: Manifest]) -> PackageTree? {
+        guard let remotes else { return nil }
+        return PackageTree(
+            remotes.dropFirst().compactMap { item -> PackageMember? in
+                guard let path = remotePaths[item.id] else { return nil }
+                let shown = item.kind == .hardLink
+                    ? ItemID(bytes: item.linkTarget).flatMap { linkedRemotes[$0] } ?? item : item
+                switch shown.kind {
+                case .directory, .symlink:
+                    return PackageMember(
+                        path: path, kind: shown.kind, mode: shown.mode, createdAt: shown.createdAt,
+                        modifiedAt: shown.modifiedAt, xattrs: shown.xattrs, linkTarget: shown.linkTarget)
+                case .file:
+                    guard let content = shown.content, let manifest = manifests[content.version] else { return nil }
+                    return PackageMember(
+                        path: path, kind: .file, mode: shown.mode, createdAt: shown.createdAt,
+                        modifiedAt: shown.modifiedAt, xattrs: shown.xattrs, version: content.version,
+                        size: content.size, manifest: manifest)
+                case .hardLink, .fifo, .socket, .characterDevice, .blockDevice: return nil
+                }
+            })
+    }
+
+    /// What makes the cloud's state the one here: changes that know all of the cloud's.
+    /// - Parameter group: the changes that were to go up, by their items.
+    func overriding(
+        _ group: [ItemID: PlannedChange], _ contents: [ItemKey: MemberContent], newVersion: () -> VersionID
+    ) -> (planned: [PlannedChange], others: [ItemChange]) {
+        var planned = [PlannedChange](), others = [ItemChange](), left = group
+        let ids = Dictionary(rows.map { ($0.key, $0.id) }) { first, _ in first }
+        let known = Dictionary((remotes ?? []).map { ($0.id, $0) }) { first, _ in first }
+        for row in rows.dropFirst() where !row.isExcluded {
+            if row.dirty.contains(.created) { continue }
+            left[row.id] = nil
+            guard let remote = known[row.id] ?? departed[row.id] else { continue }
+            if let change = change(of: row, over: remote, contents[row.key], ids, newVersion) {
+                planned.append(PlannedChange(row: row, change: change))
+            }
+        }
+        for (id, change) in left.sorted(by: { $0.value.row.dirtyOrder < $1.value.row.dirtyOrder }) {
+            var change = change
+            if change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
+                change.change.baseRevision = max(revision, change.change.baseRevision)
+            }
+            planned.append(change)
+        }
+        let here = Set(rows.map(\.id)).union(planned.map(\.change.id))
+        for item in remotes ?? [] where !here.contains(item.id) && !elsewhere.contains(item.id) && item.id != id {
+            others.append(
+                ItemChange(
+                    id: item.id, kind: item.kind, baseRevision: revision, changedAt: latest, action: .delete))
+        }
+        return (planned, others)
+    }
+
+    /// When something was changed here last.
+    var latest: Timestamp { (rows + deleted).filter { !$0.dirty.isEmpty }.map(\.dirtyAt).max() ?? .zero }
+
+    /// Nil if there is no difference.
+    private func change(
+        of row: ItemRow, over remote: RemoteItem, _ content: MemberContent?, _ ids: [ItemKey: ItemID],
+        _ newVersion: () -> VersionID
+    ) -> ItemChange? {
+        guard let entry = row.entry, let parent = ids[entry.parent] else { return nil }
+        var change = ItemChange(
+            id: row.id, kind: row.kind, baseRevision: revision,
+            changedAt: row.dirty.isEmpty ? latest : row.dirtyAt, action: .undelete(Place(parent: parent, name: entry.name)))
+        if remote.isDeleted, row.kind != .file { return change }
+        var fields = ChangedFields()
+        if remote.parent != parent || remote.name != entry.name {
+            fields.place = Place(parent: parent, name: entry.name)
+        }
+        if remote.mode != row.mode { fields.mode = row.mode }
+        if remote.modifiedAt != row.modifiedAt || remote.createdAt != row.createdAt {
+            fields.modifiedAt = row.modifiedAt
+            fields.createdAt = row.createdAt
+        }
+        (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: remote.xattrs, to: row.xattrs)
+        if row.kind == .symlink, remote.linkTarget != row.linkTarget { fields.linkTarget = row.linkTarget }
+        if row.kind == .file, let content, let there = remote.content {
+            if there.version != content.version || remote.isDeleted {
+                let isNew = row.version == content.version && there.version != content.version
+                fields.content = ContentChange(
+                    version: isNew ? newVersion() : content.version, baseVersion: there.version, size: content.size,
+                    manifest: content.manifest)
+            }
+        }
+        guard fields != ChangedFields() else { return nil }
+        change.action = .put(fields)
+        return change
+    }
+}

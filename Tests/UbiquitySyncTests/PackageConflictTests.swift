@@ -1,0 +1,209 @@
+import Testing
+internal import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// Two devices change one package without knowing of each other: one whole state stands, the other is kept whole.
+@Suite struct PackageConflictTests {
+    private static let threads = BlockingPool(name: "package-conflict-tests", threads: 2)
+
+    private func run(
+        _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5,
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: seed, devices: devices) { world in
+                try await scenario(world)
+                try await world.settle()
+                try await world.check()
+            }
+        }
+    }
+
+    /// Names and contents of a package's files (folders have no content), as a device shows them.
+    private func state(_ device: SimulatedDevice, _ package: String = "d.rtfd") async throws -> [String: [UInt8]] {
+        var result: [String: [UInt8]] = [:]
+        for (path, row) in try device.paths() where path.hasPrefix(package + "/") {
+            result[String(path.dropFirst(package.count + 1))] = row.kind == .file ? try await device.read(path) : []
+        }
+        return result
+    }
+
+    private func state(_ version: RemoteVersion, on device: SimulatedDevice) async throws -> [String: [UInt8]] {
+        var result: [String: [UInt8]] = [:]
+        let engine = try device.engine
+        for member in try await engine.tree(of: version).members {
+            let path = member.path.map(\.description).joined(separator: "/")
+            result[path] = []
+            guard let file = version.file(member) else { continue }
+            let content = try await engine.begin(file)
+            defer { engine.release(content) }
+            try await engine.fill(content, 0..<content.size)
+            result[path] = try content.file.read(count: Int(content.size), at: 0)
+        }
+        return result
+    }
+
+    private func versions(_ device: SimulatedDevice, _ package: String = "d.rtfd") throws -> [RemoteVersion] {
+        let row = try device.live(package)
+        return try device.index.read { try $0.conflicts(of: row.id) }
+    }
+
+    private func make(_ world: Simulation) async throws {
+        try world.a.makeFolder("d.rtfd")
+        try world.a.makeFolder("d.rtfd/images")
+        for name in ["text", "images/one", "images/two", "old"] {
+            try await world.a.create("d.rtfd/" + name, world.random.bytes(name == "images/two" ? 400_000 : 100))
+        }
+        try await world.settle()
+        for device in world.devices {
+            for name in ["text", "images/one", "images/two", "old"] { try await device.materialize("d.rtfd/" + name) }
+        }
+        try await world.settle()
+    }
+
+    /// - Parameter aFirst: whose changes reach the cloud first.
+    private func meet(
+        _ world: Simulation, aFirst: Bool, _ first: (SimulatedDevice) async throws -> Void,
+        _ second: (SimulatedDevice) async throws -> Void
+    ) async throws -> (a: [String: [UInt8]], b: [String: [UInt8]]) {
+        for device in [world.a, world.b] { try device.setPaused(true) }
+        try await first(world.a)
+        try await world.sleep(.seconds(5))
+        try await second(world.b)
+        let states = (try await state(world.a), try await state(world.b))
+        let order = aFirst ? [world.a, world.b] : [world.b, world.a]
+        for device in order {
+            try device.setPaused(false)
+            try await world.settle(world.devices.filter { $0 === device || $0.name == "c" })
+        }
+        try await world.settle()
+        return states
+    }
+
+    @Test(arguments: [true, false]) func differentMembersAreNotMixed(aFirst: Bool) async throws {
+        try await run { world in
+            try await make(world)
+            let (a, b) = try await meet(world, aFirst: aFirst) { a in
+                try await a.edit("d.rtfd/text") { _ in [1] }
+                try a.remove("d.rtfd/old")
+                try await a.create("d.rtfd/ofA", [2])
+            } _: { b in
+                try await b.edit("d.rtfd/images/one") { _ in [3] }
+                try b.rename("d.rtfd/images/two", "d.rtfd/moved")
+                try await b.create("d.rtfd/images/ofB", [4])
+            }
+            for device in world.devices {
+                #expect(try await state(device) == b)
+                let kept = try versions(device)
+                #expect(kept.count == 1 && kept.first?.content.deviceName == "a")
+                #expect(try await state(#require(kept.first), on: device) == a)
+                #expect(try device.engine.status(of: device.live("d.rtfd")).conflictCount == 1)
+            }
+        }
+    }
+
+    @Test(arguments: [true, false]) func oneMemberOnBothSides(aFirst: Bool) async throws {
+        try await run { world in
+            try await make(world)
+            let (a, b) = try await meet(world, aFirst: aFirst) { a in
+                try await a.edit("d.rtfd/text") { _ in [1] }
+                try await a.edit("d.rtfd/images/two") { $0 + [9] }
+            } _: { b in
+                try await b.edit("d.rtfd/text") { _ in [2] }
+            }
+            for device in world.devices {
+                #expect(try await state(device) == b)
+                #expect(try await state(#require(try versions(device).first), on: device) == a)
+                #expect(try device.index.read { try $0.conflictCount(of: device.live("d.rtfd/text")) } == 0)
+            }
+        }
+    }
+
+    @Test func equalStatesAreNoConflict() async throws {
+        try await run { world in
+            try await make(world)
+            _ = try await meet(world, aFirst: true) { a in
+                try await a.edit("d.rtfd/text") { _ in [1] }
+                try await a.create("d.rtfd/new", [2])
+            } _: { b in
+                try await b.edit("d.rtfd/text") { _ in [1] }
+                try await b.create("d.rtfd/new", [2])
+            }
+            for device in world.devices {
+                #expect(try versions(device).isEmpty)
+                #expect(try await state(device)["new"] == [2])
+                #expect(try device.paths().count == 7)
+            }
+        }
+    }
+
+    @Test(arguments: [true, false]) func anEditWinsOverTheDeletionOfAll(aFirst: Bool) async throws {
+        try await run { world in
+            try await make(world)
+            let (_, b) = try await meet(world, aFirst: aFirst) { a in
+                for name in ["text", "images/one", "images/two", "old", "images"] { try a.remove("d.rtfd/" + name) }
+                try a.remove("d.rtfd")
+            } _: { b in
+                try await b.edit("d.rtfd/text") { _ in [2] }
+            }
+            for device in world.devices {
+                #expect(try await state(device) == b)
+                #expect(try versions(device).isEmpty)
+            }
+        }
+    }
+
+    @Test func aRenamedPackageAndAnEditAreBothKept() async throws {
+        try await run { world in
+            try await make(world)
+            _ = try await meet(world, aFirst: true) { a in try a.rename("d.rtfd", "e.rtfd") } _: { b in
+                try await b.edit("d.rtfd/text") { _ in [2] }
+            }
+            for device in world.devices {
+                #expect(try await state(device, "e.rtfd")["text"] == [2])
+                #expect(try versions(device, "e.rtfd").isEmpty)
+            }
+        }
+    }
+
+    @Test func twoNewPackagesOfOneNameAreTwoDocuments() async throws {
+        try await run { world in
+            for device in [world.a, world.b] { try device.setPaused(true) }
+            for device in [world.a, world.b] {
+                try device.makeFolder("n.pages")
+                try await device.create("n.pages/x", Array(device.name.utf8))
+            }
+            for device in [world.a, world.b] { try device.setPaused(false) }
+            try await world.settle()
+            let all = try await [state(world.devices[2], "n.pages"), state(world.devices[2], "n 2.pages")]
+            #expect(Set(all.compactMap { $0["x"] }) == [Array("a".utf8), Array("b".utf8)])
+            #expect(all.allSatisfy { $0.count == 1 })
+        }
+    }
+
+    /// Three devices: two states are kept.
+    @Test func threeStates() async throws {
+        try await run { world in
+            try await make(world)
+            for device in world.devices { try device.setPaused(true) }
+            var states: [[String: [UInt8]]] = []
+            for (number, device) in world.devices.enumerated() {
+                try await device.edit("d.rtfd/" + ["text", "old", "images/one"][number]) { _ in [UInt8(number)] }
+                try await world.sleep(.seconds(3))
+                states.append(try await state(device))
+            }
+            for device in world.devices { try device.setPaused(false) }
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await state(device) == states[2])
+                var kept: [[String: [UInt8]]] = []
+                for version in try versions(device) { kept.append(try await state(version, on: device)) }
+                #expect(kept.count == 2 && kept.contains(states[0]) && kept.contains(states[1]))
+            }
+        }
+    }
+}
