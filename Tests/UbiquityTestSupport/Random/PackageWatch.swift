@@ -2,64 +2,75 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// Packages of a world: each is saved by one device alone, and all members of one state have the same size, which no
-/// other state has. So whoever sees two sizes, or some members only, sees a mixture of two states.
+/// Packages of a world: one that each device saves alone, and one that all of them save. All members of one state have the
+/// same size, which no other state has. So whoever sees two sizes, or some members only, sees a mixture of two states.
 final class PackageWatch: Sendable {
     static let members = ["one", "two", "three"]
     private static let suffix = ".rtfd"
+    /// The one that all devices save.
+    private static let shared = "all"
 
     private struct Known {
-        var state = 0
         /// A save was cut off: what is there is what its device made of it.
         var isTorn = false
-        var isBeingSaved = false
-        /// The life of its device in which it was saved last.
-        var generation = 0
+        /// Who saves it now, and the life of the device in which it does.
+        var savers: [String: Int] = [:]
     }
 
     private let packages = Lock<[String: Known]>([:])
+    private let states = Lock(0)
 
-    static func path(of device: SimulatedDevice) -> String { device.name + suffix }
+    static func path(_ package: String) -> String { package + suffix }
+    static func package(of device: SimulatedDevice, isShared: Bool) -> String { isShared ? shared : device.name }
 
     /// Others leave packages alone.
     static func isWithin(_ path: String) -> Bool { path.contains(suffix) }
 
     /// - Returns: the size of the members in the coming state.
-    func begin(_ device: SimulatedDevice) -> Int {
+    func begin(_ package: String, _ device: SimulatedDevice) -> Int {
         packages.withLock { packages in
-            var known = packages[device.name] ?? Known()
-            known.isTorn = known.isTorn || known.isBeingSaved
-            known.isBeingSaved = true
-            known.state += 1
-            known.generation = device.disk.generation
-            packages[device.name] = known
-            return 100 + known.state
+            var known = packages[package] ?? Known()
+            known.isTorn = known.isTorn || known.savers[device.name] != nil
+            known.savers[device.name] = device.disk.generation
+            packages[package] = known
+        }
+        return states.withLock { state in
+            state += 1
+            return 100 + state
         }
     }
 
     /// What a device does in its death comes to nothing.
-    func finish(_ device: SimulatedDevice) {
+    func finish(_ package: String, _ device: SimulatedDevice) {
         let generation = device.disk.generation
         packages.withLock { packages in
-            guard packages[device.name]?.generation == generation else { return }
-            packages[device.name]?.isBeingSaved = false
+            guard packages[package]?.savers[device.name] == generation else { return }
+            packages[package]?.savers[device.name] = nil
         }
     }
 
-    func tear(_ device: SimulatedDevice) { packages.withLock { $0[device.name]?.isTorn = true } }
+    func tear(_ package: String) { packages.withLock { $0[package, default: Known()].isTorn = true } }
+
+    /// Its disk has lost what was not synced: of the packages it saves, too.
+    func tear(_ device: SimulatedDevice) {
+        tear(device.name)
+        tear(Self.shared)
+    }
 
     private func tearUnfinished(_ devices: [SimulatedDevice]) {
         packages.withLock { packages in
             for device in devices {
-                guard let known = packages[device.name], known.isBeingSaved else { continue }
-                if known.generation != device.disk.generation { packages[device.name]?.isTorn = true }
+                for (package, known) in packages {
+                    guard let generation = known.savers[device.name], generation != device.disk.generation else { continue }
+                    packages[package]?.isTorn = true
+                }
             }
         }
     }
 
-    private func sizes(of owner: String, on device: SimulatedDevice) throws -> [Int64]? {
+    private func sizes(of package: String, on device: SimulatedDevice) throws -> [Int64]? {
         do {
-            guard let package = try device.row(owner + Self.suffix) else { return nil }
+            guard let package = try device.row(Self.path(package)) else { return nil }
             return try device.children(of: package).map(\.size)
         } catch {
             // It may have died as it looked: that commits what was gathered.
@@ -71,14 +82,13 @@ final class PackageWatch: Sendable {
     /// Throws if some device shows a mixture.
     func check(_ devices: [SimulatedDevice]) throws {
         tearUnfinished(devices)
-        let whole = packages.withLock { $0.filter { !$0.value.isTorn } }.keys.sorted()
-        guard !whole.isEmpty else { return }
+        let whole = packages.withLock { $0.filter { !$0.value.isTorn } }
         for device in devices where device.isRunning {
-            for owner in whole where owner != device.name {
-                guard let sizes = try sizes(of: owner, on: device) else { continue }
+            for (package, known) in whole.sorted(by: { $0.key < $1.key }) where known.savers[device.name] == nil {
+                guard let sizes = try sizes(of: package, on: device) else { continue }
                 guard Set(sizes).count <= 1, sizes.count == Self.members.count else {
                     throw UbiquityError(
-                        .damaged, "\(device.name) shows \(owner)'s package with members of \(sizes) bytes")
+                        .damaged, "\(device.name) shows \(package)'s package with members of \(sizes) bytes")
                 }
             }
         }
@@ -86,9 +96,10 @@ final class PackageWatch: Sendable {
 }
 
 extension Performer {
-    /// Saves this device's package: every member anew, in place.
+    /// Saves this device's package, or everybody's: every member anew, in place.
     func savePackage(_ watch: PackageWatch) async throws {
-        let path = PackageWatch.path(of: device), size = watch.begin(device)
+        let package = PackageWatch.package(of: device, isShared: random.below(2) == 0)
+        let path = PackageWatch.path(package), size = watch.begin(package, device)
         note("saves \(path), \(size) bytes each")
         do {
             if try device.row(path) == nil { try device.makeFolder(path) }
@@ -100,9 +111,9 @@ extension Performer {
                     try await device.overwrite(name, bytes)
                 }
             }
-            watch.finish(device)
+            watch.finish(package, device)
         } catch {
-            watch.tear(device)
+            watch.tear(package)
             throw error
         }
     }
