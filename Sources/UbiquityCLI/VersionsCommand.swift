@@ -9,7 +9,7 @@ struct VersionsCommand: AsyncParsableCommand {
         abstract: "Lists the versions of a file: the current one, conflicts, earlier ones.",
         discussion: "Conflicts and earlier versions also stand as files in '.versions/FILE/' beside the file.")
 
-    @Argument(help: "The file.")
+    @Argument(help: "The file or package.")
     var path: String
 
     @OptionGroup var output: OutputOptions
@@ -52,7 +52,7 @@ struct ResolveCommand: AsyncParsableCommand {
     @Option(help: .init("What to keep.", valueName: "current|VERSION|both"))
     var keep = ResolveRequest.current
 
-    @Argument(help: "The file.")
+    @Argument(help: "The file or package.")
     var path: String
 
     @OptionGroup var output: OutputOptions
@@ -77,7 +77,7 @@ struct RestoreCommand: AsyncParsableCommand {
     @Option(help: .init("A new path in the same mount.", valueName: "newpath"))
     var to: String?
 
-    @Argument(help: "The file.")
+    @Argument(help: "The file or package.")
     var path: String
 
     @Argument(help: "The version: its id or the beginning of it, or its name in '.versions'.")

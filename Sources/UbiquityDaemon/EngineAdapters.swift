@@ -56,6 +56,7 @@ struct EngineVersions: VersionSource {
     func otherVersions(of item: ItemID) async throws -> [RemoteVersion] { try await engine.otherVersions(of: item) }
     func begin(_ version: RemoteVersion) async throws -> PartialContent { try await engine.begin(version) }
     func copy(_ version: RemoteVersion) async throws -> ContentID { try await engine.copy(version) }
+    func tree(of version: RemoteVersion) async throws -> PackageTree { try await engine.tree(of: version) }
 }
 
 /// Carries out what the control attributes ask for. A folder's means all that is in it.

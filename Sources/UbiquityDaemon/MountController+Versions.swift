@@ -17,7 +17,9 @@ extension MountController {
         } catch let error as UbiquityError where error.place.isEmpty {
             throw UbiquityError(error.code, error.message, at: path, remedy: error.remedy)
         }
-        guard row.kind == .file else { throw UbiquityError(.invalid, "only a file has versions", at: path) }
+        guard row.kind == .file || parts.index.isPackage(row) else {
+            throw UbiquityError(.invalid, "only files and packages have versions", at: path)
+        }
         return row
     }
 
@@ -100,8 +102,10 @@ extension MountController {
         default:
             let chosen = try await version(request.keep, of: row)
             try requireAvailable(chosen)
+            if row.kind == .directory { try await putBack(chosen, of: row) }
             let others = conflicts.filter { $0.id != chosen.id }
-            try await decide([(.restore, chosen.id)] + others.map { (.resolve, $0.id) }, of: row.key)
+            let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
+            try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
             return ResolveReport(path: request.path, resolved: conflicts.count)
         }
     }
@@ -133,6 +137,11 @@ extension MountController {
         let chosen = try await version(request.version, of: row)
         try requireAvailable(chosen)
         guard let target = request.to else {
+            if row.kind == .directory {
+                try await putBack(chosen, of: row)
+                return RestoreReport(
+                    path: request.path, version: chosen.id.description, isQueued: !engine.connection.isOnline)
+            }
             try await decide([(.restore, chosen.id)], of: row.key)
             return RestoreReport(
                 path: request.path, version: chosen.id.description, isQueued: !engine.connection.isOnline)
@@ -159,6 +168,9 @@ extension MountController {
     private func place(
         _ version: RemoteVersion, of row: ItemRow, in folder: ItemKey, named name: ItemName, orNumbered: Bool
     ) async throws -> String {
+        if row.kind == .directory {
+            return try await placePackage(version, of: row, in: folder, named: name, orNumbered: orNumbered)
+        }
         let content = try await engine.copy(version)
         return try await pool.run(evenIfCancelled: true) { [self] in
             do {

@@ -59,7 +59,7 @@ extension IndexReader {
                 + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
     }
 
-    /// The files in a folder that have other versions, by name, those after `name`, at most `limit`.
+    /// The files and packages in a folder that have other versions, by name, those after `name`, at most `limit`.
     package func childrenWithVersions(
         of parent: ItemKey, after name: ItemName?, limit: Int
     ) throws -> [ItemRow] {
@@ -67,7 +67,7 @@ extension IndexReader {
             """
             SELECT items.*, entries.parent, entries.name FROM entries CROSS JOIN items ON items.key = entries.item
             CROSS JOIN remote ON remote.id = items.id
-            WHERE entries.parent = ? AND entries.name > ? AND items.kind = 1
+            WHERE entries.parent = ? AND entries.name > ? AND items.kind IN (1, 2)
             AND (remote.history OR EXISTS (
                 SELECT 1 FROM conflicts WHERE conflicts.item = items.id AND \(Self.undecided)))
             ORDER BY entries.name LIMIT ?

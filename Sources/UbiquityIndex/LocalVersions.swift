@@ -101,7 +101,7 @@ extension IndexTransaction {
     }
 
     /// The file has another content, as after a save by renaming: another inode, the same identity.
-    fileprivate func putContent(_ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow) throws -> ItemRow {
+    func putContent(_ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow) throws -> ItemRow {
         let now = index.timekeeper.now()
         if let old = before.content, old != content { try forgetContent(old) }
         var row = before

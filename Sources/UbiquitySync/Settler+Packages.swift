@@ -8,17 +8,27 @@ extension Settler {
     /// Takes in a page of the feed, which never ends within a commit.
     package mutating func receive(page items: [RemoteItem], _ index: ItemIndex) throws {
         var held = Set(try transaction.heldPackages(index).keys)
-        // While the container is listed for the first time nothing is shown whole.
-        if try transaction.hasBeenCaughtUp() { held.formUnion(try transaction.changedPackages(index)) }
         let replaced = try items.filter { item in
             guard item.kind == .file, !item.isDeleted else { return false }
             return try transaction.row(id: item.id)?.awaitsContent(of: item) ?? false
         }
-        guard !held.isEmpty || !replaced.isEmpty else { return try items.forEach { try receive($0) } }
+        let mayMeet = try mayMeetChanges(items)
+        guard mayMeet || !held.isEmpty || !replaced.isEmpty else { return try items.forEach { try receive($0) } }
         let owners = try owners(of: items, index)
+        if mayMeet, !owners.isEmpty { held.formUnion(try transaction.changedPackages(index)) }
         held.formUnion(replaced.compactMap { owners[$0.id] })
         for item in items {
             if let owner = owners[item.id], held.contains(owner) { try hold(item) } else { try receive(item) }
+        }
+    }
+
+    /// Whether the page may be about what was changed here too. Asked first, as most pages tell what this device has just
+    /// sent, and many changes may wait. While the container is listed for the first time nothing is shown whole.
+    private func mayMeetChanges(_ items: [RemoteItem]) throws -> Bool {
+        guard try transaction.hasBeenCaughtUp() else { return false }
+        let isChanged = try !transaction.dirtyRows(after: 0, limit: 1).isEmpty || !transaction.openForWriting().isEmpty
+        return try isChanged && items.contains { item in
+            try transaction.remote(id: item.id).map { $0.revision < item.revision } ?? true
         }
     }
 

@@ -102,7 +102,7 @@ package final class SyncEngine: Sendable {
     }
 
     /// Gives up backing files that a transaction dropped.
-    func discard(_ contents: [ContentID]) {
+    package func discard(_ contents: [ContentID]) {
         if !contents.isEmpty { store.retire(contents) }
     }
 

@@ -158,7 +158,10 @@ extension ContainerFileSystem {
     }
 
     package func readLink(_ ino: UInt64) throws -> [UInt8] {
-        guard !isInVersions(ino) else { throw Errno.EINVAL }
+        if let node = versionNodes.node(ino) {
+            guard let member = versionNodes.member(node), member.kind == .symlink else { throw Errno.EINVAL }
+            return member.linkTarget
+        }
         let row = try row(ino).row
         guard row.kind == .symlink else { throw Errno.EINVAL }
         return row.linkTarget

@@ -38,7 +38,7 @@ extension ContainerFileSystem {
     private func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {
         if let node = versionNodes.node(ino) {
             // A version counts as content of the file whose it is.
-            guard case .version(_, let key) = node, let row = try index.row(key: key) else { return nil }
+            guard let key = node.item, let row = try index.row(key: key) else { return nil }
             return ClaimIntent(row.claimTarget, .reading(.withoutChanges))
         }
         guard let row = try index.row(ino: ino), row.kind == .file, !row.isExcluded else { return nil }

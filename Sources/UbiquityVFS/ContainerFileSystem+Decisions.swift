@@ -10,7 +10,7 @@ extension ContainerFileSystem {
     ) throws -> Answer<Void> {
         switch versionNodes.node(parent) {
         case nil: return .now(try remove(parent, name, directory: directory, caller))
-        case .version: throw Errno.ENOTDIR
+        case .version, .member: return try removeMember(named: try ItemName.checked(name), in: parent, directory)
         case .folder(let folder):
             // `rm -r` of a file's versions ends with their folder, which is gone when they are.
             guard directory, let row = try index.child(of: folder, named: try ItemName.checked(name)) else {
@@ -20,10 +20,12 @@ extension ContainerFileSystem {
                 guard try await parts.versions.otherVersions(of: row.id).isEmpty else { throw Errno.ENOTEMPTY }
             }
         case .file(let key):
-            guard !directory else { throw Errno.ENOTDIR }
+            let isPackage = try index.row(key: key)?.kind == .directory
+            guard directory == isPackage else { throw directory ? Errno.ENOTDIR : Errno.EISDIR }
             let name = try ItemName.checked(name)
             return .later { [self] in
                 guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }
+                if isPackage { try await requireEmptied(version, of: key) }
                 try index.decide([(version.kind == .conflict ? .resolve : .remove, version.id)], of: key)
             }
         }
@@ -39,6 +41,8 @@ extension ContainerFileSystem {
                     parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller))
         }
         guard case .file(let key) = node, !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }
+        // `mv` copies it then, member by member, and takes it away: that is what moving it means.
+        guard try index.row(key: key)?.kind == .file else { throw Errno.EXDEV }
         let name = try ItemName.checked(name), newName = try checkedForMaking(newName, in: newParent)
         return .later { [self] in
             guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }

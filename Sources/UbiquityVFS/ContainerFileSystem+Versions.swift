@@ -26,7 +26,7 @@ extension ContainerFileSystem {
                 guard let version = try await version(named: name, of: key) else { return nil }
                 return try known(.version(version.id, of: key), version)
             }
-        case .version: throw Errno.ENOTDIR
+        case .version, .member: return try findMember(named: try ItemName.checked(name), in: parent)
         }
     }
 
@@ -34,14 +34,16 @@ extension ContainerFileSystem {
     func versionsFolder(of directory: ItemRow) throws -> NodeAttributes { try known(.folder(of: directory.key)) }
 
     private func hasVersions(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .file, !row.isDeleted else { return false }
+        guard row.kind == .file || row.kind == .directory, !row.isDeleted else { return false }
         return try index.read { reader in
-            try reader.conflictCount(of: row) > 0 || reader.remote(id: row.id)?.hasHistory == true
+            try !reader.conflicts(of: row.id).isEmpty || reader.remote(id: row.id)?.hasHistory == true
         }
     }
 
-    private func known(_ node: VersionNodes.Node, _ version: RemoteVersion? = nil) throws -> NodeAttributes {
-        let ino = try versionNodes.look(up: node, version, in: inodes) { UInt64(try index.newContentNumber()) }
+    func known(
+        _ node: VersionNodes.Node, _ version: RemoteVersion? = nil, _ member: PackageMember? = nil
+    ) throws -> NodeAttributes {
+        let ino = try versionNodes.look(up: node, version, member, in: inodes) { UInt64(try index.newContentNumber()) }
         do { return try attributes(of: node, ino) } catch {
             forget(ino, 1)
             throw error
@@ -70,13 +72,17 @@ extension ContainerFileSystem {
             return volatile(row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
         case .version(let id, let key):
             guard let row = try index.row(key: key), let version = versionNodes.version(id) else { throw Errno.ENOENT }
+            let isFolder = row.kind == .directory
             return volatile(
-                row, ino, FileMode.file | row.mode & FileMode.rights, size: version.content.size,
-                at: version.modifiedAt)
+                row, ino, (isFolder ? FileMode.directory : FileMode.file) | row.mode & FileMode.rights,
+                size: isFolder ? 0 : version.content.size, at: version.modifiedAt)
+        case .member(_, _, let key):
+            guard let row = try index.row(key: key), let member = versionNodes.member(node) else { throw Errno.ENOENT }
+            return volatile(row, ino, member.fileMode, size: member.shownSize, at: member.modifiedAt)
         }
     }
 
-    private func volatile(
+    func volatile(
         _ row: ItemRow, _ ino: UInt64, _ mode: UInt32, size: Int64, at time: Timestamp
     ) -> NodeAttributes {
         NodeAttributes(
@@ -90,7 +96,7 @@ extension ContainerFileSystem {
     /// `openDirectory`, for any directory. What stands in a versions folder is what stood there when it was opened.
     package func openAnyDirectory(_ ino: UInt64) throws -> Answer<OpenedFile> {
         guard let node = versionNodes.node(ino) else { return .now(try openDirectory(ino)) }
-        if case .version = node { throw Errno.ENOTDIR }
+        guard try attributes(of: node, ino).mode & FileMode.typeMask == FileMode.directory else { throw Errno.ENOTDIR }
         return .later { [self] in
             let listing = try await list(node)
             let directory = OpenDirectory(ino: ino, versions: listing)
@@ -100,7 +106,7 @@ extension ContainerFileSystem {
 
     private func list(_ node: VersionNodes.Node) async throws -> [OpenDirectory.VersionEntry] {
         switch node {
-        case .version: return []
+        case .version, .member: return try await listMembers(of: node)
         case .folder(let directory):
             var result = [OpenDirectory.VersionEntry](), last: ItemName?
             while true {
@@ -115,8 +121,9 @@ extension ContainerFileSystem {
                 if rows.count < Self.versionsPage { return result }
             }
         case .file(let key):
+            let kind = try index.row(key: key)?.kind ?? .file
             return try await namedVersions(of: key).map { name, version in
-                OpenDirectory.VersionEntry(name: name, node: .version(version.id, of: key), kind: .file)
+                OpenDirectory.VersionEntry(name: name, node: .version(version.id, of: key), kind: kind)
             }
         }
     }
@@ -146,9 +153,16 @@ extension ContainerFileSystem {
     // MARK: Reading
 
     func openVersion(_ node: VersionNodes.Node, _ ino: UInt64, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        guard case .version(let id, _) = node else { throw Errno.EISDIR }
+        let version: RemoteVersion
+        switch node {
+        case .folder, .file: throw Errno.EISDIR
+        case .version(let id, let key):
+            guard let known = versionNodes.version(id), let row = try index.row(key: key) else { throw Errno.ESTALE }
+            guard row.kind == .file else { throw Errno.EISDIR }
+            version = known
+        case .member(_, let id, _): version = try memberVersion(node, id)
+        }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
-        guard let version = versionNodes.version(id) else { throw Errno.ESTALE }
         let source = parts.versions
         if flags.contains(.nonBlocking) {
             let beginning = Task.detached { try await source.begin(version) }

@@ -130,10 +130,10 @@ extension ContainerFileSystem {
         }
     }
 
-    /// The current version of a file is the one to keep.
+    /// The current version of a file, or the present state of a package, is the one to keep.
     private func resolveAll(_ key: ItemKey) throws {
         let row = try index.row(key: key)
-        guard let row, row.kind == .file else { throw Errno.EINVAL }
+        guard let row, row.kind == .file || index.isPackage(row) else { throw Errno.EINVAL }
         let conflicts = try index.read { try $0.conflicts(of: row.id) }
         guard !conflicts.isEmpty else { return }
         try index.decide(conflicts.map { (.resolve, $0.id) }, of: key)

@@ -14,8 +14,10 @@ final class VersionNodes: Sendable {
         case folder(of: ItemKey)
         /// The folder in that one with the file's versions.
         case file(ItemKey)
-        /// A version of the file.
+        /// A version of the file; of a package a folder.
         case version(VersionID, of: ItemKey)
+        /// What lies in a version of a package.
+        case member([ItemName], VersionID, of: ItemKey)
     }
 
     private struct State {
@@ -23,6 +25,10 @@ final class VersionNodes: Sendable {
         var numbers: [Node: UInt64] = [:]
         /// What is known of a version that has a number.
         var versions: [VersionID: RemoteVersion] = [:]
+        /// What is known of members that have a number.
+        var members: [Node: PackageMember] = [:]
+        /// Members that `rm -r` has taken away on its way to the version, which is decided about as a whole.
+        var removed: Set<Node> = []
     }
 
     /// Greater than any number an index gives: a million items a second would take 35 years to get there.
@@ -38,10 +44,24 @@ final class VersionNodes: Sendable {
 
     func version(_ id: VersionID) -> RemoteVersion? { state.withLock { $0.versions[id] } }
 
+    func member(_ node: Node) -> PackageMember? { state.withLock { $0.members[node] } }
+    func noteRemoval(of node: Node) { state.withLock { _ = $0.removed.insert(node) } }
+    func isRemoved(_ node: Node) -> Bool { state.withLock { $0.removed.contains(node) } }
+
+    /// The version has been decided about.
+    func forgetRemovals(in version: VersionID) {
+        state.withLock { state in
+            state.removed = state.removed.filter { node in
+                if case .member(_, version, _) = node { false } else { true }
+            }
+        }
+    }
+
     /// The inode's number, which the kernel is told of once more.
     /// - Parameter newNumber: asked for a number that was never used.
     func look(
-        up node: Node, _ version: RemoteVersion? = nil, in inodes: InodeTable, newNumber: () throws -> UInt64
+        up node: Node, _ version: RemoteVersion? = nil, _ member: PackageMember? = nil, in inodes: InodeTable,
+        newNumber: () throws -> UInt64
     ) throws -> UInt64 {
         // Outside of the lock: it may have to wait for the disk.
         let fresh = state.withLock { $0.numbers[node] } == nil ? try newNumber() : nil
@@ -50,6 +70,7 @@ final class VersionNodes: Sendable {
             state.numbers[node] = number
             state.nodes[number] = node
             if let version { state.versions[version.id] = version }
+            if let member { state.members[node] = member }
             inodes.addLookup(number)
             return number
         }
@@ -75,5 +96,6 @@ final class VersionNodes: Sendable {
         guard let node = state.nodes.removeValue(forKey: ino) else { return }
         state.numbers[node] = nil
         if case .version(let id, _) = node { state.versions[id] = nil }
+        state.members[node] = nil
     }
 }

@@ -13,6 +13,9 @@ package protocol VersionSource: Sendable {
 
     /// Downloads a version and gives a copy of its content, which is the caller's.
     func copy(_ version: RemoteVersion) async throws -> ContentID
+
+    /// What lies in a version of a package.
+    func tree(of version: RemoteVersion) async throws -> PackageTree
 }
 
 /// The names that versions have in the folder of their file.

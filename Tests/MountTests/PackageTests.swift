@@ -52,4 +52,90 @@ import Testing
             #expect(try await b.attribute("is-package", of: "e") == "0")
         }
     }
+
+    private static let versions = ".versions/d.rtfd"
+
+    /// Both change other members of one package offline, `b` later; `b` reaches the cloud first.
+    private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
+        for device in [a, b] { try await device.ubiquity("offline", "") }
+        try await a.shell("echo 'a \(text)' > d.rtfd/text; rm -f d.rtfd/ofB; echo a > d.rtfd/images/ofA")
+        try await b.shell("echo 'b \(text)' > d.rtfd/images/one; rm -f d.rtfd/images/ofA; echo b > d.rtfd/ofB")
+        for device in [b, a] {
+            try await device.ubiquity("online", "")
+            try await device.waitUntilIdle()
+        }
+        try await world.settle(a, b)
+        for device in [a, b] {
+            #expect(try await device.shell("cat d.rtfd/images/one d.rtfd/ofB") == "b \(text)\nb")
+            #expect(try await device.shell("ls d.rtfd/images") == "one")
+            #expect(try await device.attribute("conflict-count", of: "d.rtfd") == "1")
+            #expect(try await device.attribute("has-unresolved-conflicts", of: ".") == "1")
+        }
+    }
+
+    private func expectResolved(_ devices: Device...) async throws {
+        for device in devices {
+            #expect(try await device.shell("ls \(Self.versions) 2>/dev/null || :") == "")
+            #expect(try await device.attribute("conflict-count", of: ".") == "0")
+        }
+    }
+
+    @Test func aConflictKeepsTheWholePackage() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+            try await a.shell(
+                "mkdir -p d.rtfd/images; echo base > d.rtfd/text; echo base > d.rtfd/images/one; ln -s text d.rtfd/link")
+            try await world.settle(a, b)
+            try await b.shell("cat d.rtfd/text d.rtfd/images/one")
+
+            try await conflict(world, a, b, "1")
+            for device in [a, b] {
+                let name = try await device.shell("ls \(Self.versions)")
+                #expect(name.hasSuffix("Z laptop (conflict).rtfd"))
+                try await device.shell("cp -r \(Self.versions)/* '\(world.folder)/\(device.name)-out'")
+                #expect(
+                    try await world.shell(
+                        "cd '\(world.folder)/\(device.name)-out'; cat text images/one images/ofA; readlink link; ls")
+                        == "a 1\nbase\na\ntext\nimages\nlink\ntext")
+                #expect(try await device.shell("find . -name .versions; find \(Self.versions) -type f | wc -l") == "3")
+            }
+            try await b.python(
+                """
+                version = '.versions/d.rtfd/' + os.listdir('.versions/d.rtfd')[0]
+                fails('EPERM', lambda: open(version + '/new', 'w'))
+                fails('EPERM', lambda: open(version + '/text', 'w'))
+                fails('ENOTEMPTY', lambda: os.rmdir(version))
+                """)
+            #expect(try await b.ubiquity("versions", "d.rtfd").text.contains("laptop"))
+            try await b.shell("rm -r \(Self.versions)/*")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+
+            try await conflict(world, a, b, "2")
+            try await b.ubiquity("resolve", "d.rtfd", options: ["--keep", "both"])
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            #expect(try await a.shell("cat 'd (laptop).rtfd/text' 'd (laptop).rtfd/images/ofA'") == "a 2\na")
+
+            try await conflict(world, a, b, "3")
+            let name = try await a.shell("ls \(Self.versions)")
+            try await a.ubiquity("resolve", "d.rtfd", options: ["--keep", name])
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("cat d.rtfd/text d.rtfd/images/ofA; ls d.rtfd") == "a 3\na\nimages\nlink\ntext")
+            }
+
+            try await conflict(world, a, b, "4")
+            try await b.shell("mv \(Self.versions)/* moved.rtfd")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            #expect(try await a.shell("cat moved.rtfd/text") == "a 4")
+
+            try await conflict(world, a, b, "5")
+            try await a.shell("setfattr -n user.ubiquity.resolved -v 1 \(Self.versions)/*")
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+        }
+    }
 }

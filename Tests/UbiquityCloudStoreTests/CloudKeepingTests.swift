@@ -70,6 +70,42 @@ import UbiquityWire
         #expect(try await bench.fetch([large.id], from: service) == [large])
     }
 
+    /// Of a state that lost, unresolved, everything stays as long as anybody may want it.
+    @Test func theChunksOfALostPackageStay() async throws {
+        let service = try await bench.container()
+        let head = ChunkSamples.chunk(8)
+        let manifest = [head, small, large].map { ChunkReference(id: $0.id, length: $0.bytes.count) }
+        try await service.upload([head, small, large])
+        var request = bench.request([try Make.folder(1, "d.rtfd")])
+        request.packages = [
+            PackageEdit(
+                id: .number(1), base: .zero, changedAt: .at(100),
+                lost: LostPackage(
+                    version: .number(5), size: manifest.reduce(0) { $0 + Int64($1.length) }, manifest: manifest,
+                    modifiedAt: .at(100), device: CloudBench.device, deviceName: "laptop"))
+        ]
+        let response = try await service.commit(request)
+        #expect(response.results.first?.item?.conflicts.first?.id == .number(5))
+        bench.clock.advance(seconds: 400 * 24 * Self.hour)
+        try await bench.cloud.maintain()
+        try await bench.reopen()
+        let again = try await bench.container()
+        #expect(try await again.missingChunks(of: manifest.map(\.id)) == [])
+        #expect(try await again.manifest(of: .number(5)) == manifest)
+        // One whose chunks are not there is refused.
+        var lacking = bench.request([try Make.folder(2, "e.rtfd")])
+        let other = ChunkSamples.chunk(9)
+        lacking.packages = [
+            PackageEdit(
+                id: .number(2), base: .zero, changedAt: .at(100),
+                lost: LostPackage(
+                    version: .number(6), size: Int64(other.bytes.count),
+                    manifest: [ChunkReference(id: other.id, length: other.bytes.count)], modifiedAt: .at(100),
+                    device: CloudBench.device, deviceName: "laptop"))
+        ]
+        #expect(await failure { _ = try await again.commit(lacking) } == .missingChunks)
+    }
+
     @Test func unusedChunksAreCollectedAfterADay() async throws {
         let service = try await bench.container()
         let (used, other) = (ChunkSamples.chunk(3), ChunkSamples.chunk(4, length: 50_000))

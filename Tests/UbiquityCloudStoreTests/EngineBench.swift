@@ -47,12 +47,12 @@ final class EngineBench: ContainerState {
 
     @discardableResult
     func commit(
-        _ device: DeviceID = here, _ changes: [ItemChange], sentAt: Timestamp? = nil
+        _ device: DeviceID = here, _ changes: [ItemChange], sentAt: Timestamp? = nil, packages: [PackageEdit] = []
     ) throws -> CommitPlan {
         requests += 1
         let request = CommitRequest(
             id: RequestID(high: 0, low: requests), device: device, deviceName: "\(device.low)", changes: changes,
-            sentAt: sentAt)
+            sentAt: sentAt, packages: packages)
         let plan = try CommitEngine.plan(request, on: self, revision: revision, now: now)
         for item in plan.items { items[item.id] = item }
         for version in plan.versions { versions[version.id] = version }

@@ -206,4 +206,78 @@ import UbiquityTestSupport
             }
         }
     }
+
+    enum Mishap: CaseIterable, Sendable {
+        case answerLost, diesBefore, diesAfter, thirdComesBetween
+    }
+
+    /// The device that was second dies, or does not hear the answer, when it commits what stands and what is kept.
+    @Test(arguments: Mishap.allCases, [true, false]) func mishapsOfTheDecision(mishap: Mishap, isNewer: Bool) async throws {
+        try await run { world in
+            try await make(world)
+            let (a, b, c) = (world.a, world.b, world.devices[2])
+            for device in world.devices { try device.setPaused(true) }
+            let (first, second) = isNewer ? (a, b) : (b, a)
+            try await first.edit("d.rtfd/text") { _ in [1] }
+            try await first.create("d.rtfd/of " + first.name, [2])
+            try await world.sleep(.seconds(5))
+            try await second.edit("d.rtfd/images/one") { _ in [3] }
+            try second.remove("d.rtfd/old")
+            let states = [try await state(a), try await state(b)]
+            try a.setPaused(false)
+            try await world.settle([a])
+            // The first commit of `b` is refused, the second is the decision.
+            b.link.script(.commit, .hold(.milliseconds(1)))
+            switch mishap {
+            case .answerLost: b.link.script(.commit, .loseAnswer)
+            case .diesBefore: b.link.script(.commit, .vanishBefore { b.crash() })
+            case .diesAfter: b.link.script(.commit, .vanishAfter { b.crash() })
+            case .thirdComesBetween:
+                b.link.script(.commit, .hold(.seconds(5)))
+                try c.setPaused(false)
+                try await world.settle([c])
+                try await c.edit("d.rtfd/images/two") { _ in [4] }
+                try await world.sleep(.milliseconds(10))
+            }
+            try b.setPaused(false)
+            try await world.sleep(.seconds(60))
+            if !b.isRunning { try b.start() }
+            for device in world.devices { try device.setPaused(false) }
+            try await world.settle()
+            let winner = isNewer ? states[1] : states[0], loser = isNewer ? states[0] : states[1]
+            for device in world.devices where mishap != .thirdComesBetween {
+                #expect(try await state(device) == winner)
+                let kept = try versions(device)
+                #expect(kept.count == 1)
+                #expect(try await state(#require(kept.first), on: device) == loser)
+            }
+            let shown = try await state(c)
+            for device in world.devices { #expect(try await state(device) == shown) }
+        }
+    }
+
+    /// Killed at any of its writes while it decides.
+    @Test(arguments: 1...10) func killedAtAnyWrite(write: Int) async throws {
+        try await run { world in
+            try await make(world)
+            let (a, b) = (world.a, world.b)
+            for device in [a, b] { try device.setPaused(true) }
+            try await b.edit("d.rtfd/text") { _ in [1] }
+            try await b.create("d.rtfd/new", [2])
+            try await world.sleep(.seconds(5))
+            try await a.edit("d.rtfd/images/one") { _ in [3] }
+            let states = [try await state(a), try await state(b)]
+            try a.setPaused(false)
+            try await world.settle([a])
+            try b.setPaused(false)
+            b.crash(afterWrites: write * 2, powerLoss: false)
+            try await world.sleep(.seconds(60))
+            try await world.heal()
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await state(device) == states[0])
+                #expect(try await state(#require(try versions(device).first), on: device) == states[1])
+            }
+        }
+    }
 }

@@ -54,6 +54,11 @@ extension FakeCloud: VersionSource {
         return content
     }
 
+    func tree(of version: RemoteVersion) async throws -> PackageTree {
+        guard let tree = trees.withLock({ $0[version.id] }) else { throw UbiquityError(.notFound, "none") }
+        return tree
+    }
+
     func copy(_ version: RemoteVersion) async throws -> ContentID {
         let content = try await begin(version)
         let id = ContentID(try index.newContentNumber())

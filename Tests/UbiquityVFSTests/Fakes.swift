@@ -59,6 +59,7 @@ final class FakeCloud: Materializer, TransferStatus {
     let index: ItemIndex
     let contents: ContentStore
     let versions = Lock<[VersionID: (item: ItemID, version: RemoteVersion, text: [UInt8])]>([:])
+    let trees = Lock<[VersionID: PackageTree]>([:])
     /// Small chunks make ranges that are easy to reason about.
     static let chunk = 1000
 

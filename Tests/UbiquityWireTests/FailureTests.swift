@@ -28,6 +28,15 @@ import UbiquityWire
         #expect(back.thrown as? OutdatedCommit == outdated)
     }
 
+    @Test func aPackageConflictIsThrownAsSuch() throws {
+        let conflict = PackageConflict(
+            package: ItemID(high: 1, low: 2), revision: Revision(7), isYoursNewer: true,
+            modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4))
+        let failure = WireFailure(conflict)
+        let body = try WireCodec.encode(failure, as: .protobuf)
+        #expect(WireFailure(status: failure.status, body: body, as: .protobuf).thrown as? PackageConflict == conflict)
+    }
+
     @Test func aBodyThatSaysNothingLeavesTheStatus() {
         let page = Array("<html>Log in to the hotel".utf8)
         #expect(WireFailure(status: 401, body: [], as: nil).error.code == .signedOut)

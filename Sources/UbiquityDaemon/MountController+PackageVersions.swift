@@ -1,0 +1,66 @@
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+import UbiquityVFS
+
+// Whole states of packages, put back or made documents of their own.
+extension MountController {
+    /// Gives a package the state of a version. It goes up like any change of it.
+    func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
+        guard let entry = row.entry else { throw UbiquityError(.notFound, "the package is gone") }
+        try await download(version) { [self] tree, contents in
+            guard let parent = try parts.index.row(key: entry.parent) else {
+                throw UbiquityError(.notFound, "the folder is gone")
+            }
+            return try parts.index.place(
+                tree, contents: contents, version, of: row.key,
+                at: VersionPlace(parent: parent.ino, name: entry.name, isExclusive: false))
+        }
+    }
+
+    /// Makes a version a package of its own.
+    /// - Returns: its path.
+    func placePackage(
+        _ version: RemoteVersion, of row: ItemRow, in folder: ItemKey, named name: ItemName, orNumbered: Bool
+    ) async throws -> String {
+        let placed = Lock(name)
+        try await download(version) { [self] tree, contents in
+            guard let parent = try parts.index.row(key: folder) else {
+                throw UbiquityError(.notFound, "the folder is gone")
+            }
+            var candidate = name, number = 2
+            while orNumbered, try parts.index.child(of: folder, named: candidate) != nil {
+                candidate = name.numbered(number)
+                number += 1
+            }
+            placed.withLock { [candidate] in $0 = candidate }
+            return try parts.index.place(
+                tree, contents: contents, version, of: row.key,
+                at: VersionPlace(parent: parent.ino, name: candidate, isExclusive: true))
+        }
+        let above = try await pool.run { [self] in try parts.tree.path(of: folder) ?? "" }
+        let shown = placed.withLock { $0 }.description
+        return above.isEmpty ? shown : "\(above)/\(shown)"
+    }
+
+    /// Has all files of a version here before the first of them is put anywhere.
+    /// - Parameter use: gives the contents that are not needed any more. If it throws, none of the new ones are.
+    private func download(
+        _ version: RemoteVersion,
+        _ use: @escaping @Sendable (PackageTree, [[ItemName]: ContentID]) throws -> [ContentID]
+    ) async throws {
+        let tree = try await engine.tree(of: version)
+        var contents = [[ItemName]: ContentID]()
+        do {
+            for member in tree.members {
+                guard let file = version.file(member) else { continue }
+                contents[member.path] = try await engine.copy(file)
+            }
+            engine.discard(try await pool.run(evenIfCancelled: true) { [contents] in try use(tree, contents) })
+        } catch {
+            engine.discard(Array(contents.values))
+            throw error
+        }
+    }
+}

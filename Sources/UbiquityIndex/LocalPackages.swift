@@ -1,0 +1,142 @@
+package import UbiquityCore
+
+extension ItemIndex {
+    /// Makes a kept state of a package the state of the package at a place, which is made if there is none. All of it
+    /// changes at once; what is the same already stays as it is. A conflict is resolved by that, once the state is at
+    /// the cloud.
+    /// - Parameters:
+    ///   - contents: copies of the files' contents by their paths.
+    ///   - key: the package that the version is of.
+    /// - Returns: contents that nothing needs any more, which are the caller's now.
+    package func place(
+        _ tree: PackageTree, contents: [[ItemName]: ContentID], _ version: RemoteVersion, of key: ItemKey,
+        at place: VersionPlace
+    ) throws -> [ContentID] {
+        try write(.remote) { transaction in
+            guard let source = try transaction.row(key: key), !source.isDeleted, source.kind == .directory else {
+                throw UbiquityError(.notFound, "the package is gone")
+            }
+            var placing = PackagePlacing(transaction, contents: contents, like: source)
+            let folder = try transaction.liveDirectory(ino: place.parent)
+            let top: ItemRow
+            if let known = try transaction.child(of: folder.key, named: place.name) {
+                guard !place.isExclusive else {
+                    throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(place.name)")
+                }
+                guard known.kind == .directory else { throw UbiquityError(.notDirectory, "not a package") }
+                top = known
+            } else {
+                top = try placing.makeFolder(in: folder, place.name)
+            }
+            try placing.clear(top, for: tree)
+            for member in tree.members { try placing.put(member) }
+            if version.kind == .conflict {
+                try transaction.decide(.resolve, version.id, of: source.id, after: placing.lastChanged)
+            }
+            return placing.dropped
+        }
+    }
+}
+
+/// Puts the members of a state in their places.
+private struct PackagePlacing {
+    let transaction: IndexTransaction
+    let contents: [[ItemName]: ContentID]
+    let source: ItemRow
+    let now: Timestamp
+    var folders: [[ItemName]: ItemKey] = [:]
+    var dropped: [ContentID] = []
+    /// A file whose content goes up with all the others of the package.
+    var lastChanged: ItemKey?
+
+    init(_ transaction: IndexTransaction, contents: [[ItemName]: ContentID], like source: ItemRow) {
+        self.transaction = transaction
+        self.contents = contents
+        self.source = source
+        now = transaction.index.timekeeper.now()
+    }
+
+    /// A package of its own, which is one for the same reason.
+    mutating func makeFolder(in parent: ItemRow, _ name: ItemName) throws -> ItemRow {
+        let made = try transaction.create(
+            in: parent, named: name,
+            NewItem(kind: .directory, mode: source.mode, uid: source.uid, gid: source.gid))
+        var row = made
+        row.xattrs = source.xattrs
+        try transaction.update(row, before: made)
+        return row
+    }
+
+    /// Takes away what is not in the state, from the innermost outwards. What never leaves this device stays.
+    mutating func clear(_ top: ItemRow, for tree: PackageTree) throws {
+        let wanted = Dictionary(tree.members.map { ($0.path, $0.kind) }) { first, _ in first }
+        var paths: [ItemKey: [ItemName]] = [top.key: []]
+        let rows = try transaction.members(of: top.key, limit: .max).dropFirst()
+        for row in rows {
+            guard let entry = row.entry, let above = paths[entry.parent] else { continue }
+            paths[row.key] = above + [entry.name]
+        }
+        folders[[]] = top.key
+        for row in rows.reversed() {
+            guard let path = paths[row.key], !row.isExcluded, wanted[path] != row.kind else { continue }
+            if row.kind == .directory, try transaction.hasChildren(row.key) { continue }
+            if row.isWriting { throw UbiquityError(.busy, "a program is writing in the package") }
+            guard let current = try transaction.row(key: row.key) else { continue }
+            if try !transaction.moveToOtherName(current, now: now) {
+                try transaction.remove(current, now: now)
+                if let content = current.content { dropped.append(content) }
+            }
+        }
+    }
+
+    mutating func put(_ member: PackageMember) throws {
+        guard let name = member.path.last, let above = folders[Array(member.path.dropLast())],
+            let parent = try transaction.row(key: above)
+        else { throw UbiquityError(.damaged, "a package's state lacks a folder") }
+        let known = try transaction.child(of: above, named: name)
+        if let known, known.kind != member.kind {
+            throw UbiquityError(.alreadyExists, "something that stays on this device has the name", at: "\(name)")
+        }
+        switch member.kind {
+        case .directory: folders[member.path] = try known?.key ?? make(member, in: parent, name, nil).key
+        case .symlink:
+            if let known {
+                guard known.linkTarget != member.linkTarget else { return }
+                try transaction.remove(known, now: now)
+            }
+            _ = try make(member, in: parent, name, nil)
+        default: try putFile(member, in: parent, name, known)
+        }
+    }
+
+    private mutating func putFile(
+        _ member: PackageMember, in parent: ItemRow, _ name: ItemName, _ known: ItemRow?
+    ) throws {
+        guard let content = contents[member.path] else { throw UbiquityError(.damaged, "a file's content is missing") }
+        var row: ItemRow
+        if let known {
+            if known.version == member.version, !known.dirty.contains(.content) { return dropped.append(content) }
+            if known.isWriting { throw UbiquityError(.busy, "a program is writing in the package") }
+            if let old = known.content { dropped.append(old) }
+            row = known
+        } else {
+            row = try make(member, in: parent, name, content)
+        }
+        row = try transaction.putContent(content, size: member.size, ino: UInt64(transaction.newNumber()), in: row)
+        lastChanged = row.key
+    }
+
+    private func make(
+        _ member: PackageMember, in parent: ItemRow, _ name: ItemName, _ content: ContentID?
+    ) throws -> ItemRow {
+        let made = try transaction.create(
+            in: parent, named: name,
+            NewItem(
+                kind: member.kind, mode: member.mode, uid: source.uid, gid: source.gid, linkTarget: member.linkTarget,
+                content: content))
+        var row = made
+        row.xattrs = member.xattrs
+        if row.xattrs != made.xattrs { try transaction.update(row, before: made) }
+        return row
+    }
+}

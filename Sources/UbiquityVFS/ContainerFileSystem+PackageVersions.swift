@@ -1,0 +1,120 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// What lies in a version of a package: folders, links, and files that download when they are read. Of all that nothing
+// is decided about by itself: the version is one.
+extension ContainerFileSystem {
+    /// The version that the inode is or lies in, the path in it, and its package.
+    private func place(
+        of node: VersionNodes.Node
+    ) async throws -> (version: RemoteVersion, path: [ItemName], key: ItemKey) {
+        switch node {
+        case .folder, .file: throw Errno.EINVAL
+        case .version(let id, let key): return (try await conflict(id, of: key), [], key)
+        case .member(let path, let id, let key): return (try await conflict(id, of: key), path, key)
+        }
+    }
+
+    /// Asked for anew: the kernel may have forgotten the version and still know what lies in it.
+    private func conflict(_ id: VersionID, of key: ItemKey) async throws -> RemoteVersion {
+        if let known = versionNodes.version(id) { return known }
+        guard let row = try index.row(key: key), !row.isDeleted,
+            let found = try await parts.versions.otherVersions(of: row.id).first(where: { $0.id == id })
+        else { throw Errno.ESTALE }
+        return found
+    }
+
+    private func children(
+        of node: VersionNodes.Node
+    ) async throws -> [(node: VersionNodes.Node, member: PackageMember, version: RemoteVersion)] {
+        let (version, path, key) = try await place(of: node)
+        return try await parts.versions.tree(of: version).members.compactMap { member in
+            guard member.path.count == path.count + 1, member.path.starts(with: path) else { return nil }
+            let node = VersionNodes.Node.member(member.path, version.id, of: key)
+            return versionNodes.isRemoved(node) ? nil : (node, member, version)
+        }
+    }
+
+    func findMember(named name: ItemName, in parent: UInt64) throws -> Answer<NodeAttributes?> {
+        guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
+        return .later { [self] in
+            guard let found = try await children(of: node).first(where: { $0.member.path.last == name }) else {
+                return nil
+            }
+            return try known(found.node, nil, found.member)
+        }
+    }
+
+    func listMembers(of node: VersionNodes.Node) async throws -> [OpenDirectory.VersionEntry] {
+        try await children(of: node).compactMap { child in
+            child.member.path.last.map {
+                OpenDirectory.VersionEntry(name: $0, node: child.node, kind: child.member.kind)
+            }
+        }
+    }
+
+    /// A file in a version of a package, as a version by itself.
+    func memberVersion(_ node: VersionNodes.Node, _ id: VersionID) throws -> RemoteVersion {
+        guard let member = versionNodes.member(node) else { throw Errno.ESTALE }
+        let version = versionNodes.version(id) ?? RemoteVersion(unknown: id)
+        guard let file = version.file(member) else {
+            throw member.kind == .directory ? Errno.EISDIR : Errno.ELOOP
+        }
+        return file
+    }
+
+    /// `rm -r` of a version takes its members away one by one; they are not shown then, till the version itself is
+    /// taken away, or the mount ends.
+    func removeMember(named name: ItemName, in parent: UInt64, _ directory: Bool) throws -> Answer<Void> {
+        guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
+        return .later { [self] in
+            guard let found = try await children(of: node).first(where: { $0.member.path.last == name }) else {
+                throw Errno.ENOENT
+            }
+            guard directory == (found.member.kind == .directory) else {
+                throw directory ? Errno.ENOTDIR : Errno.EISDIR
+            }
+            guard try await children(of: found.node).isEmpty else { throw Errno.ENOTEMPTY }
+            versionNodes.noteRemoval(of: found.node)
+        }
+    }
+
+    func requireEmptied(_ version: RemoteVersion, of key: ItemKey) async throws {
+        guard try await children(of: .version(version.id, of: key)).isEmpty else { throw Errno.ENOTEMPTY }
+        versionNodes.forgetRemovals(in: version.id)
+    }
+}
+
+extension PackageMember {
+    var fileMode: UInt32 {
+        switch kind {
+        case .directory: FileMode.directory | mode & FileMode.rights
+        case .symlink: FileMode.symlink | 0o777
+        case .file, .hardLink, .fifo, .socket, .characterDevice, .blockDevice: FileMode.file | mode & FileMode.rights
+        }
+    }
+
+    var shownSize: Int64 { kind == .symlink ? Int64(linkTarget.count) : kind == .file ? size : 0 }
+}
+
+extension RemoteVersion {
+    /// Enough to name the author of a file whose version the kernel has forgotten.
+    fileprivate init(unknown id: VersionID) {
+        self.init(
+            content: RemoteContent(
+                version: id, size: 0, isAvailable: true, device: DeviceID(high: 0, low: 0), deviceName: "",
+                manifest: nil),
+            kind: .conflict, modifiedAt: .zero, savedAt: .zero, savedName: ItemName(stored: []), baseVersion: nil)
+    }
+}
+
+extension VersionNodes.Node {
+    /// The file or package whose version it is, or lies in.
+    var item: ItemKey? {
+        switch self {
+        case .folder, .file: nil
+        case .version(_, let key), .member(_, _, let key): key
+        }
+    }
+}
