@@ -161,12 +161,10 @@ final class Transport: Sendable {
     private func failure(_ response: HTTPClientResponse) async throws -> any Error {
         let format = response.headers.first(name: "content-type").flatMap(WireFormat.init(mediaType:))
         let bytes = try await body(of: response, limit: ClientLimits.failureLength)
-        let failure = WireFailure(status: Int(response.status.code), body: bytes, as: format)
+        var failure = WireFailure(status: Int(response.status.code), body: bytes, as: format)
         guard failure.error.place.isEmpty else { return failure.thrown }
-        return WireFailure(
-            error: UbiquityError(
-                failure.error.code, failure.error.message, at: address.description, remedy: failure.error.remedy),
-            missingChunks: failure.missingChunks, lastCommit: failure.lastCommit
-        ).thrown
+        failure.error = UbiquityError(
+            failure.error.code, failure.error.message, at: address.description, remedy: failure.error.remedy)
+        return failure.thrown
     }
 }
