@@ -168,7 +168,8 @@ extension PackageMeeting {
         guard let entry = row.entry, let parent = ids[entry.parent] else { return nil }
         var change = ItemChange(
             id: row.id, kind: row.kind, baseRevision: revision,
-            changedAt: row.dirty.isEmpty ? latest : row.dirtyAt, action: .undelete(Place(parent: parent, name: entry.name)))
+            changedAt: row.dirty.isEmpty ? latest : row.dirtyAt,
+            action: .undelete(Place(parent: parent, name: entry.name)))
         if remote.isDeleted, row.kind != .file { return change }
         var fields = ChangedFields()
         if remote.parent != parent || remote.name != entry.name {

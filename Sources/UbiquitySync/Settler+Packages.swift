@@ -22,8 +22,8 @@ extension Settler {
         }
     }
 
-    /// Whether the page may be about what was changed here too. Asked first, as most pages tell what this device has just
-    /// sent, and many changes may wait. While the container is listed for the first time nothing is shown whole.
+    /// Whether the page may be about what was changed here too. Asked first, as most pages tell what this device has
+    /// just sent, and many changes may wait. While the container is listed for the first time nothing is shown whole.
     private func mayMeetChanges(_ items: [RemoteItem]) throws -> Bool {
         guard try transaction.hasBeenCaughtUp() else { return false }
         let isChanged = try !transaction.dirtyRows(after: 0, limit: 1).isEmpty || !transaction.openForWriting().isEmpty

@@ -45,7 +45,8 @@ extension SyncEngine {
             var settler = settler(transaction), dropped = [ContentID](), shown = Set<ItemKey>()
             let changed = try transaction.changedPackages(index)
             for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
-                guard !changed.contains(package), let exchanges = try exchanges(for: records, transaction) else { continue }
+                guard !changed.contains(package), let exchanges = try exchanges(for: records, transaction)
+                else { continue }
                 for (row, item, staged) in exchanges {
                     try exchange(row, item, staged, transaction)
                     if let old = row.content { dropped.append(old) }

@@ -54,7 +54,8 @@ extension SyncEngine {
             guard try reader.feedPosition().revision >= conflict.revision, var meeting = try reader.meeting(of: key)
             else { return nil }
             for planned in group {
-                guard let row = try reader.row(key: planned.row.key), row.isSameState(as: planned.row) else { return nil }
+                guard let row = try reader.row(key: planned.row.key), row.isSameState(as: planned.row)
+                else { return nil }
             }
             let sent = Set(group.map(\.row.key))
             // What is not in the group is not ready.
@@ -245,8 +246,8 @@ extension SyncEngine {
         noteSent(planned)
     }
 
-    /// The state here is kept at the cloud, or is the one there: the cloud's takes its place, all at once. What of it is
-    /// not here comes as placeholders. Nothing is done if something was changed here since.
+    /// The state here is kept at the cloud, or is the one there: the cloud's takes its place, all at once. What of it
+    /// is not here comes as placeholders. Nothing is done if something was changed here since.
     private func giveWay(_ meeting: PackageMeeting, _ response: CommitResponse?) async throws {
         let dropped = try await pool.run(evenIfCancelled: true) { [self] in
             try index.write(.remote) { transaction -> [ContentID]? in

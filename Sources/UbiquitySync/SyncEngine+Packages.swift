@@ -120,7 +120,8 @@ extension SyncEngine {
             }
             guard !times.isEmpty else { return [] }
             let position = try reader.feedPosition().revision, held = try reader.heldPackages(index)
-            return try times.sorted { $0.key < $1.key }.prefix(Limits.maximumPackagesPerCommit).compactMap { key, time in
+            let packages = times.sorted { $0.key < $1.key }.prefix(Limits.maximumPackagesPerCommit)
+            return try packages.compactMap { key, time in
                 guard let row = try reader.row(key: key) else { return nil }
                 let first = try held[key]?.compactMap { try reader.remote(id: $0)?.revision }.min()
                 let base = first.map { min(position, Revision($0.number - 1)) } ?? position

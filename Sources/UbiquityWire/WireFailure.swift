@@ -42,7 +42,8 @@ package struct WireFailure: Hashable, Sendable {
         }
     }
 
-    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit`, `PackageConflict` or `UbiquityError`.
+    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit`, `PackageConflict` or
+    /// `UbiquityError`.
     package var thrown: any Error {
         switch error.code {
         case .missingChunks: MissingChunks(ids: missingChunks)

@@ -60,9 +60,9 @@ extension PackageConflict {
     }
 }
 
-// As a content a package's state is a head (`mark`, the length of the list in 8 bytes, the list of members as a message)
-// and behind it the contents of the files, in the list's order, each of its own chunks. So what is needed to keep and to
-// read it is what any version has, and the contents take no room twice.
+// As a content a package's state is a head (`mark`, the length of the list in 8 bytes, the list of members as a
+// message) and behind it the contents of the files, in the list's order, each of its own chunks. So what is needed to
+// keep and to read it is what any version has, and the contents take no room twice.
 extension PackageTree {
     package static let mark = Array("ubqtree1".utf8)
     /// Bytes before the list.

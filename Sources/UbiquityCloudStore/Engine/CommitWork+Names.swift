@@ -43,7 +43,9 @@ extension CommitWork {
             slots.occupy(place, by: id)
             return try finish(id)
         }
-        if draft.original == nil, !isPackage(id), try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
+        if draft.original == nil, !isPackage(id),
+            try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments)
+        {
             return try merge(id, into: holder)
         }
         let free = try slots.freePlace(near: place)

@@ -4,8 +4,8 @@ internal import UbiquityWire
 // Packages: folders that are one document. Which folders are that, the devices know; a commit names those that it is
 // about, and their folders' records tell when and by whom they were changed last.
 extension CommitWork {
-    /// Of two devices that changed one package without knowing of each other the second is refused: it decides about the
-    /// whole with both states at hand, and commits what stands and what is kept.
+    /// Of two devices that changed one package without knowing of each other the second is refused: it decides about
+    /// the whole with both states at hand, and commits what stands and what is kept.
     func checkPackages() throws {
         for package in request.packages {
             // What this commit creates has no state before.
