@@ -179,7 +179,7 @@ extension ContainerFileSystem {
     private func intent(toDecideAbout node: VersionNodes.Node) throws -> ClaimIntent? {
         switch node {
         case .folder: return nil
-        case .file(let key), .version(_, let key):
+        case .file(let key), .version(_, let key), .member(_, _, let key):
             return try index.row(key: key).map {
                 ClaimIntent($0.claimTarget, .writing(.contentIndependentMetadataOnly))
             }
