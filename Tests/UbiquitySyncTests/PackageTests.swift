@@ -153,4 +153,25 @@ import UbiquityTestSupport
             #expect(try await b.read("z.rtfd/f").count == 1001)
         }
     }
+
+    /// The download loop looks after packages just when a lane has exchanged one's contents.
+    @Test func whatAPackageHasJustExchangedIsNotTakenForUnneeded() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("d.rtfd")
+            for name in ["1", "2"] { try await a.create("d.rtfd/" + name, world.random.bytes(1000)) }
+            try await world.settle()
+            for name in ["1", "2"] { try await b.materialize("d.rtfd/" + name) }
+            let engine = try b.engine, looks = Lock(0)
+            try b.index.observe { events in
+                guard events.contains(where: { $0.kind == .replaced }) else { return }
+                looks.withLock { $0 += 1 }
+                #expect(throws: Never.self) { try engine.showReadyPackages() }
+            }
+            for name in ["1", "2"] { try await a.edit("d.rtfd/" + name) { $0 + [1] } }
+            try await world.settle()
+            #expect(looks.withLock { $0 } > 0)
+            try engine.removeRetired()
+            for name in ["1", "2"] { #expect(try await b.read("d.rtfd/" + name).count == 1001) }
+        }
+    }
 }
