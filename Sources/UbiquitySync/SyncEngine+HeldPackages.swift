@@ -39,44 +39,76 @@ extension SyncEngine {
     }
 
     /// Exchanges the contents of each package all of whose newer ones are here, and shows the rest of its new state.
+    ///
+    /// It may run on several threads. What it exchanges is no longer staged before anybody can see that the package is
+    /// held no more: else another thread would take it for unneeded and do away with what the package shows.
     func showReadyPackages() throws {
         guard try index.read({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
-        let (dropped, shown) = try index.write(.remote) { transaction -> ([ContentID], Set<ItemKey>) in
-            var settler = settler(transaction), dropped = [ContentID](), shown = Set<ItemKey>()
-            let changed = try transaction.changedPackages(index)
-            for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
-                guard !changed.contains(package), let exchanges = try exchanges(for: records, transaction)
-                else { continue }
-                for (row, item, staged) in exchanges {
-                    try exchange(row, item, staged, transaction)
-                    if let old = row.content { dropped.append(old) }
-                    shown.insert(row.key)
-                }
-                try settler.release(records)
-            }
-            try settler.settleAll(limit: SyncLimits.settleBatch)
-            return (dropped + settler.dropped, shown)
+        var taken = [ItemKey: StagedContent]()
+        let dropped: [ContentID]
+        do {
+            dropped = try index.write(.remote) { transaction in try showReadyPackages(transaction, &taken) }
+        } catch {
+            stageAgain(taken)
+            throw error
         }
-        staged.withLock { staged in for key in shown { staged[key] = nil } }
         discard(dropped)
         progress.fire()
     }
 
-    /// What a package exchanges; nil if something is not here yet, or is being written.
-    private func exchanges(
+    private func showReadyPackages(
+        _ transaction: IndexTransaction, _ taken: inout [ItemKey: StagedContent]
+    ) throws -> [ContentID] {
+        var settler = settler(transaction), dropped = [ContentID]()
+        let changed = try transaction.changedPackages(index)
+        for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
+            guard !changed.contains(package), let exchanges = try takeExchanges(for: records, transaction)
+            else { continue }
+            for (row, _, staged) in exchanges { taken[row.key] = staged }
+            for (row, item, staged) in exchanges {
+                try exchange(row, item, staged, transaction)
+                if let old = row.content { dropped.append(old) }
+            }
+            try settler.release(records)
+        }
+        try settler.settleAll(limit: SyncLimits.settleBatch)
+        return dropped + settler.dropped
+    }
+
+    /// What a package exchanges, which is the caller's from now on; nil if something is not here yet, or is being
+    /// written.
+    private func takeExchanges(
         for records: [ItemID], _ transaction: IndexTransaction
     ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
-        var result = [(ItemRow, RemoteItem, StagedContent)]()
+        var wanted = [(ItemRow, RemoteItem)]()
         for id in records {
             guard let item = try transaction.remote(id: id), let row = try transaction.row(id: id),
                 row.awaitsContent(of: item)
             else { continue }
-            guard !row.isWriting, let content = staged.withLock({ $0[row.key] }),
-                content.version == item.content?.version
-            else { return nil }
-            result.append((row, item, content))
+            guard !row.isWriting else { return nil }
+            wanted.append((row, item))
         }
-        return result
+        return staged.withLock { staged in
+            var result = [(ItemRow, RemoteItem, StagedContent)]()
+            for (row, item) in wanted {
+                guard let content = staged[row.key], content.version == item.content?.version else { return nil }
+                result.append((row, item, content))
+            }
+            for (row, _) in wanted { staged[row.key] = nil }
+            return result
+        }
+    }
+
+    /// What could not be exchanged after all.
+    private func stageAgain(_ taken: [ItemKey: StagedContent]) {
+        let unneeded = staged.withLock { staged in
+            taken.compactMap { key, content -> ContentID? in
+                guard staged[key] == nil else { return content.content.id }
+                staged[key] = content
+                return nil
+            }
+        }
+        discard(unneeded)
     }
 
     /// Contents whose package needs them no longer.
