@@ -54,7 +54,8 @@ extension SyncEngine {
             guard try reader.feedPosition().revision >= conflict.revision, var meeting = try reader.meeting(of: key)
             else { return nil }
             for planned in group {
-                guard let row = try reader.row(key: planned.row.key), row.isSameState(as: planned.row)
+                guard let row = try reader.row(key: planned.row.key), row.isSameState(as: planned.row),
+                    planned.hasWholeContent
                 else { return nil }
             }
             let sent = Set(group.map(\.row.key))
@@ -279,6 +280,14 @@ extension SyncEngine {
         connection.succeeded()
         downloadSignal.fire()
         progress.fire()
+    }
+}
+
+extension PlannedChange {
+    /// Whether a content that was changed here can be kept as part of a state: its chunks are known.
+    fileprivate var hasWholeContent: Bool {
+        guard row.kind == .file, row.dirty.contains(.content), case .put(let fields) = change.action else { return true }
+        return fields.content?.manifest != nil
     }
 }
 
