@@ -9,6 +9,9 @@ package enum CivilTime {
     /// "2026-11-20T10.11.12Z", for names of files: a colon means something to too many programs.
     package static func name(_ time: Timestamp) -> String { text(seconds: time.seconds, separator: ".") + "Z" }
 
+    /// "2026-11-20T10:11:12", also for what is out of a timestamp's range.
+    package static func text(seconds: Int64) -> String { text(seconds: seconds, separator: ":") }
+
     private static func text(seconds: Int64, separator: String) -> String {
         let (days, second) = floorDivide(seconds, 86_400)
         let (year, month, day) = date(daysSince1970: days)

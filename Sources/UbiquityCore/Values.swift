@@ -11,6 +11,13 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         self.nanoseconds = overflow || overflowToo ? (seconds < 0 ? .min : .max) : sum
     }
 
+    /// From seconds as messages have them, clamped to the range; zero for what is no number.
+    package init(seconds: Double) {
+        // The largest number of nanoseconds is rounded up to one that does not fit.
+        let scaled = seconds * 1e9
+        nanoseconds = Int64(exactly: scaled.rounded(.towardZero)) ?? (scaled.isNaN ? 0 : scaled < 0 ? .min : .max)
+    }
+
     package static let zero = Timestamp(nanoseconds: 0)
 
     /// Whole seconds, rounded down.
@@ -20,7 +27,10 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     }
 
     /// Nanoseconds past `seconds`, 0 ..< 1_000_000_000.
-    package var subsecondNanoseconds: Int64 { nanoseconds - seconds * 1_000_000_000 }
+    package var subsecondNanoseconds: Int64 {
+        let remainder = nanoseconds % 1_000_000_000
+        return remainder < 0 ? remainder + 1_000_000_000 : remainder
+    }
 
     package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 

@@ -16,6 +16,19 @@ import UbiquityCore
         #expect(Timestamp.zero.advanced(bySeconds: 1.5).nanoseconds == 1_500_000_000)
     }
 
+    @Test func everyTimeHasAText() {
+        #expect(CivilTime.text(Timestamp(nanoseconds: .min)) == "1677-09-21T00:12:43.145Z")
+        #expect(CivilTime.text(Timestamp(nanoseconds: .max)) == "2262-04-11T23:47:16.854Z")
+        #expect(CivilTime.text(seconds: -62_135_596_800) == "0001-01-01T00:00:00")
+        // As messages have them: a number of seconds, rounded to what a double holds.
+        for limit in [Timestamp(nanoseconds: .min), Timestamp(nanoseconds: .max)] {
+            #expect(Timestamp(seconds: Double(limit.nanoseconds) / 1e9) == limit)
+        }
+        #expect(Timestamp(seconds: -1.5).nanoseconds == -1_500_000_000)
+        #expect(Timestamp(seconds: .nan) == .zero)
+        #expect(Timestamp(seconds: -.infinity).nanoseconds == .min)
+    }
+
     @Test func hexadecimal() {
         #expect(Hex.encode([0, 0xff, 0x1a]) == "00ff1a")
         #expect(Hex.decode("00FF1a") == [0, 0xff, 0x1a])
