@@ -36,10 +36,6 @@ package protocol TransferStatus: Sendable {
     func transfer(of key: ItemKey) -> ItemTransfer?
 }
 
-extension TransferStatus {
-    package var identityToken: String? { nil }
-}
-
 /// What the control attributes ask for. Answered by the sync engine.
 package protocol ItemControl: Sendable {
     /// Starts a download of the item, or of what is in the folder; does not wait for it.

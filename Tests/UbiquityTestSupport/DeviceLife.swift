@@ -90,6 +90,7 @@ private final class OpenFiles: OpenItems {
 /// Attributes of transfers are not looked at here.
 private struct NoTransfers: TransferStatus {
     var space: AccountSpace? { nil }
+    var identityToken: String? { nil }
     func transfer(of key: ItemKey) -> ItemTransfer? { nil }
 }
 

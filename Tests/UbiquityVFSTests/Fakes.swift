@@ -56,6 +56,7 @@ final class FakeCloud: Materializer, TransferStatus {
     /// What the account holds and may hold.
     let account = Lock<AccountSpace?>(nil)
     var space: AccountSpace? { account.withLock { $0 } }
+    var identityToken: String? { "someone" }
     let index: ItemIndex
     let contents: ContentStore
     let versions = Lock<[VersionID: (item: ItemID, version: RemoteVersion, text: [UInt8])]>([:])
