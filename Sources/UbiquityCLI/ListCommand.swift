@@ -104,8 +104,11 @@ struct ListedItems {
 
     func show(_ news: QueryNews) throws {
         let isFirst = news.kind == .items
-        for id in news.removed ?? [] { try showRemoved(id) }
-        for record in news.changed ?? [] { try show(record, "changed", mark: "~ ") }
+        // What moved while it was listed stands where it was met first: a line that is written stays.
+        if isLive {
+            for id in news.removed ?? [] { try showRemoved(id) }
+            for record in news.changed ?? [] { try show(record, "changed", mark: "~ ") }
+        }
         for record in news.added ?? [] {
             try show(record, isFirst ? "found" : "added", mark: !isLive ? "" : isFirst ? "  " : "+ ")
         }
@@ -117,7 +120,7 @@ struct ListedItems {
         record.item.path = LocatedPaths.shown(record.item.path, among: items)
         if isLive { paths.withLock { $0[record.id] = record.item.path } }
         guard asJSON else {
-            let moment = CivilTime.text(Timestamp(nanoseconds: Int64(record.modifiedAt * 1e9))).prefix(19)
+            let moment = CivilTime.text(Timestamp(seconds: record.modifiedAt)).prefix(19)
             return Output.line("\(mark)\(moment)Z  \(StatusText.of(record.item))")
         }
         if isLive { try Output.json(Line(change: change, item: record)) } else { try Output.json(record) }

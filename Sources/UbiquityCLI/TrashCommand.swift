@@ -42,7 +42,7 @@ struct TrashCommand: AsyncParsableCommand {
         }
 
         private static func text(of item: TrashEntry) -> String {
-            let time = CivilTime.name(Timestamp(nanoseconds: Int64(item.deletedAt * 1e9)))
+            let time = CivilTime.name(Timestamp(seconds: item.deletedAt))
             let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
             return [item.id, time, size.padded(10), item.path].joined(separator: "  ")
         }

@@ -30,7 +30,7 @@ struct VersionsCommand: AsyncParsableCommand {
         var notes = [String]()
         if !version.isAvailable { notes.append("not uploaded yet") }
         if let error = version.mergeError { notes.append("not merged: \(error)") }
-        let time = CivilTime.name(Timestamp(nanoseconds: Int64(version.modifiedAt * 1e9)))
+        let time = CivilTime.name(Timestamp(seconds: version.modifiedAt))
         let columns = [
             String(version.id.prefix(8)), version.kind.rawValue.padded(9), time, ByteSize.text(version.size).padded(10),
             "\(version.displayName) from \(version.device)",

@@ -104,6 +104,21 @@ import UbiquityCore
         }
     }
 
+    @Test("a moment of any size is written, and reads back as the nearest that can be", arguments: [
+        "1600-01-01", "0001-01-01", "9999-12-31T23:59:59Z", "now-999999999999999999d", "now+999999999999999999w",
+        "-" + String(repeating: "9", count: 400) + "s", "1969-12-31T23:59:59.999999Z", "2262-04-12", "1677-09-20",
+    ])
+    func momentsReadBack(_ moment: String) throws {
+        let predicate = try QueryPredicate(parsing: "modified > \(moment)", now: Self.now)
+        #expect(try QueryPredicate(parsing: predicate.description, now: 0) == predicate, "\(predicate)")
+    }
+
+    @Test(arguments: [-1e300, -Double.infinity, .infinity, 9.3e18, -9.3e18, .nan, -1e-300, 253_402_300_799.9999])
+    func extremeMomentsAreWritten(_ seconds: Double) throws {
+        let text = QueryPredicate.comparison(QueryComparison(.modified, .less, [.time(seconds)])).description
+        #expect(try QueryPredicate(parsing: text, now: 0).description == text)
+    }
+
     @Test func randomTextNeverHurts() {
         let words = [
             "name", "size", "==", "like", "(", ")", "and", "or", "not", "\"", "'", "[c]", "{", "}", ",", "5", "nil", "é",
@@ -135,8 +150,13 @@ import UbiquityCore
             return QueryComparison(
                 .name, all[random.next(all.count)], [.text(texts[random.next(texts.count)])],
                 ignoresCase: random.next(2) == 0)
-        case 1: return QueryComparison(.size, .greaterOrEqual, [.number(Double(random.next(1 << 30)))])
-        case 2: return QueryComparison(.modified, .less, [.time(Double(random.next(2_000_000_000)))])
+        case 1:
+            let sizes = [Double(random.next(1 << 30)), 1e16, -3, 1e300]
+            return QueryComparison(.size, .greaterOrEqual, [.number(sizes[random.next(sizes.count)])])
+        case 2:
+            let moment = Double(random.next(2_000_000_000))
+            let moments = [moment, -100 * moment, 1_500_000_000.625, .infinity, -.infinity, 1000 * moment]
+            return QueryComparison(.modified, .less, [.moment(moments[random.next(moments.count)])])
         case 3: return QueryComparison(.downloadingStatus, .isIn, [.text("current"), .text("downloaded")])
         default:
             return random.next(2) == 0 ? QueryComparison(.isPinned, .notEqual, [.flag(true)])

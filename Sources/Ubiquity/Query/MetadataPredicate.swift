@@ -96,14 +96,14 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
             .comparison(QueryComparison(attribute.key, comparison.asOperator, [.number(number)])))
     }
 
-    /// For attributes that are dates; false for others.
+    /// For attributes that are dates; false for others. A date outside the years 1 to 9999 is taken for the nearest.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: Comparison, _ date: Date
     ) -> MetadataPredicate {
-        guard attribute.key.values == .time else { return .none }
+        guard attribute.key.values == .time, !date.timeIntervalSince1970.isNaN else { return .none }
         return MetadataPredicate(
             .comparison(
-                QueryComparison(attribute.key, comparison.asOperator, [.time(date.timeIntervalSince1970)])))
+                QueryComparison(attribute.key, comparison.asOperator, [.moment(date.timeIntervalSince1970)])))
     }
 
     /// For attributes that are true or false; false for others.
@@ -124,11 +124,11 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
     }
 
     public static func && (left: MetadataPredicate, right: MetadataPredicate) -> MetadataPredicate {
-        MetadataPredicate(.all([left.predicate, right.predicate]))
+        MetadataPredicate(left.predicate.and(right.predicate))
     }
 
     public static func || (left: MetadataPredicate, right: MetadataPredicate) -> MetadataPredicate {
-        MetadataPredicate(.any([left.predicate, right.predicate]))
+        MetadataPredicate(left.predicate.or(right.predicate))
     }
 
     public static prefix func ! (predicate: MetadataPredicate) -> MetadataPredicate {

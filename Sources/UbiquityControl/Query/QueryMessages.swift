@@ -40,11 +40,13 @@ package struct QueryNews: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable {
         /// The first: the index is being read.
         case gathering
-        /// Some results, in `added`.
+        /// Some results, in `added`. An item that was met twice, since it moved meanwhile, is in `changed`, or in
+        /// `removed` if it is no result any more.
         case items
         /// That was all; what follows are updates.
         case gathered
-        /// What has changed since. An update that is long comes in several messages, all but the last with `isPart`.
+        /// What has changed since. An update that is long comes in several messages, all but the last with `isPart`; of
+        /// an item that is in two of them the later one counts.
         case update
     }
 

@@ -4,8 +4,18 @@ import UbiquityCore
 enum QueryMoment {
     private static let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800]
 
+    /// The moments that can be written: from the first second of the year 1 to the last of 9999.
+    private static let range = -62_135_596_800.0...253_402_300_799.0
+
+    /// The nearest moment that can be written.
+    static func clamped(_ seconds: Double) -> Double {
+        seconds.isNaN ? 0 : min(max(seconds, range.lowerBound), range.upperBound)
+    }
+
     /// Seconds since 1970-01-01 UTC; nil if it is no moment.
-    static func seconds(_ text: String, now: Double) -> Double? {
+    static func seconds(_ text: String, now: Double) -> Double? { moment(text, now: now).map(clamped) }
+
+    private static func moment(_ text: String, now: Double) -> Double? {
         let text = text.lowercased()
         if text == "now" { return now }
         let rest = text.hasPrefix("now") ? text.dropFirst(3) : text[...]
@@ -54,13 +64,19 @@ enum QueryMoment {
     }
 }
 
+extension QueryValue {
+    /// The nearest moment that a query's text can have.
+    package static func moment(_ seconds: Double) -> QueryValue { .time(QueryMoment.clamped(seconds)) }
+}
+
 extension QueryMoment {
     /// To the nanosecond, which is what files have.
     static func text(_ seconds: Double) -> String {
+        let seconds = clamped(seconds)
         let whole = seconds.rounded(.down)
-        let time = Timestamp(seconds: Int64(whole), nanoseconds: Int64((seconds - whole) * 1e9))
-        let fraction = String(time.subsecondNanoseconds)
-        let clock = CivilTime.text(Timestamp(seconds: time.seconds, nanoseconds: 0)).prefix(19)
+        // Just before a whole second the product may be rounded up to it.
+        let fraction = String(min(Int64((seconds - whole) * 1e9), 999_999_999))
+        let clock = CivilTime.text(seconds: Int64(whole))
         return "\(clock).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)Z"
     }
 }

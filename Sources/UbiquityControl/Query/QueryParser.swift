@@ -208,14 +208,18 @@ private struct QueryParser {
             // A slash in front or at the end changes nothing about which folder it is.
             guard comparison == .within || comparison == .equal else { return .text(text) }
             return .text(text.split(separator: "/").joined(separator: "/"))
-        case .size: return (try? ByteSize.parse(text)).map { .number(Double($0)) }
-        case .number: return Double(text).flatMap { $0.isFinite ? .number($0) : nil }
+        case .size: return Self.number(text) ?? (try? ByteSize.parse(text)).map { .number(Double($0)) }
+        case .number: return Self.number(text)
         case .time: return QueryMoment.seconds(text, now: now).map(QueryValue.time)
         case .flag:
             let words = ["true": true, "yes": true, "1": true, "false": false, "no": false, "0": false]
             return words[text.lowercased()].map(QueryValue.flag)
         case .status: return Self.status(text)
         }
+    }
+
+    private static func number(_ text: String) -> QueryValue? {
+        Double(text).flatMap { $0.isFinite ? .number($0) : nil }
     }
 
     private static func status(_ text: String) -> QueryValue? {

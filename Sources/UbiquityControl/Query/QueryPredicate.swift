@@ -18,6 +18,22 @@ package indirect enum QueryPredicate: Hashable, Sendable {
         }
     }
 
+    /// Both, as one level: a chain of many is no deeper than one of two.
+    package func and(_ other: QueryPredicate) -> QueryPredicate {
+        func parts(_ predicate: QueryPredicate) -> [QueryPredicate] {
+            if case .all(let parts) = predicate { parts } else { [predicate] }
+        }
+        return .all(parts(self) + parts(other))
+    }
+
+    /// Either, as one level.
+    package func or(_ other: QueryPredicate) -> QueryPredicate {
+        func parts(_ predicate: QueryPredicate) -> [QueryPredicate] {
+            if case .any(let parts) = predicate { parts } else { [predicate] }
+        }
+        return .any(parts(self) + parts(other))
+    }
+
     /// The same, with what a listing answers asked first.
     package var cheapFirst: QueryPredicate {
         switch self {
