@@ -1,3 +1,4 @@
+import Logging
 import UbiquityControl
 import UbiquityCore
 import UbiquityIndex
@@ -91,7 +92,7 @@ final class EventPump: Sendable {
 
     // MARK: Transfers
 
-    /// Until the task is cancelled.
+    /// Until the task is cancelled. A look for which there is no room among the changes is made up for by the next.
     func run() async throws {
         var seen = Seen()
         while true {
@@ -102,7 +103,12 @@ final class EventPump: Sendable {
                 continue
             }
             let before = seen
-            seen = try await pool.run { [self] in look(before) }
+            do {
+                seen = try await pool.run { [self] in look(before) }
+            } catch {
+                try Task.checkCancellation()
+                controller.parts.logger.warning("cannot tell of transfers", metadata: ["error": "\(error)"])
+            }
         }
     }
 

@@ -1,15 +1,15 @@
 import Testing
 import UbiquityCore
-import UbiquityIndex
+@testable import UbiquityIndex
 @testable import UbiquityDaemon
 
 /// What is kept for a live query between its looks.
 @Suite struct QueryWatcherTests {
-    private func row(_ key: Int64, in parent: ItemKey = .root) -> ItemRow {
+    private func row(_ key: Int64, in parent: ItemKey = .root, _ kind: ItemKind = .file, _ xattrs: [Xattr] = []) -> ItemRow {
         let zero = Timestamp.zero
         return ItemRow(
-            key: ItemKey(key), ino: UInt64(key), id: ItemID(high: 1, low: UInt64(key)), kind: .file, mode: 0o644, uid: 0,
-            gid: 0, size: 0, createdAt: zero, modifiedAt: zero, changedAt: zero, linkTarget: [], xattrs: [],
+            key: ItemKey(key), ino: UInt64(key), id: ItemID(high: 1, low: UInt64(key)), kind: kind, mode: 0o644, uid: 0,
+            gid: 0, size: 0, createdAt: zero, modifiedAt: zero, changedAt: zero, linkTarget: [], xattrs: xattrs,
             localXattrs: [], entry: ItemRow.Entry(parent: parent, name: ItemName(stored: Array("n\(key)".utf8))),
             version: nil, content: nil, contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero,
             dirtyAt: zero, generation: 0, nextVersion: nil, usedAt: zero)
@@ -19,14 +19,15 @@ import UbiquityIndex
     func changesGather() async throws {
         let hub = QueryHub()
         #expect(!hub.hasWatchers)
-        let (number, watcher) = try #require(hub.watch())
+        let watch = try #require(hub.watch())
+        let watcher = watch.watcher
         hub.note([row(2), row(3)])
         hub.note([row(2, in: ItemKey(7))])
         let changes = watcher.take()
         #expect(Set(changes.items.keys) == [ItemKey(2), ItemKey(3)] && !changes.hasLost)
         #expect(changes.folders == [.root, ItemKey(7)])
         #expect(watcher.take().isEmpty)
-        hub.forget(number)
+        watch.end()
         #expect(!hub.hasWatchers)
         // Two signs of what happened became one; then the stream ends.
         var signals = 0
@@ -37,7 +38,8 @@ import UbiquityIndex
     @Test("DQ-01: with too many changes none is kept but that there were too many")
     func boundedChanges() throws {
         let hub = QueryHub()
-        let (_, watcher) = try #require(hub.watch())
+        let watch = try #require(hub.watch())
+        let watcher = watch.watcher
         for key in 0...Int64(QueryWatcher.maximumItems) { hub.note([row(key + 2)]) }
         hub.note([row(2)])
         let changes = watcher.take()
@@ -48,9 +50,31 @@ import UbiquityIndex
 
     @Test func watchersAreLimited() throws {
         let hub = QueryHub()
-        for _ in 0..<QueryHub.maximumWatchers { _ = try #require(hub.watch()) }
+        var watches = [QueryWatch]()
+        for _ in 0..<QueryHub.maximumWatchers { watches.append(try #require(hub.watch())) }
         #expect(hub.watch() == nil)
+        // Who is gone before his answer begins takes no place.
+        watches.removeLast()
+        watches.append(try #require(hub.watch()))
+        watches = []
+        #expect(!hub.hasWatchers)
         hub.close()
-        #expect(!hub.hasWatchers && hub.watch() == nil)
+        #expect(hub.watch() == nil)
+    }
+
+    @Test("DQ-01: a folder that becomes a package, or is none any more, is looked at with what is in it")
+    func packageMarks() throws {
+        func change(_ before: [Xattr], _ after: [Xattr]) -> IndexEvent {
+            IndexEvent(
+                origin: .local, kind: .attributes, before: row(2, in: .root, .directory, before),
+                after: row(2, in: .root, .directory, after))
+        }
+        let mark = Xattr(name: PackageRules.mark, value: Array("1".utf8))
+        let other = Xattr(name: Array("user.colour".utf8), value: Array("1".utf8))
+        for (before, after, isMoved) in [([], [mark], true), ([mark], [other], true), ([mark], [mark, other], false)] {
+            var changes = QueryChanges()
+            changes.note(change(before, after))
+            #expect(changes.movedFolders == (isMoved ? [ItemKey(2)] : []) && changes.items.count == 1)
+        }
     }
 }

@@ -1,3 +1,4 @@
+import Logging
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -13,15 +14,20 @@ final class QueryPump: Sendable {
     private struct Seen: Sendable {
         var uploads: [ItemKey: TransferProgress] = [:]
         var downloads: [ItemKey: TransferProgress] = [:]
-        var failures: Set<ItemKey> = []
+        /// The errors, without the times of the next attempts.
+        var failures: [ItemKey: [TransferDirection: UbiquityError]] = [:]
 
         /// What is not the same in both.
         func difference(from other: Seen) -> Set<ItemKey> {
-            let keys = Set(uploads.keys).union(other.uploads.keys).union(downloads.keys).union(other.downloads.keys)
-            let moved = keys.filter {
-                uploads[$0] != other.uploads[$0] || downloads[$0] != other.downloads[$0]
+            let keys = [self, other].reduce(into: Set<ItemKey>()) { keys, seen in
+                keys.formUnion(seen.uploads.keys)
+                keys.formUnion(seen.downloads.keys)
+                keys.formUnion(seen.failures.keys)
             }
-            return moved.union(failures.symmetricDifference(other.failures))
+            return keys.filter {
+                uploads[$0] != other.uploads[$0] || downloads[$0] != other.downloads[$0]
+                    || failures[$0] != other.failures[$0]
+            }
         }
     }
 
@@ -35,9 +41,10 @@ final class QueryPump: Sendable {
         }
     }
 
-    /// Until the task is cancelled.
+    /// Until the task is cancelled. A look that fails is made up for by the next, which compares with the same.
     func run() async throws {
         var seen = Seen()
+        var isFailing = false
         while true {
             let isIdle = !controller.queries.hasWatchers
             try await controller.parts.timekeeper.sleep(for: isIdle ? Self.idleInterval : Self.interval)
@@ -46,15 +53,28 @@ final class QueryPump: Sendable {
                 continue
             }
             let before = seen
-            seen = try await controller.pool.run { [self] in try look(before) }
+            do {
+                seen = try await controller.pool.run { [self] in try look(before) }
+                isFailing = false
+            } catch {
+                try Task.checkCancellation()
+                // Said once, not four times a second.
+                if !isFailing { note(error) }
+                isFailing = true
+            }
         }
+    }
+
+    private func note(_ error: any Error) {
+        controller.parts.logger.warning("cannot tell queries of transfers", metadata: ["error": "\(error)"])
     }
 
     private func look(_ before: Seen) throws -> Seen {
         let engine = controller.engine
-        let now = Seen(
-            uploads: engine.runningUploads, downloads: engine.runningDownloads,
-            failures: Set(engine.failedTransfers.map(\.item)))
+        var now = Seen(uploads: engine.runningUploads, downloads: engine.runningDownloads)
+        for failed in engine.failedTransfers {
+            now.failures[failed.item, default: [:]][failed.direction] = failed.problem.error
+        }
         let rows = try now.difference(from: before).compactMap { try controller.parts.index.row(key: $0) }
         if !rows.isEmpty { controller.queries.note(rows) }
         return now

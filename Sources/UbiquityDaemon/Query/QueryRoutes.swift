@@ -22,7 +22,7 @@ extension ControlRoutes {
             let live = query.isLive ? controller.queries.watch() : nil
             if query.isLive, live == nil { throw UbiquityError(.tooManyRequests, "too many live queries") }
             let body = ResponseBody { writer in
-                defer { if let live { controller.queries.forget(live.number) } }
+                defer { live?.end() }
                 try await Self.answer(run, &writer)
                 if let live { try await Self.update(run, live.watcher, query.interval, &writer) }
                 try await writer.finish(nil)
@@ -49,9 +49,7 @@ extension ControlRoutes {
         try await pool.run { try run.beginGathering() }
         var silent = 0
         while let page = try await pool.run({ try run.gather() }) {
-            for part in page.added.parts {
-                var news = QueryNews(.items)
-                news.added = Array(part)
+            for news in news(.items, of: page) {
                 try await write(news, &writer)
                 silent = 0
             }
@@ -91,26 +89,32 @@ extension ControlRoutes {
         _ changes: QueryRun.Changes, isPart: Bool, _ writer: inout any ResponseBodyWriter
     ) async throws {
         guard !changes.isEmpty else { return }
-        var news = [QueryNews]()
-        for part in changes.removed.parts {
-            var one = QueryNews(.update)
-            one.removed = Array(part)
-            news.append(one)
-        }
-        for part in changes.changed.parts {
-            var one = QueryNews(.update)
-            one.changed = Array(part)
-            news.append(one)
-        }
-        for part in changes.added.parts {
-            var one = QueryNews(.update)
-            one.added = Array(part)
-            news.append(one)
-        }
+        var news = news(.update, of: changes)
         for index in news.indices {
             if isPart || index < news.count - 1 { news[index].isPart = true }
             try await write(news[index], &writer)
         }
+    }
+
+    /// In as many messages as it takes; what is gone first.
+    private static func news(_ kind: QueryNews.Kind, of changes: QueryRun.Changes) -> [QueryNews] {
+        var news = [QueryNews]()
+        for part in changes.removed.parts {
+            var one = QueryNews(kind)
+            one.removed = Array(part)
+            news.append(one)
+        }
+        for part in changes.changed.parts {
+            var one = QueryNews(kind)
+            one.changed = Array(part)
+            news.append(one)
+        }
+        for part in changes.added.parts {
+            var one = QueryNews(kind)
+            one.added = Array(part)
+            news.append(one)
+        }
+        return news
     }
 
     private static func write(_ news: QueryNews, _ writer: inout any ResponseBodyWriter) async throws {

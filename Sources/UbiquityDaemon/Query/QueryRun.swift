@@ -93,8 +93,10 @@ final class QueryRun: Sendable {
             let path = try reader.path(of: folder)
             var finder = PackageFinder(reader, look.index)
             let package = try path == nil ? nil : reader.row(key: folder).flatMap { try finder.package(of: $0) }
-            // What is still in a folder that has lost its place has none either.
-            let gone = try path == nil ? reader.members(of: folder, limit: Self.maximumMoved + 1).map(\.id) : []
+            // What is still in a folder that has lost its place has none either, and what is in a package is no result
+            // of its own. The first member is the folder, which is looked at itself.
+            let gone = path == nil || package != nil
+                ? try reader.members(of: folder, limit: Self.maximumMoved + 2).dropFirst().map(\.id) : []
             return (path, package != nil, gone)
         }
         for id in gone { found.updateValue(nil, forKey: id) }

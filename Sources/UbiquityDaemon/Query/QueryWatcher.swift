@@ -6,7 +6,8 @@ import UbiquitySystem
 struct QueryChanges: Sendable {
     /// Items that are to be looked at, by their keys.
     var items: [ItemKey: ItemID] = [:]
-    /// Folders whose places have changed, and with them those of all that is in them.
+    /// Folders whose places have changed, or that have become a package or are none any more: so what is in them has
+    /// another path, or is a result no more.
     var movedFolders: Set<ItemKey> = []
     /// Folders in which something has changed: a package is a result that changes with what is in it.
     var folders: Set<ItemKey> = []
@@ -20,7 +21,9 @@ struct QueryChanges: Sendable {
     mutating func note(_ change: IndexEvent) {
         for row in [change.before, change.after].compactMap({ $0 }) where row.key != .root {
             noteState(of: row)
-            if row.kind == .directory, change.before?.entry != change.after?.entry { movedFolders.insert(row.key) }
+            if row.kind == .directory, change.before?.entry != change.after?.entry || change.isMarkChanged {
+                movedFolders.insert(row.key)
+            }
             if change.kind == .versions { conflicts.insert(row.key) }
         }
     }
@@ -28,6 +31,14 @@ struct QueryChanges: Sendable {
     mutating func noteState(of row: ItemRow) {
         items[row.key] = row.id
         if let parent = row.entry?.parent { folders.insert(parent) }
+    }
+}
+
+extension IndexEvent {
+    /// Whether a folder was marked as a package, or the mark changed or taken away.
+    fileprivate var isMarkChanged: Bool {
+        func mark(_ row: ItemRow?) -> [UInt8]? { row?.xattrs.first { $0.name == PackageRules.mark }?.value }
+        return mark(before) != mark(after)
     }
 }
 
@@ -83,6 +94,24 @@ final class QueryWatcher: Sendable {
     func close() { source.finish() }
 }
 
+/// A live query's place among those of its mount. It is given up when nobody has it any more: so also when whoever
+/// asked is gone before the answer begins.
+final class QueryWatch: Sendable {
+    let watcher: QueryWatcher
+    private let number: Int
+    private let hub: QueryHub
+
+    fileprivate init(_ watcher: QueryWatcher, number: Int, hub: QueryHub) {
+        self.watcher = watcher
+        self.number = number
+        self.hub = hub
+    }
+
+    deinit { end() }
+
+    func end() { hub.forget(number) }
+}
+
 /// The live queries of a mount.
 final class QueryHub: Sendable {
     /// Live queries at one time.
@@ -99,17 +128,17 @@ final class QueryHub: Sendable {
     var hasWatchers: Bool { state.withLock { !$0.watchers.isEmpty } }
 
     /// Nil if there are too many, or the mount is ending.
-    func watch() -> (number: Int, watcher: QueryWatcher)? {
+    func watch() -> QueryWatch? {
         state.withLock { state in
             guard !state.isClosed, state.watchers.count < Self.maximumWatchers else { return nil }
             state.nextNumber += 1
             let watcher = QueryWatcher()
             state.watchers[state.nextNumber] = watcher
-            return (state.nextNumber, watcher)
+            return QueryWatch(watcher, number: state.nextNumber, hub: self)
         }
     }
 
-    func forget(_ number: Int) { state.withLock { $0.watchers.removeValue(forKey: number) }?.close() }
+    fileprivate func forget(_ number: Int) { state.withLock { $0.watchers.removeValue(forKey: number) }?.close() }
 
     func note(_ events: [IndexEvent]) { for watcher in all { watcher.note(events) } }
     func note(_ rows: [ItemRow]) { for watcher in all { watcher.note(rows) } }
