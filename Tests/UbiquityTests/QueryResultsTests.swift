@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Testing
 import UbiquityControl
 @testable import Ubiquity
@@ -103,7 +104,7 @@ import UbiquityControl
         var state = QueryState(order: tree)
         let (inbox, _) = UpdateInbox.make(order: tree)
         _ = state.add(inbox)
-        state.begin(sources: 1)
+        state.begin(sources: [source])
         state.take(news(.items, added: [item("b")]), from: source)
         state.take(news(.items, added: [item("a")]), from: source)
         #expect(state.isGathering)
@@ -131,7 +132,7 @@ import UbiquityControl
         let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
         var state = QueryState(order: tree)
         let (inbox, _) = UpdateInbox.make(order: tree)
-        state.begin(sources: 1)
+        state.begin(sources: [source])
         state.take(news(.gathered), from: source)
         _ = state.add(inbox)
         var first = news(.update, added: [item("a")])
@@ -142,6 +143,52 @@ import UbiquityControl
         #expect(paths(try #require(inbox.take()).addedItems) == ["a", "b"])
         state.end(.success(()))
         #expect(inbox.outcome != nil)
+    }
+
+    @Test("DQ-01: an item that goes in a later part of an update is gone; one that comes back is there")
+    func partsInOrder() throws {
+        let source = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
+        var state = QueryState(order: tree)
+        state.begin(sources: [source])
+        state.take(news(.items, added: [item("a"), item("b")]), from: source)
+        state.take(news(.gathered), from: source)
+        let (inbox, _) = UpdateInbox.make(order: tree)
+        _ = state.add(inbox)
+        var first = news(.update, added: [item("a", size: 1), item("new")], removed: [item("b")])
+        first.isPart = true
+        state.take(first, from: source)
+        var second = news(.update, added: [item("b", size: 2)], removed: [item("a"), item("new")])
+        second.isPart = true
+        state.take(second, from: source)
+        state.take(news(.update), from: source)
+        #expect(state.shown() == [item("b", size: 2)])
+        let event = try #require(inbox.take())
+        #expect(paths(event.removedItems) == ["a"] && paths(event.changedItems) == ["b"] && event.addedItems.isEmpty)
+    }
+
+    @Test("DQ-01: another container that is unmounted takes its documents along; with its own the query ends")
+    func sourcesEnd() throws {
+        struct Gone: Error {}
+        let own = QuerySource(stateFolder: "/s", mountPoint: "/m", scopes: [], isExternal: false)
+        let other = QuerySource(stateFolder: "/t", mountPoint: "/n", scopes: [], isExternal: true)
+        var state = QueryState(order: tree)
+        state.begin(sources: [own, other])
+        state.take(news(.items, added: [item("a")]), from: own)
+        state.take(news(.gathered), from: own)
+        state.take(news(.items, added: [item("b"), item("c")]), from: other)
+        let (inbox, _) = UpdateInbox.make(order: tree)
+        _ = state.add(inbox)
+        #expect(state.isGathering && state.shown().count == 3)
+        state.end(other, .failure(Gone()))
+        #expect(state.outcome == nil && !state.isGathering && paths(state.shown()) == ["a"])
+        #expect(paths(try #require(inbox.take()).removedItems) == ["b", "c"])
+        #expect(inbox.take()?.kind == .didFinishGathering)
+        let task = Task {}
+        #expect(state.keep(task) && state.takeEndedTasks().isEmpty)
+        state.end(own, .failure(Gone()))
+        #expect(throws: Gone.self) { try state.outcome?.get() }
+        // All that still reads is cancelled, and what begins late is not kept.
+        #expect(state.takeEndedTasks() == [task] && !state.keep(task) && paths(state.shown()) == ["a"])
     }
 
     @Test func attributesHaveKeys() {
@@ -155,5 +202,19 @@ import UbiquityControl
         #expect(try MetadataPredicate(parts.description) == parts)
         #expect(throws: MetadataPredicate.Malformed.self) { try MetadataPredicate("name ==") }
         #expect(MetadataPredicate.attribute(.fsSize) == .none)
+    }
+
+    @Test("DQ-06: any date, any number and a long chain can be asked for")
+    func extremes() throws {
+        let moments = [Date.distantPast, .distantFuture, Date(timeIntervalSince1970: 1e300), Date(timeIntervalSince1970: -0.5)]
+        var chain = moments.map { MetadataPredicate.attribute(.fsContentChangeDate, .greater, $0) }
+        chain += [-1, 0.5, 1e16, 1e300].map { MetadataPredicate.attribute(.fsSize, .less, $0) }
+        for predicate in chain { #expect(try MetadataPredicate(predicate.description) == predicate, "\(predicate)") }
+        #expect(MetadataPredicate.attribute(.fsCreationDate, .less, Date(timeIntervalSince1970: .nan)) == .none)
+        chain += (0..<200).map { MetadataPredicate.name(.equal, "\($0)") }
+        let joined = [
+            chain.reduce(.all) { $0 && $1 }, chain.reduce(.none) { $0 || $1 }, chain.reversed().reduce(.all) { $1 && $0 },
+        ]
+        for predicate in joined { #expect(try MetadataPredicate(predicate.description) == predicate) }
     }
 }

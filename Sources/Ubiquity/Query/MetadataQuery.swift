@@ -45,7 +45,7 @@ public final class MetadataQuery: Sendable {
     public struct Event: Hashable, Sendable {
         public enum Kind: Hashable, Sendable {
             case didStartGathering
-            /// Results have been found: `addedItems`.
+            /// Results have been found: `addedItems`; and some may have changed, or gone, before all were.
             case gatheringProgress
             case didFinishGathering
             case didUpdate
@@ -93,12 +93,12 @@ public final class MetadataQuery: Sendable {
             let sources = try QuerySource.all(of: searchScopes, container: container)
             let isFirst = state.withLock { state in
                 guard !state.isStarted else { return false }
-                state.begin(sources: sources.count)
+                state.begin(sources: sources)
                 return true
             }
             guard isFirst else { throw UbiquityError(.invalid, "a query is started once", remedy: "make a new one") }
             do {
-                for source in sources { try run(source) }
+                for source in sources { try begin(source) }
             } catch {
                 stop()
                 throw error
@@ -108,8 +108,16 @@ public final class MetadataQuery: Sendable {
         }
     }
 
-    private func run(_ source: QuerySource) throws {
-        let connection = try DaemonConnection(stateFolder: source.stateFolder)
+    /// Throws if the container to search cannot be asked; without another one the query goes on.
+    private func begin(_ source: QuerySource) throws {
+        do {
+            run(source, try DaemonConnection(stateFolder: source.stateFolder))
+        } catch where source.isExternal {
+            end(source, .failure(UbiquitousFileError.from(error, isWriting: false)))
+        }
+    }
+
+    private func run(_ source: QuerySource, _ connection: DaemonConnection) {
         let seconds = notificationBatchingInterval / .seconds(1)
         let wanted = QueryRequest(
             scopes: source.scopes, predicate: predicate.description, isLive: true, interval: seconds)
@@ -126,18 +134,26 @@ public final class MetadataQuery: Sendable {
             } catch {
                 outcome = .failure(UbiquitousFileError.from(error, isWriting: false))
             }
-            self?.state.withLock { $0.end(outcome) }
+            self?.end(source, outcome)
             await connection.close()
         }
-        state.withLock { $0.tasks.append(task) }
+        // It may have been stopped, or have failed, meanwhile.
+        if !state.withLock({ $0.keep(task) }) { task.cancel() }
+    }
+
+    private func end(_ source: QuerySource, _ outcome: Result<Void, any Error>) {
+        let tasks = state.withLock { state in
+            state.end(source, outcome)
+            return state.takeEndedTasks()
+        }
+        for task in tasks { task.cancel() }
     }
 
     /// Ends it; results stay as they are.
     public func stop() {
         let tasks = state.withLock { state in
             state.end(.success(()))
-            defer { state.tasks = [] }
-            return state.tasks
+            return state.takeEndedTasks()
         }
         for task in tasks { task.cancel() }
     }
@@ -157,7 +173,8 @@ public final class MetadataQuery: Sendable {
     public func enableUpdates() { state.withLock { $0.enable() } }
 
     /// What happens from here on. Each sequence tells all of it; who is slow gets what he has missed in one. It ends
-    /// when the query is stopped, and throws `UbiquitousFileError` if the mount has ended.
+    /// when the query is stopped, and throws `UbiquitousFileError` if the mount of its container has ended.
+    /// That another container is unmounted takes its documents away.
     public var updates: Updates {
         let (inbox, signals) = UpdateInbox.make(order: MetadataOrder(descriptors: sortDescriptors))
         let number = state.withLock { $0.add(inbox) }

@@ -1,5 +1,25 @@
 import UbiquityControl
 
+/// An update that comes in parts, until its last. What is told of an item later counts.
+struct PartialUpdate: Sendable {
+    private var told: [MetadataItem] = []
+    /// Items that were told to be gone, and how many had been told to be there by then.
+    private var goneAt: [MetadataItem.ID: Int] = [:]
+
+    mutating func add(present: [MetadataItem], gone: [MetadataItem.ID]) {
+        for id in gone { goneAt[id] = told.count }
+        told += present
+    }
+
+    var gone: [MetadataItem.ID] { Array(goneAt.keys) }
+
+    /// Without those that went after they were told.
+    var present: [MetadataItem] {
+        guard !goneAt.isEmpty else { return told }
+        return told.enumerated().filter { $0.offset >= goneAt[$0.element.id] ?? 0 }.map(\.element)
+    }
+}
+
 /// A query's results as they are told by the daemon, in their order: the state of a query, without its connection.
 struct QueryResults: Sendable {
     /// Changes at a time up to which each is put in its place; with more, all are sorted when they are next asked for.
@@ -25,6 +45,9 @@ struct QueryResults: Sendable {
     }
 
     subscript(id: MetadataItem.ID) -> MetadataItem? { known[id] }
+
+    /// The results of one mount.
+    func ids(at mountPoint: String) -> [MetadataItem.ID] { known.keys.filter { $0.mountPoint == mountPoint } }
 
     /// Takes what was told.
     /// - Parameters:

@@ -57,15 +57,16 @@ struct QuerySource: Hashable, Sendable {
 
 /// A query as it stands, and those who follow it.
 struct QueryState: Sendable {
-    var tasks: [Task<Void, Never>] = []
+    /// What reads the mounts' answers.
+    private var tasks: [Task<Void, Never>] = []
     private(set) var isStarted = false
     /// How it ended; nil if it has not.
     private(set) var outcome: Result<Void, any Error>?
     /// Mounts that have not told all they have.
-    private var gatheringSources = 0
+    private var gathering: Set<QuerySource> = []
     private var results: QueryResults
     /// Parts of an update whose end has not come.
-    private var parts: [QuerySource: (present: [MetadataItem], gone: [MetadataItem.ID])] = [:]
+    private var parts: [QuerySource: PartialUpdate] = [:]
     /// Nested calls of `disableUpdates`; what was there at the first, and what has changed since.
     private var holds = 0
     private var held: [MetadataItem] = []
@@ -76,14 +77,14 @@ struct QueryState: Sendable {
 
     init(order: MetadataOrder) { results = QueryResults(order: order) }
 
-    var isGathering: Bool { gatheringSources > 0 && outcome == nil }
+    var isGathering: Bool { !gathering.isEmpty && outcome == nil }
 
-    mutating func begin(sources: Int) {
+    mutating func begin(sources: [QuerySource]) {
         isStarted = true
-        gatheringSources = sources
+        gathering = Set(sources)
         tell(.didStartGathering)
         // There may be nothing to ask: no other container is mounted.
-        if sources == 0 { tell(.didFinishGathering) }
+        if sources.isEmpty { tell(.didFinishGathering) }
     }
 
     // MARK: News
@@ -92,12 +93,14 @@ struct QueryState: Sendable {
         guard outcome == nil else { return }
         switch news.kind {
         case .gathering: return
-        case .gathered:
-            gatheringSources -= 1
-            guard gatheringSources == 0 else { return }
-            if holds > 0 { hasHeldEnd = true } else { tell(.didFinishGathering) }
+        case .gathered: hasGathered(source)
         case .items, .update: takeItems(news, from: source)
         }
+    }
+
+    private mutating func hasGathered(_ source: QuerySource) {
+        guard gathering.remove(source) != nil, gathering.isEmpty else { return }
+        if holds > 0 { hasHeldEnd = true } else { tell(.didFinishGathering) }
     }
 
     private mutating func takeItems(_ news: QueryNews, from source: QuerySource) {
@@ -105,16 +108,41 @@ struct QueryState: Sendable {
             MetadataItem($0, mountPoint: source.mountPoint, isExternal: source.isExternal)
         }
         let gone = (news.removed ?? []).map { MetadataItem.ID(mountPoint: source.mountPoint, item: $0) }
-        parts[source, default: ([], [])].present += present
-        parts[source, default: ([], [])].gone += gone
+        parts[source, default: PartialUpdate()].add(present: present, gone: gone)
         guard news.isPart != true, let whole = parts.removeValue(forKey: source) else { return }
         let update = results.take(present: whole.present, gone: whole.gone)
+        pass(on: update, as: news.kind == .items ? .gatheringProgress : .didUpdate)
+    }
+
+    private mutating func pass(on update: MetadataUpdate, as kind: MetadataQuery.Event.Kind) {
         guard !update.isEmpty else { return }
-        if holds > 0 {
-            heldUpdate.add(update)
-        } else {
-            tell(news.kind == .items ? .gatheringProgress : .didUpdate, update)
-        }
+        if holds > 0 { heldUpdate.add(update) } else { tell(kind, update) }
+    }
+
+    // MARK: The end
+
+    /// - Returns: false if the query has ended; the task is to be cancelled then.
+    mutating func keep(_ task: Task<Void, Never>) -> Bool {
+        guard outcome == nil else { return false }
+        tasks.append(task)
+        return true
+    }
+
+    /// - Returns: the tasks to be cancelled: all, if the query has ended.
+    mutating func takeEndedTasks() -> [Task<Void, Never>] {
+        guard outcome != nil else { return [] }
+        defer { tasks = [] }
+        return tasks
+    }
+
+    /// A mount has nothing more to tell. That of another container takes its documents along, and the query goes on
+    /// without; with its own container a query ends.
+    mutating func end(_ source: QuerySource, _ result: Result<Void, any Error>) {
+        guard outcome == nil else { return }
+        guard source.isExternal else { return end(result) }
+        parts[source] = nil
+        pass(on: results.take(present: [], gone: results.ids(at: source.mountPoint)), as: .didUpdate)
+        hasGathered(source)
     }
 
     mutating func end(_ result: Result<Void, any Error>) {
