@@ -146,6 +146,18 @@ import UbiquityCore
             while removed.isEmpty, let event = try await updates.next() { removed += event.removedItems.map(\.fsName) }
             #expect(removed == ["9.txt"])
             await #expect(throws: UbiquitousFileError.self) { try await query.start() }
+            // What is in a package is no result of its own, however the folder became one.
+            func member(_ isThere: Bool, _ command: String) async throws {
+                try await a.shell(command)
+                try await world.eventually("\(command) tells of what is in it") {
+                    query.results.contains { $0.fsName == "in.txt" } == isThere
+                }
+            }
+            try await member(true, "cd Documents; mkdir -p draft/deep; echo in > draft/deep/in.txt")
+            try await member(false, "mv Documents/draft Documents/draft.rtfd")
+            try await member(true, "mv Documents/draft.rtfd Documents/draft")
+            try await member(false, "setfattr -n user.ubiquity.package -v 1 Documents/draft")
+            try await member(true, "setfattr -x user.ubiquity.package Documents/draft")
             try await a.unmount()
             do {
                 while try await updates.next() != nil {}
