@@ -131,6 +131,74 @@ import UbiquitySystem
         }
     }
 
+    @Test("saves that overlap come one after the other, and all of them end", .timeLimit(.minutes(1)))
+    func overlappingSaves() async throws {
+        try await TemporaryFolder.with { folder in
+            let document = TextDocument(fileURL: URL(filePath: folder + "/note.txt"))
+            document.autosaveDelay = .seconds(1000)
+            try await document.save(to: document.fileURL, for: .forCreating)
+            for round in 1...20 {
+                document.type(" \(round)")
+                async let first: Void = document.autosave()
+                async let second: Void = document.autosave()
+                async let third: Void = document.autosave()
+                async let fourth: Void = document.save(to: document.fileURL, for: .forOverwriting)
+                _ = try await (first, second, third, fourth)
+                #expect(try !document.hasUnsavedChanges && text(document.fileURL) == document.text)
+            }
+            #expect(document.writesAtOnce == 1)
+            try await document.close()
+        }
+    }
+
+    @Test("what is typed while it is being closed is saved")
+    func typingWhileClosing() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.save(to: url, for: .forCreating)
+            document.type("A")
+            document.whileWriting = {
+                document.whileWriting = nil
+                document.type("B")
+            }
+            try await document.close()
+            #expect(try text(url) == "AB" && !document.hasUnsavedChanges)
+            try await document.open()
+            // One that is never done stays open, and says so.
+            document.whileWriting = { document.type("C") }
+            document.type("C")
+            await #expect(throws: UbiquitousFileError.self) { try await document.close() }
+            #expect(!document.documentState.contains(.closed))
+            document.whileWriting = nil
+            try await document.close()
+            #expect(try text(url) == document.text)
+        }
+    }
+
+    @Test("what is typed as soon as the document is read anew is not given up; opening twice at once is opening once")
+    func typingAfterReading() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            async let first: Void = document.open()
+            async let second: Void = document.open()
+            _ = try await (first, second)
+            #expect(document.loads == 1)
+            document.type(" lost")
+            document.afterLoading = { Task { document.type(" kept") } }
+            try await document.revert(toContentsOf: url)
+            document.afterLoading = nil
+            try await eventually { document.text == "old kept" }
+            #expect(document.hasUnsavedChanges)
+            try await document.close()
+            #expect(try text(url) == "old kept")
+        }
+    }
+
     @Test("a change that is undone is none; a new one in its place is")
     func changeCount() {
         let document = TextDocument(fileURL: URL(filePath: "/none"))
@@ -156,6 +224,11 @@ private final class TextDocument: Document {
     var handled: [Bool] = []
     var recovery: (() -> Void)?
     var whileWriting: (() -> Void)?
+    var afterLoading: (() -> Void)?
+    var loads = 0
+    /// The most writes that ran together.
+    var writesAtOnce = 0
+    private var writing = 0
 
     func type(_ more: String) {
         text += more
@@ -164,11 +237,16 @@ private final class TextDocument: Document {
 
     override func load(fromContents contents: Contents, ofType type: String?) throws {
         if case .data(let data) = contents { text = String(decoding: data, as: UTF8.self) }
+        loads += 1
+        afterLoading?()
     }
 
     override func contents(forType type: String?) throws -> Contents { .data(Data(text.utf8)) }
 
     override func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
+        writing += 1
+        writesAtOnce = max(writesAtOnce, writing)
+        defer { writing -= 1 }
         whileWriting?()
         try await super.writeContents(contents, safelyTo: url, for: operation)
         guard hasPreview else { return }

@@ -106,7 +106,12 @@ actor CoordinationHub {
             additions -= 1
             if additions == 0 { early = [:] }
         }
+        let connection = clients[mount.stateFolder]
         let number = try await client.present(path, abilities: PresenterDesk.abilities)
+        guard let connection, clients[mount.stateFolder] == connection else {
+            // It ended with the answer on its way: nobody would be told of that.
+            throw UbiquityError(.stale, "the mount has ended", at: path)
+        }
         let desk = PresenterDesk(presenter, client: client, number: number) { Self.url($0, in: mount) }
         registrations.append(Registration(presenter, mount, client, number, desk))
         for news in early.removeValue(forKey: number) ?? [] { desk.take(news) }

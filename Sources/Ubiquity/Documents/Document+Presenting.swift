@@ -46,11 +46,6 @@ extension Document {
         setEditing(false)
     }
 
-    private func waitForSave() async {
-        // How it ended was told to whoever wanted it.
-        if let running = currentSave { _ = await running.result }
-    }
-
     public func reacquirePresentedItem() async {
         isRelinquishedToWriter = false
         if !documentState.contains(.closed) { setEditing(true) }
@@ -79,18 +74,22 @@ extension Document {
         if isRelinquishedToWriter { hasChangedMeanwhile = true } else { await takeInChanges() }
     }
 
-    private func takeInChanges() async {
+    /// What a program that does not coordinate wrote between the reading and the presenting, nobody tells of: one look
+    /// shows it.
+    func takeInUntoldChange() async { await takeInChanges(looks: Self.looks.prefix(1)) }
+
+    private func takeInChanges(looks: ArraySlice<Duration> = Document.looks[...]) async {
         guard !documentState.contains(.closed) else { return }
         await waitForSave()
-        guard await differsFromDisk(), !hasUnsavedChanges, !documentState.contains(.closed) else { return }
+        guard await differsFromDisk(looks), !hasUnsavedChanges, !documentState.contains(.closed) else { return }
         // What fails has been told by it.
         try? await revert(toContentsOf: fileURL)
     }
 
     /// The message may come a moment before the kernel has forgotten what it knew of the file: then one look more, or
     /// some, show the change. A message about what this document has seen already costs these looks.
-    private func differsFromDisk() async -> Bool {
-        for pause in Self.looks {
+    private func differsFromDisk(_ looks: ArraySlice<Duration>) async -> Bool {
+        for pause in looks {
             try? await Task.sleep(for: pause)
             // A place that cannot be looked at is told of by the next save.
             guard let now = try? await DocumentDisk.stamp(of: fileURL) else { return false }

@@ -5,40 +5,64 @@ extension Document {
     /// Times that a save is tried anew because `handleError` says so.
     private static let maximumAttempts = 5
 
+    /// Saves in a row while one closes: a class that tells of a change with each of its saves is never done.
+    private static let maximumClosingSaves = 100
+
     /// Reads the document and has it take part in what happens to it, so that nothing is missed between the two.
+    /// Whoever opens it while it is being opened waits for that.
     public func open() async throws {
+        if let opening { return try await opening.value }
         guard documentState.contains(.closed) else { return }
+        let opening = Task {
+            defer { self.opening = nil }
+            try await openOnce()
+        }
+        self.opening = opening
+        try await withTaskCancellationHandler { try await opening.value } onCancel: { opening.cancel() }
+    }
+
+    private func openOnce() async throws {
         documentState.insert(.progressAvailable)
         defer { documentState.remove(.progressAvailable) }
         do {
             try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
                 fileURL = url
                 try await read(from: url)
+                changes.note(.cleared)
+                lastError = nil
+                // It is open before it is a presenter: what it is told and asked from then on is for an open one.
+                documentState.remove(.closed)
                 try await present()
+            }
+            guard !documentState.contains(.closed) else {
+                throw UbiquitousFileError(.fileNoSuchFile, "it was deleted while it was being opened: \(fileURL.path)")
             }
         } catch {
             let failure = UbiquitousFileError.from(error, isWriting: false)
-            await stopPresenting()
+            await finish()
             await report(failure)
             throw failure
         }
-        changes.note(.cleared)
-        documentState.remove(.closed)
-        lastError = nil
+        await takeInUntoldChange()
         await lookForConflicts()
     }
 
-    /// Saves what is not saved, and ends the part that the document takes.
+    /// Saves what is not saved, also what is typed while it does so, and ends the part that the document takes.
     /// - Throws: what saving throws; then it stays open, and nothing is lost.
     public func close() async throws {
+        // How it ended was told to whoever opened it.
+        if let opening { _ = await opening.result }
         guard !documentState.contains(.closed) else { return }
         isClosing = true
         defer { isClosing = false }
-        if hasUnsavedChanges { try await autosave() }
+        for _ in 1...Self.maximumClosingSaves where hasUnsavedChanges { try await autosave() }
+        guard !hasUnsavedChanges || documentState.contains(.closed) else {
+            throw UbiquitousFileError(.fileWriteUnknown, "it changes with each save: \(fileURL.path)")
+        }
         await finish()
     }
 
-    /// Ends its part without saving.
+    /// Ends its part without saving. It is closed at once, with no wait in which something could be typed.
     func finish() async {
         cancelAutosave()
         returnTask?.cancel()
@@ -49,6 +73,8 @@ extension Document {
 
     /// Saves what has changed since the last save.
     public func autosave() async throws {
+        // Another's save may have saved it all.
+        await waitForSave()
         guard hasUnsavedChanges, !documentState.contains(.closed) else { return }
         try await save(to: fileURL, for: .forOverwriting)
     }
@@ -56,11 +82,21 @@ extension Document {
     /// Saves a snapshot in the background. Saves come one after the other.
     /// - Parameter operation: `.forCreating` for a document that does not exist yet, which is open then.
     public func save(to url: URL, for operation: SaveOperation) async throws {
-        while let running = currentSave { _ = await running.result }
-        let save = Task { try await attemptSaving(to: url, for: operation) }
+        let before = currentSave
+        let save = Task {
+            // How that one ended was told to whoever wanted it.
+            _ = await before?.result
+            try await attemptSaving(to: url, for: operation)
+        }
         currentSave = save
-        defer { currentSave = nil }
+        defer { if currentSave == save { currentSave = nil } }
         try await save.value
+    }
+
+    /// Waits for the saves that have begun.
+    func waitForSave() async {
+        // How they ended was told to whoever wanted them.
+        if let running = currentSave { _ = await running.result }
     }
 
     /// Reads the document anew, and gives up what is not saved.
@@ -76,18 +112,21 @@ extension Document {
         do {
             try await FileCoordinator(filePresenter: self).coordinate(
                 readingItemAt: url, options: .withoutChanges
-            ) { try await read(from: $0) }
+            ) { place in
+                try await read(from: place)
+                // At once: what is typed from here on is typed into what was read.
+                if isOwn {
+                    updateChangeCount(.cleared)
+                } else {
+                    // What was read is not what stands at its own place.
+                    known = before
+                    updateChangeCount(.done)
+                }
+            }
         } catch {
             let failure = UbiquitousFileError.from(error, isWriting: false)
             await report(failure)
             throw failure
-        }
-        if isOwn {
-            updateChangeCount(.cleared)
-        } else {
-            // What was read is not what stands at its own place.
-            known = before
-            updateChangeCount(.done)
         }
     }
 
@@ -123,10 +162,14 @@ extension Document {
             try await writeContents(snapshot, safelyTo: place, for: operation)
             known = try await DocumentDisk.stamp(of: place)
             guard operation == .forCreating else { return }
-            if isPresenting { await stopPresenting() }
+            await stopPresenting()
             fileURL = place
-            try await present()
+            let wasClosed = documentState.contains(.closed)
             documentState.remove(.closed)
+            do { try await present() } catch {
+                if wasClosed { documentState.insert(.closed) }
+                throw error
+            }
         }
         updateChangeCount(withToken: token, for: operation)
         if hasUnsavedChanges { scheduleAutosave() }

@@ -66,6 +66,8 @@ open class Document: FilePresenter {
     var isClosing = false
     var hasChangedMeanwhile = false
     var changes = ChangeCount()
+    var opening: Task<Void, any Error>?
+    /// The last save that was begun; each waits for the one before.
     var currentSave: Task<Void, any Error>?
     var autosaveTask: Task<Void, Never>?
     var returnTask: Task<Void, Never>?
