@@ -199,6 +199,26 @@ import UbiquitySystem
         }
     }
 
+    @Test("a package that another program has moved is read on and saved at its new place")
+    func movedPackage() async throws {
+        try await TemporaryFolder.with { folder in
+            let old = URL(filePath: folder + "/old"), new = URL(filePath: folder + "/new")
+            func file(_ text: String) -> FileWrapper { FileWrapper(regularFileWithContents: Data(text.utf8)) }
+            try await FileWrapper(directoryWithFileWrappers: ["x": file("x"), "y": file("y")]).write(to: old)
+            let document = PackageDocument(fileURL: old)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            try FileSystem.rename(folder + "/old", to: folder + "/new")
+            await document.presentedItemDidMove(to: new)
+            #expect(try await document.tree?.fileWrappers?["x"]?.regularFileContents() == Data("x".utf8))
+            document.tree?.setRegularFile(withContents: Data("new".utf8), named: "z")
+            document.updateChangeCount(.done)
+            try await document.close()
+            #expect(try await FileWrapper(url: new).fileWrappers?.keys.sorted() == ["x", "y", "z"])
+            #expect(try FileSystem.entries(of: folder).count == 1)
+        }
+    }
+
     @Test("a change that is undone is none; a new one in its place is")
     func changeCount() {
         let document = TextDocument(fileURL: URL(filePath: "/none"))
@@ -257,5 +277,18 @@ private final class TextDocument: Document {
         handled.append(userInteractionPermitted)
         recovery?()
         return recovery != nil
+    }
+}
+
+@MainActor
+private final class PackageDocument: Document {
+    var tree: FileWrapper?
+
+    override func load(fromContents contents: Contents, ofType type: String?) throws {
+        if case .package(let tree) = contents { self.tree = tree }
+    }
+
+    override func contents(forType type: String?) throws -> Contents {
+        .package(tree ?? FileWrapper(directoryWithFileWrappers: [:]))
     }
 }

@@ -71,6 +71,82 @@ import UbiquitySystem
             #expect(try FileSystem.entries(of: folder + "/p").count == 1)
         }
     }
+
+    @Test("a package whose contents were not read yet is written where it has been moved to, also by other names in it")
+    func moved() async throws {
+        try await TemporaryFolder.with { folder in
+            let old = URL(filePath: folder + "/old"), new = URL(filePath: folder + "/new")
+            func file(_ text: String) -> FileWrapper { FileWrapper(regularFileWithContents: Data(text.utf8)) }
+            let images = FileWrapper(directoryWithFileWrappers: ["a": file("image")])
+            try await FileWrapper(directoryWithFileWrappers: ["x": file("x"), "y": file("y"), "images": images]).write(to: old)
+            let tree = try await FileWrapper(url: old)
+            let x = try #require(tree.fileWrappers?["x"])
+            tree.removeFileWrapper(x)
+            x.preferredFilename = "z"
+            tree.addFileWrapper(x)
+            tree.setRegularFile(withContents: Data("changed".utf8), named: "y")
+            let image = try FileSystem.status(folder + "/old/images/a").inode
+            try FileSystem.rename(folder + "/old", to: folder + "/new")
+            try await tree.write(to: new)
+            #expect(try FileSystem.status(folder + "/new/images/a").inode == image)
+            let read = try await FileWrapper(url: new, options: .immediate)
+            #expect(read.fileWrappers?.keys.sorted() == ["images", "y", "z"])
+            #expect(try await read.fileWrappers?["z"]?.regularFileContents() == Data("x".utf8))
+            // From now on it stands at the new place.
+            let again = try #require(tree.fileWrappers?["images"]?.fileWrappers?["a"])
+            #expect(try await again.regularFileContents() == Data("image".utf8))
+        }
+    }
+
+    @Test("names that cannot be told apart as text, or are no text, are refused before anything changes")
+    func names() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/p")
+            func refused(_ body: () async throws -> Void) async {
+                await #expect { try await body() } throws: { ($0 as? UbiquitousFileError)?.code == .featureUnsupported }
+            }
+            let tree = FileWrapper(directoryWithFileWrappers: ["caf\u{e9}": FileWrapper(regularFileWithContents: Data("one".utf8))])
+            try await tree.write(to: url)
+            try Data("two".utf8).write(to: URL(filePath: folder + "/two"))
+            try FileSystem.rename(folder + "/two", to: Array("\(folder)/p/cafe\u{301}".utf8))
+            await refused { _ = try await FileWrapper(url: url) }
+            #expect(try await !tree.matchesContents(of: url))
+            // What is not in the tree goes, and only that.
+            try await tree.write(to: url)
+            #expect(try FileSystem.entries(of: folder + "/p").map(\.name) == [Array("caf\u{e9}".utf8)])
+            try FileSystem.makeDirectory(Array("\(folder)/p/".utf8) + [0xff])
+            await refused { _ = try await FileWrapper(url: url) }
+            tree.setRegularFile(withContents: Data("three".utf8), named: "new")
+            await refused { try await tree.write(to: url) }
+            #expect(try FileSystem.entries(of: folder + "/p").count == 2)
+        }
+    }
+
+    @Test("where kinds change places, what cannot be written leaves the old one")
+    func kindsChangePlaces() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/p")
+            let file = FileWrapper(regularFileWithContents: Data("old".utf8))
+            try await FileWrapper(directoryWithFileWrappers: ["x": file]).write(to: url)
+            // A link's text that is too long is met only by writing, as a full disk is.
+            let inner = FileWrapper(directoryWithFileWrappers: ["fine": FileWrapper(regularFileWithContents: Data("new".utf8))])
+            inner.addRegularFile(withContents: Data(), preferredFilename: "sub")
+            let deep = FileWrapper(directoryWithFileWrappers: [:])
+            let tree = FileWrapper(directoryWithFileWrappers: ["x": inner])
+            inner.addFileWrapper(deep)
+            deep.addFileWrapper(FileWrapper(symbolicLinkWithDestination: String(repeating: "t", count: 5000)))
+            await #expect(throws: UbiquitousFileError.self) { try await tree.write(to: url) }
+            #expect(try Data(contentsOf: URL(filePath: folder + "/p/x")) == Data("old".utf8))
+            #expect(try FileSystem.entries(of: folder + "/p").count == 1, "nothing is left aside")
+            inner.removeFileWrapper(deep)
+            try await tree.write(to: url)
+            #expect(try await FileWrapper(url: url).fileWrappers?["x"]?.fileWrappers?.keys.sorted() == ["fine", "sub"])
+            #expect(try await tree.matchesContents(of: url))
+            try await FileWrapper(directoryWithFileWrappers: ["x": file]).write(to: url)
+            #expect(try FileSystem.entries(of: folder + "/p").count == 1)
+            #expect(try FileSystem.status(folder + "/p/x").isFile)
+        }
+    }
 }
 
 /// A folder that is there for a test.

@@ -44,7 +44,7 @@ open class Document: FilePresenter {
     /// Which changes a snapshot has in it.
     public struct ChangeCountToken: Hashable, Sendable { let count: Int }
 
-    public internal(set) var fileURL: URL
+    public internal(set) var fileURL: URL { didSet { place.move(to: fileURL.systemPath) } }
     /// Of the file as it was last read or written.
     public var fileModificationDate: Date? { known?.modificationDate }
     public internal(set) var documentState: State = .closed {
@@ -59,6 +59,7 @@ open class Document: FilePresenter {
     public var autosaveDelay: Duration = .seconds(10)
 
     // What it holds of its place, its saves and its presenter's life.
+    let place: DocumentPlace
     var known: DocumentStamp?
     var container: String?
     var isPresenting = false
@@ -74,7 +75,10 @@ open class Document: FilePresenter {
     private var listeners: [Int: AsyncStream<State>.Continuation] = [:]
     private var nextListener = 0
 
-    public init(fileURL: URL) { self.fileURL = fileURL }
+    public init(fileURL: URL) {
+        self.fileURL = fileURL
+        place = DocumentPlace(fileURL.systemPath)
+    }
 
     /// The name that people see: the file's, without its extension.
     public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
@@ -107,7 +111,7 @@ open class Document: FilePresenter {
 
     /// Reads the document, inside a coordinated read.
     open func read(from url: URL) async throws {
-        let (contents, stamp) = try await DocumentDisk.read(url)
+        let (contents, stamp) = try await DocumentDisk.read(url, of: place)
         try load(fromContents: contents, ofType: fileType)
         known = stamp
     }
@@ -115,7 +119,7 @@ open class Document: FilePresenter {
     /// Writes a snapshot, inside a coordinated write, aside and then in place. The place for files beside the document,
     /// or in its package, that are made anew with each save, such as previews.
     open func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
-        try await DocumentDisk.write(contents, to: url)
+        try await DocumentDisk.write(contents, to: url, of: place)
     }
 
     /// Told of everything that fails. Return true if what was in the way is out of it: then it is tried again. For

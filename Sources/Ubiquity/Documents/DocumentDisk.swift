@@ -5,26 +5,26 @@ import UbiquitySystem
 /// What a document's place looks like on the disk: of a file itself, of a package all that is in it. Two looks that are
 /// equal saw the same content.
 struct DocumentStamp: Hashable, Sendable {
-    /// By the path in the document; "" is the document.
-    private(set) var files: [String: FileStamp] = [:]
+    /// By the path in the document, in bytes, as there are names that are no text; an empty one is the document.
+    private(set) var files: [[UInt8]: FileStamp] = [:]
     private(set) var modifiedAt: Timestamp?
 
     /// Nil if nothing stands there. Blocks.
     init?(path: String) throws(UbiquityError) {
-        do throws(Errno) { try add(path, "") } catch {
+        do throws(Errno) { try add(Array(path.utf8), []) } catch {
             if error == .ENOENT { return nil }
             throw UbiquityError(error, doing: "look at", at: path)
         }
     }
 
-    private mutating func add(_ path: String, _ name: String) throws(Errno) {
+    private mutating func add(_ path: [UInt8], _ name: [UInt8]) throws(Errno) {
         let status = try FileSystem.status(path)
         files[name] = FileStamp(status)
         modifiedAt = max(modifiedAt ?? status.modifiedAt, status.modifiedAt)
         guard status.isDirectory else { return }
         for entry in try FileSystem.entries(of: path) {
-            let member = String(decoding: entry.name, as: UTF8.self)
-            try add("\(path)/\(member)", name.isEmpty ? member : "\(name)/\(member)")
+            let slash = [UInt8(ascii: "/")]
+            try add(path + slash + entry.name, name.isEmpty ? entry.name : name + slash + entry.name)
         }
     }
 
@@ -45,15 +45,17 @@ enum DocumentDisk {
     }
 
     /// The document with a look at the disk from before.
-    static func read(_ url: URL) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
+    /// - Parameter place: the document's own; what is read elsewhere keeps to where it was read.
+    static func read(_ url: URL, of place: DocumentPlace) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
         let path = url.systemPath, name = url.lastPathComponent
+        let source = place.path == path ? place : DocumentPlace(path)
         return try await mappingFileErrors(isWriting: false) {
-            try await FileAccess.run {
+            try await FileAccess.waiting {
                 guard let stamp = try DocumentStamp(path: path) else {
                     throw UbiquityError(.notFound, "there is no such document", at: path)
                 }
-                guard stamp.files[""]?.kind == .directory else { return (.data(Data(try SafeFile.read(path))), stamp) }
-                guard let package = try FileWrapper.read(path, name: name, [], depth: 0) else {
+                guard stamp.files[[]]?.kind == .directory else { return (.data(Data(try SafeFile.read(path))), stamp) }
+                guard let package = try FileWrapper.read(source, name: name, []) else {
                     throw UbiquityError(.invalid, "not a document", at: path)
                 }
                 return (.package(package), stamp)
@@ -61,14 +63,15 @@ enum DocumentDisk {
         }
     }
 
-    static func write(_ contents: Document.Contents, to url: URL) async throws {
+    static func write(_ contents: Document.Contents, to url: URL, of place: DocumentPlace) async throws {
+        let path = url.systemPath
         switch contents {
         case .data(let data):
-            let path = url.systemPath, bytes = Array(data)
+            let bytes = Array(data)
             try await mappingFileErrors(isWriting: true) {
                 try await FileAccess.run { try SafeFile.write(bytes, to: path) }
             }
-        case .package(let package): try await package.write(to: url)
+        case .package(let package): try await package.write(to: place.path == path ? place : DocumentPlace(path))
         }
     }
 

@@ -12,17 +12,25 @@ extension FileWrapper {
     /// get all of it or nothing.
     public func write(to url: URL) async throws {
         let path = url.systemPath
-        try await mappingFileErrors(isWriting: true) { try await FileAccess.run { try self.write(toPath: path) } }
+        // What was read from there, or written there, goes on standing there.
+        let place = origin.map(\.place).flatMap { $0.path == path ? $0 : nil } ?? DocumentPlace(path)
+        try await write(to: place)
     }
 
-    /// Blocks.
-    func write(toPath path: String) throws(UbiquityError) {
-        var plan = WritingPlan()
+    func write(to place: DocumentPlace) async throws {
+        let root = place.path
+        try await mappingFileErrors(isWriting: true) {
+            try await FileAccess.waiting { try self.prepare(for: root, root: root) }
+            try await FileAccess.run { try self.writeBlocking(to: place, at: root) }
+        }
+    }
+
+    private func writeBlocking(to place: DocumentPlace, at root: String) throws(UbiquityError) {
+        var plan = WritingPlan(place: place, root: root)
         do {
-            try gather(for: path, &plan)
+            try gather(for: root, member: "", &plan)
         } catch {
-            for step in plan.staged { try? FileSystem.unlink(step.staged) }
-            for folder in plan.made.reversed() { try? FileSystem.removeDirectory(folder) }
+            plan.giveUp()
             throw error
         }
         try carryOut(plan)
@@ -40,90 +48,136 @@ extension FileWrapper {
         guard let status = try Self.status(of: path), isKnown(at: path, status) else { return false }
         guard let members = fileWrappers else { return true }
         let names = try Self.names(in: path)
-        guard Set(members.keys) == Set(names) else { return false }
+        // By bytes: text is equal that is written in different ways, and files are not.
+        guard Set(members.keys.map { Array($0.utf8) }) == Set(names.map { Array($0.utf8) }) else { return false }
         for (name, member) in members where !(try member.matches("\(path)/\(name)")) { return false }
         return true
     }
 
+    /// Wherever it stands: the file that was read is the same one after a move.
     private func isKnown(at path: String, _ status: FileStatus) -> Bool {
-        if isDirectory { return status.isDirectory }
-        return origin == Origin(path: path, stamp: FileStamp(status))
+        isDirectory ? status.isDirectory : origin?.stamp == FileStamp(status)
     }
 
-    // MARK: Two phases
+    // MARK: Three phases
+
+    /// Has all that is to be written, downloaded if need be, and refuses what cannot be written: nothing has changed
+    /// by then.
+    private func prepare(for path: String, root: String) throws(UbiquityError) {
+        let status = try Self.status(of: path)
+        switch content {
+        case .file:
+            if let status, isKnown(at: path, status) { return }
+            _ = try bytes(root: root)
+        case .symlink: return
+        case .directory(let members):
+            if status?.isDirectory == true { _ = try Self.names(in: path) }
+            for (name, member) in members {
+                guard !name.isEmpty, !name.utf8.contains(UInt8(ascii: "/")), name != ".", name != ".." else {
+                    throw UbiquityError(.invalidName, "not a file's name: \(name)", at: path)
+                }
+                try member.prepare(for: "\(path)/\(name)", root: root)
+            }
+        }
+    }
 
     private struct WritingPlan {
-        /// Files and links that are written aside, and where they belong.
-        var staged: [(staged: String, path: String, wrapper: FileWrapper)] = []
-        /// Folders that were made.
+        let place: DocumentPlace
+        let root: String
+        /// What is made aside, and where it belongs.
+        var staged: [Step] = []
+        /// Folders that were made where nothing stood.
         var made: [String] = []
         /// What is to go.
         var removed: [String] = []
-    }
 
-    private func gather(for path: String, _ plan: inout WritingPlan) throws(UbiquityError) {
-        let status = try Self.status(of: path)
-        if let status, isKnown(at: path, status), !isDirectory { return }
-        switch content {
-        case .file:
-            let bytes = try bytes()
-            try Self.remove(path, status, unless: .file, &plan)
-            let staged = try SafeFile.stage(near: path) { file throws(Errno) in try file.write(bytes) }
-            plan.staged.append((staged, path, self))
-        case .symlink(let text):
-            try Self.remove(path, status, unless: .symlink, &plan)
-            plan.staged.append((try SafeFile.stageLink(text, near: path), path, self))
-        case .directory(let members):
-            if status?.isDirectory != true {
-                try Self.remove(path, status, unless: nil, &plan)
-                try describing("make a folder", at: path) { () throws(Errno) in
-                    if status != nil { try FileSystem.unlink(path) }
-                    try FileSystem.makeDirectory(path, mode: 0o777)
-                }
-                plan.made.append(path)
-            } else {
-                let gone = try Self.names(in: path).filter { members[$0] == nil }
-                plan.removed += gone.map { "\(path)/\($0)" }
-            }
-            for (name, member) in members.sorted(by: { $0.key < $1.key }) {
-                guard !name.isEmpty, !name.contains("/"), name != ".", name != ".." else {
-                    throw UbiquityError(.invalidName, "not a file's name: \(name)", at: path)
-                }
-                try member.gather(for: "\(path)/\(name)", &plan)
-            }
+        struct Step {
+            var staged: String
+            var path: String
+            /// The path in the tree.
+            var member: String
+            var wrapper: FileWrapper
+            /// What stands there is of another kind: they change places, and the old one goes then.
+            var exchanges: Bool
+        }
+
+        /// What is left aside is of no use; its names are among those that are not synced.
+        func giveUp() {
+            for step in staged { try? FileSystem.removeTree(step.staged) }
+            for folder in made.reversed() { try? FileSystem.removeDirectory(folder) }
         }
     }
 
-    /// A folder gives way to a file of its name; a file is replaced by the rename.
-    private static func remove(
-        _ path: String, _ status: FileStatus?, unless kind: FileKind?, _ plan: inout WritingPlan
-    ) throws(UbiquityError) {
-        guard let status, status.isDirectory, kind != nil else { return }
-        plan.removed.append(path)
+    /// - Parameters:
+    ///   - path: where it is put together: its place, or in a folder that is made aside.
+    ///   - member: its path in the tree.
+    private func gather(for path: String, member: String, _ plan: inout WritingPlan) throws(UbiquityError) {
+        let status = try Self.status(of: path)
+        let exchanges = status.map { $0.isDirectory != isDirectory } ?? false
+        switch content {
+        case .file:
+            if let status, isKnown(at: path, status) { return noteUnchanged(member, plan) }
+            let bytes = try bytes(root: plan.root)
+            let staged = try SafeFile.stage(near: path) { file throws(Errno) in try file.write(bytes) }
+            plan.staged.append(.init(staged: staged, path: path, member: member, wrapper: self, exchanges: exchanges))
+        case .symlink(let text):
+            if let status, isKnown(at: path, status) { return noteUnchanged(member, plan) }
+            let staged = try SafeFile.stageLink(text, near: path)
+            plan.staged.append(.init(staged: staged, path: path, member: member, wrapper: self, exchanges: exchanges))
+        case .directory(let members):
+            let folder = exchanges ? SafeFile.temporaryName(beside: path) : path
+            if status?.isDirectory == true {
+                let wanted = Set(members.keys.map { Array($0.utf8) })
+                let gone = try Self.names(in: path).filter { !wanted.contains(Array($0.utf8)) }
+                plan.removed += gone.map { "\(path)/\($0)" }
+            } else {
+                try describing("make a folder", at: path) { () throws(Errno) in
+                    try FileSystem.makeDirectory(folder, mode: 0o777)
+                }
+                plan.made.append(folder)
+            }
+            for (name, wrapper) in members.sorted(by: { $0.key < $1.key }) {
+                let next = member.isEmpty ? name : "\(member)/\(name)"
+                try wrapper.gather(for: "\(folder)/\(name)", member: next, &plan)
+            }
+            // After all that is put into it.
+            guard exchanges else { return }
+            plan.staged.append(.init(staged: folder, path: path, member: member, wrapper: self, exchanges: true))
+        }
+    }
+
+    private func noteUnchanged(_ member: String, _ plan: WritingPlan) {
+        guard let stamp = origin?.stamp else { return }
+        note(Origin(place: plan.place, member: member, stamp: stamp))
     }
 
     private func carryOut(_ plan: WritingPlan) throws(UbiquityError) {
-        for path in plan.removed {
-            try describing("remove", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
-        }
-        for step in plan.staged {
-            try SafeFile.publish(step.staged, at: step.path)
-            if let status = try Self.status(of: step.path) {
-                step.wrapper.note(Origin(path: step.path, stamp: FileStamp(status)))
+        var plan = plan
+        do {
+            for path in plan.removed {
+                try describing("remove", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
             }
+            while let step = plan.staged.first {
+                if step.exchanges {
+                    try SafeFile.exchange(step.staged, with: step.path)
+                } else {
+                    try SafeFile.publish(step.staged, at: step.path)
+                }
+                plan.staged.removeFirst()
+                guard let status = try Self.status(of: step.path) else { continue }
+                step.wrapper.note(Origin(place: plan.place, member: step.member, stamp: FileStamp(status)))
+            }
+        } catch {
+            // What has been put in place stays.
+            for step in plan.staged { try? FileSystem.removeTree(step.staged) }
+            throw error
         }
     }
 
     private static func status(of path: String) throws(UbiquityError) -> FileStatus? {
         do throws(Errno) { return try FileSystem.status(path) } catch {
-            if error == .ENOENT { return nil }
+            if error == .ENOENT || error == .ENOTDIR { return nil }
             throw UbiquityError(error, doing: "look at", at: path)
-        }
-    }
-
-    private static func names(in folder: String) throws(UbiquityError) -> [String] {
-        try describing("list", at: folder) { () throws(Errno) in
-            try FileSystem.entries(of: folder).map { String(decoding: $0.name, as: UTF8.self) }
         }
     }
 }
@@ -134,5 +188,13 @@ extension SafeFile {
         let staged = temporaryName(beside: path)
         try describing("make a symlink", at: path) { () throws(Errno) in try FileSystem.symlink(text, at: staged) }
         return staged
+    }
+
+    /// Puts what was made aside in the place of what is of another kind, in one step, and then removes that.
+    static func exchange(_ staged: String, with path: String) throws(UbiquityError) {
+        try describing("write", at: path) { () throws(Errno) in
+            try FileSystem.rename(staged, to: path, .exchange)
+            try FileSystem.removeTree(staged)
+        }
     }
 }

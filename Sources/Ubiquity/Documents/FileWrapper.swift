@@ -23,9 +23,16 @@ public final class FileWrapper: Sendable {
     }
 
     /// A file on the disk that a wrapper is known to equal.
-    struct Origin: Hashable, Sendable {
-        var path: String
+    struct Origin: Sendable {
+        /// Of the whole tree that was read or written.
+        var place: DocumentPlace
+        /// The path in the tree; "" is its root.
+        var member: String
         var stamp: FileStamp
+
+        /// Where it stood, or stands now if its place was told that the document has moved.
+        var path: String { path(in: place.path) }
+        func path(in root: String) -> String { member.isEmpty ? root : "\(root)/\(member)" }
     }
 
     private struct State {
@@ -64,7 +71,7 @@ public final class FileWrapper: Sendable {
     public convenience init(url: URL, options: ReadingOptions = []) async throws {
         let path = url.systemPath
         let found = try await mappingFileErrors(isWriting: false) {
-            try await FileAccess.run { try Self.read(path, name: url.lastPathComponent, options, depth: 0) }
+            try await FileAccess.waiting { try Self.read(DocumentPlace(path), name: url.lastPathComponent, options) }
         }
         guard let found else { throw UbiquitousFileError(.fileReadUnknown, "not a file or folder: \(path)") }
         let state = found.state.withLock { $0 }
@@ -75,35 +82,52 @@ public final class FileWrapper: Sendable {
     private static let maximumDepth = 256
 
     /// Nil for what is no file, folder or symlink.
+    /// - Parameter member: the path in the place's tree.
     static func read(
-        _ path: String, name: String, _ options: ReadingOptions, depth: Int
-    ) throws -> FileWrapper? {
+        _ place: DocumentPlace, member: String = "", name: String, _ options: ReadingOptions, depth: Int = 0
+    ) throws(UbiquityError) -> FileWrapper? {
+        let root = place.path, path = member.isEmpty ? root : "\(root)/\(member)"
         guard depth < maximumDepth else { throw UbiquityError(.tooLarge, "folders are nested too deep", at: path) }
-        return try describing("read", at: path) { () throws(Errno) -> Result<FileWrapper?, any Error> in
-            let status = try FileSystem.status(path)
-            let origin = Origin(path: path, stamp: FileStamp(status))
-            switch status.kind {
-            case .file:
-                return Result {
-                    let bytes = options.contains(.immediate) ? try SafeFile.read(path) : nil
-                    return FileWrapper(.file(bytes), name, origin)
-                }
-            case .symlink:
-                let text = String(decoding: try FileSystem.readLink(path), as: UTF8.self)
-                return .success(FileWrapper(.symlink(text), name, origin))
-            case .directory:
-                let entries = try FileSystem.entries(of: path)
-                return Result {
-                    var members = [String: FileWrapper]()
-                    for entry in entries {
-                        let name = String(decoding: entry.name, as: UTF8.self)
-                        members[name] = try read("\(path)/\(name)", name: name, options, depth: depth + 1)
-                    }
-                    return FileWrapper(.directory(members), name, origin)
-                }
-            default: return .success(nil)
+        let status = try describing("read", at: path) { () throws(Errno) in try FileSystem.status(path) }
+        let origin = Origin(place: place, member: member, stamp: FileStamp(status))
+        switch status.kind {
+        case .file:
+            let bytes = options.contains(.immediate) ? try SafeFile.read(path) : nil
+            return FileWrapper(.file(bytes), name, origin)
+        case .symlink:
+            let bytes = try describing("read", at: path) { () throws(Errno) in try FileSystem.readLink(path) }
+            guard let text = String(validating: bytes, as: UTF8.self) else {
+                throw UbiquityError(.notSupported, "a symlink in a document leads to what is no UTF-8", at: path)
             }
-        }.get()
+            return FileWrapper(.symlink(text), name, origin)
+        case .directory:
+            var members = [String: FileWrapper]()
+            for name in try names(in: path) {
+                guard members[name] == nil else {
+                    throw UbiquityError(
+                        .notSupported, "two names in a document differ only in how their letters are encoded: \(name)",
+                        at: path)
+                }
+                let next = member.isEmpty ? name : "\(member)/\(name)"
+                members[name] = try read(place, member: next, name: name, options, depth: depth + 1)
+            }
+            return FileWrapper(.directory(members), name, origin)
+        default: return nil
+        }
+    }
+
+    /// The names in a folder of a document.
+    /// - Throws: `.notSupported` for a name that is no text: it could be neither kept nor written back.
+    static func names(in folder: String) throws(UbiquityError) -> [String] {
+        let entries = try describing("list", at: folder) { () throws(Errno) in try FileSystem.entries(of: folder) }
+        var names = [String]()
+        for entry in entries {
+            guard let name = String(validating: entry.name, as: UTF8.self) else {
+                throw UbiquityError(.notSupported, "a name in a document is no UTF-8: \(entry.text)", at: folder)
+            }
+            names.append(name)
+        }
+        return names
     }
 
     // MARK: Looking
@@ -130,19 +154,21 @@ public final class FileWrapper: Sendable {
             throw UbiquitousFileError(.fileReadUnknown, "only a file has contents: \(preferredFilename ?? "")")
         }
         if let known { return Data(known) }
-        return Data(try await mappingFileErrors(isWriting: false) { try await FileAccess.run { try self.bytes() } })
+        return Data(try await mappingFileErrors(isWriting: false) { try await FileAccess.waiting { try self.bytes() } })
     }
 
-    /// Blocks.
-    func bytes() throws(UbiquityError) -> [UInt8] {
+    /// Blocks, also for a download.
+    /// - Parameter root: where the tree may stand as well, if it has been moved since it was read.
+    func bytes(root: String? = nil) throws(UbiquityError) -> [UInt8] {
         if case .file(let known?) = content { return known }
         guard let origin else { return [] }
-        let bytes = try SafeFile.read(origin.path)
-        let now = try describing("read", at: origin.path) { () throws(Errno) in
-            FileStamp(try FileSystem.status(origin.path))
-        }
+        let places = [origin.path] + (root.map { [origin.path(in: $0)] } ?? [])
+        // What cannot be looked at is told of by the reading.
+        let path = places.first { (try? FileSystem.status($0)).map(FileStamp.init) == origin.stamp } ?? places[0]
+        let bytes = try SafeFile.read(path)
+        let now = try describing("read", at: path) { () throws(Errno) in FileStamp(try FileSystem.status(path)) }
         guard now == origin.stamp else {
-            throw UbiquityError(.damaged, "it was changed since the document was read", at: origin.path)
+            throw UbiquityError(.damaged, "it was changed since the document was read", at: path)
         }
         state.withLock { $0.content = .file(bytes) }
         return bytes
@@ -233,4 +259,14 @@ struct FileStamp: Hashable, Sendable {
         modifiedAt = status.isDirectory ? Timestamp(nanoseconds: 0) : status.modifiedAt
         kind = status.kind
     }
+}
+
+/// Where a document stands, for what was read from it and is read on later: it goes along when the document is moved.
+final class DocumentPlace: Sendable {
+    private let current: Lock<String>
+
+    init(_ path: String) { current = Lock(path) }
+
+    var path: String { current.withLock { $0 } }
+    func move(to path: String) { current.withLock { $0 = path } }
 }

@@ -2,14 +2,22 @@ import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
-/// Calls that block run here: a read may wait for a download, and a wait must not hold up the program's tasks.
+/// Calls that block run here, so that a wait does not hold up the program's tasks.
 enum FileAccess {
-    /// Reads that wait for downloads; a program has few documents open.
     private static let threads = 4
     private static let pool = BlockingPool(name: "ubiquity-files", threads: threads)
 
+    /// Reads that wait for downloads; a program has few documents open.
+    private static let waitingThreads = 8
+    private static let waitingPool = BlockingPool(name: "ubiquity-reads", threads: waitingThreads)
+
     static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await pool.run(body)
+    }
+
+    /// For what reads contents, and so may wait for a download: saves and looks at the disk go on meanwhile.
+    static func waiting<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+        try await waitingPool.run(body)
     }
 }
 

@@ -58,7 +58,7 @@ public final class FileVersion: Sendable {
     public func contents() async throws -> Data {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
-            Data(try await FileAccess.run { try SafeFile.read(path) })
+            Data(try await FileAccess.waiting { try SafeFile.read(path) })
         }
     }
 
@@ -82,7 +82,7 @@ public final class FileVersion: Sendable {
         }
         let source = self.url.systemPath, target = url.systemPath, moves = options.contains(.byMoving) && !isCurrent
         try await mappingFileErrors(isWriting: true) {
-            try await FileAccess.run {
+            try await FileAccess.waiting {
                 if moves, Self.move(source, to: target) { return }
                 try SafeFile.copy(source, to: target)
                 if moves { try describing("remove the version") { () throws(Errno) in try FileSystem.unlink(source) } }
