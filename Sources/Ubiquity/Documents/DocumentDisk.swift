@@ -46,7 +46,9 @@ enum DocumentDisk {
 
     /// The document with a look at the disk from before.
     /// - Parameter place: the document's own; what is read elsewhere keeps to where it was read.
-    static func read(_ url: URL, of place: DocumentPlace) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
+    static func read(
+        _ url: URL, of place: DocumentPlace
+    ) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
         let path = url.systemPath, name = url.lastPathComponent
         let source = place.path == path ? place : DocumentPlace(path)
         return try await mappingFileErrors(isWriting: false) {

@@ -126,16 +126,7 @@ extension FileWrapper {
             plan.staged.append(.init(staged: staged, path: path, member: member, wrapper: self, exchanges: exchanges))
         case .directory(let members):
             let folder = exchanges ? SafeFile.temporaryName(beside: path) : path
-            if status?.isDirectory == true {
-                let wanted = Set(members.keys.map { Array($0.utf8) })
-                let gone = try Self.names(in: path).filter { !wanted.contains(Array($0.utf8)) }
-                plan.removed += gone.map { "\(path)/\($0)" }
-            } else {
-                try describing("make a folder", at: path) { () throws(Errno) in
-                    try FileSystem.makeDirectory(folder, mode: 0o777)
-                }
-                plan.made.append(folder)
-            }
+            try Self.gatherFolder(folder, members, isThere: status?.isDirectory == true, &plan)
             for (name, wrapper) in members.sorted(by: { $0.key < $1.key }) {
                 let next = member.isEmpty ? name : "\(member)/\(name)"
                 try wrapper.gather(for: "\(folder)/\(name)", member: next, &plan)
@@ -143,6 +134,21 @@ extension FileWrapper {
             // After all that is put into it.
             guard exchanges else { return }
             plan.staged.append(.init(staged: folder, path: path, member: member, wrapper: self, exchanges: true))
+        }
+    }
+
+    private static func gatherFolder(
+        _ folder: String, _ members: [String: FileWrapper], isThere: Bool, _ plan: inout WritingPlan
+    ) throws(UbiquityError) {
+        if isThere {
+            let wanted = Set(members.keys.map { Array($0.utf8) })
+            let gone = try names(in: folder).filter { !wanted.contains(Array($0.utf8)) }
+            plan.removed += gone.map { "\(folder)/\($0)" }
+        } else {
+            try describing("make a folder", at: folder) { () throws(Errno) in
+                try FileSystem.makeDirectory(folder, mode: 0o777)
+            }
+            plan.made.append(folder)
         }
     }
 
