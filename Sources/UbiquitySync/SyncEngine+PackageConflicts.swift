@@ -286,7 +286,9 @@ extension SyncEngine {
 extension PlannedChange {
     /// Whether a content that was changed here can be kept as part of a state: its chunks are known.
     fileprivate var hasWholeContent: Bool {
-        guard row.kind == .file, row.dirty.contains(.content), case .put(let fields) = change.action else { return true }
+        guard row.kind == .file, row.dirty.contains(.content), case .put(let fields) = change.action else {
+            return true
+        }
         return fields.content?.manifest != nil
     }
 }
