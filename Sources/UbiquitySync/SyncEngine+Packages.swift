@@ -92,7 +92,8 @@ extension SyncEngine {
         }
         outgoing.ahead = [:]
         outgoing.group = try plan(rows, prepared, limit: Limits.maximumChangesPerCommit)
-        outgoing.packages = try packageEdits(outgoing.group)
+        // What travels in several commits is no state that could be decided about: file by file then.
+        if rows.count <= Limits.maximumChangesPerCommit { outgoing.packages = try packageEdits(outgoing.group) }
         // Nothing of it can go now: it is not looked at again at once.
         if outgoing.group.isEmpty, cleaned == 0 {
             let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
