@@ -15,6 +15,10 @@ package protocol Materializer: Sendable {
     /// stops; what is here stays.
     func release(_ content: PartialContent)
 
+    /// If all bytes of the item's content are here, the index says so when this returns, and not a moment later: who
+    /// has read a file to its end may go on with it as with one that was always here.
+    func finishIfComplete(_ key: ItemKey) throws
+
     /// Starts a background download that nobody waits for (an explicit request); it goes on without openers.
     func request(_ key: ItemKey)
 }

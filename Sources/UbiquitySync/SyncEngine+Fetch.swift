@@ -142,11 +142,14 @@ extension SyncEngine {
         progress.fire()
     }
 
-    private func finishPlaceholder(_ download: Download) throws -> [ContentID] {
+    func finishPlaceholder(_ download: Download) throws -> [ContentID] {
         let content = download.content
         return try index.write(.remote) { transaction in
-            guard let row = try transaction.row(key: download.key), row.content == content.id else {
+            guard let row = try transaction.row(key: download.key), row.content == content.id,
+                row.contentState == .partial
+            else {
                 // Deleted, or replaced by a newer version, while it came: those who have it open read it to its end.
+                // Or finished before (`finishIfComplete`), and perhaps written to since.
                 return []
             }
             try content.finish(modifiedAt: row.modifiedAt)

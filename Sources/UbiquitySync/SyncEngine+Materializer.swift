@@ -39,6 +39,13 @@ extension SyncEngine: Materializer {
         retire(download)
     }
 
+    package func finishIfComplete(_ key: ItemKey) throws {
+        guard let download = downloads.download(of: key), !download.isReplacement, download.content.isComplete else {
+            return
+        }
+        discard(try finishPlaceholder(download))
+    }
+
     package func request(_ key: ItemKey) {
         downloads.runLane {
             do {

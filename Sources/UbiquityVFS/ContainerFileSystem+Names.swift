@@ -191,6 +191,10 @@ extension ContainerFileSystem {
         let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
         if mode == .replacing { try noteReplacement(parent, name, newParent, newName) }
+        // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
+        if let source = try index.child(of: directory(parent).key, named: name), source.contentState == .partial {
+            try parts.materializer.finishIfComplete(source.key)
+        }
         let result = try index.rename(
             from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0)
         if let content = result.replaced?.content { drop(content) }

@@ -233,6 +233,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once: the index
+    /// may not know yet that the content has come.
+    @Test func whatWasJustReadIsAWholeBackup() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f.txt", [1, 2, 3])
+            try await world.settle()
+            let id = try #require(try world.b.row("f.txt")).id
+            #expect(try await world.b.read("f.txt") == [1, 2, 3])
+            try world.b.rename("f.txt", "f.txt~")
+            try await world.b.create("sedX1Y2Z3", [4, 5])
+            try world.b.rename("sedX1Y2Z3", "f.txt")
+            try await world.settle()
+            #expect(try world.b.row("f.txt")?.id == id)
+            #expect(try world.a.row("f.txt")?.id == id)
+            #expect(try await world.a.read("f.txt") == [4, 5])
+            #expect(try await world.b.read("f.txt~") == [1, 2, 3])
+            try await world.check()
+        }
+    }
+
     /// A program that reads more than the cache may hold: what was read first goes before the next comes.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
