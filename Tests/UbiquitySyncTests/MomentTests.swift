@@ -1,0 +1,94 @@
+import Testing
+internal import UbiquityContent
+@testable import UbiquitySync
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// What is here and what is known, at moments when one does not yet match the other.
+@Suite struct MomentTests {
+    private static let threads = BlockingPool(name: "moment-tests", threads: 2)
+
+    private func run(
+        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws {
+        try await Self.threads.run {
+            _ = try Simulation.run(seed: 11, devices: devices, settings: settings, scenario)
+        }
+    }
+
+    /// The first page of a feed has no deletions, which a new device need not know; one that has already made something
+    /// must.
+    @Test func aDeletionBeforeTheFirstPageIsSeen() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.settle()
+            // The cloud is still empty, so b is at the feed's beginning when it makes the file.
+            for _ in 0..<2 { world.b.link.script(.changes, .hold(.seconds(20))) }
+            try await world.b.create("f", [1])
+            try await world.settle([world.a])
+            try world.a.remove("f")
+            try await world.settle()
+            #expect(try world.b.row("f") == nil)
+            try await world.check()
+        }
+    }
+
+    /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
+    @Test func whatTheFirstPageLacksMayStandOnALaterOne() async throws {
+        for seed in UInt64(1)...10 {
+            try await Self.threads.run {
+                _ = try Simulation.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
+                    try await world.settle()
+                    for _ in 0..<2 { world.b.link.script(.changes, .hold(.seconds(20))) }
+                    try await world.b.create("f", [1])
+                    try await world.settle([world.a])
+                    for number in 0..<30 { try await world.a.create("g\(number)", [2]) }
+                    try await world.settle([world.a])
+                    try world.a.setMode("f", 0o600)
+                    let before = try #require(try world.b.row("f"))
+                    try await world.settle()
+                    let after = try #require(try world.b.row("f"))
+                    #expect(after.ino == before.ino && !after.isPlaceholder && after.mode == 0o600)
+                    try await world.check()
+                }
+            }
+        }
+    }
+
+    /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once: the index
+    /// may not know yet that the content has come.
+    @Test func whatWasJustReadIsAWholeBackup() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f.txt", [1, 2, 3])
+            try await world.settle()
+            let id = try #require(try world.b.row("f.txt")).id
+            #expect(try await world.b.read("f.txt") == [1, 2, 3])
+            try world.b.rename("f.txt", "f.txt~")
+            try await world.b.create("sedX1Y2Z3", [4, 5])
+            try world.b.rename("sedX1Y2Z3", "f.txt")
+            try await world.settle()
+            #expect(try world.b.row("f.txt")?.id == id)
+            #expect(try world.a.row("f.txt")?.id == id)
+            #expect(try await world.a.read("f.txt") == [4, 5])
+            #expect(try await world.b.read("f.txt~") == [1, 2, 3])
+            try await world.check()
+        }
+    }
+
+    /// A program that reads more than the cache may hold: what was read first goes before the next comes.
+    @Test func aReaderMakesRoom() async throws {
+        try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
+            for number in 0..<6 { try await world.a.create("f\(number)", [UInt8(number), 1, 2, 3]) }
+            try await world.settle()
+            for number in 0..<6 {
+                try await world.b.materialize("f\(number)")
+                #expect(try await world.b.read("f\(number)") == [UInt8(number), 1, 2, 3])
+                #expect(try world.b.index.read { try $0.materializedBytes() } <= 10)
+                #expect(try world.b.store.all().count <= 2, "the room is free")
+            }
+            #expect(try world.b.paths().filter { !$0.row.isPlaceholder }.map(\.path).sorted() == ["f4", "f5"])
+        }
+    }
+}
