@@ -24,8 +24,8 @@ import UbiquityCore
             #expect(try await b.shell("wc -c < f") == "205")
             let text = try await a.ubiquity("versions", "f", options: ["--json"]).text
             let report = try ControlCodec.decode(VersionsReport.self, from: text.utf8)
-            // The first content, the last, and one or two between on a machine that is slow.
-            #expect((2...4).contains(report.versions.count), "\(report.versions.count) versions")
+            // The first content, the last, and some between where the machine stood still; not the 200.
+            #expect((2..<20).contains(report.versions.count), "\(report.versions.count) versions")
         }
     }
 

@@ -1,20 +1,15 @@
 import Testing
 import UbiquityCore
-import UbiquitySystem
 import UbiquityTestSupport
 
 /// The real cloud on a disk that loses what was not synced. The seed says which of that survives.
 @Suite struct CloudCrashTests {
-    private static let threads = BlockingPool(name: "cloud-crash-tests", threads: 2)
-
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: seed, Simulation.Options(hasCloudOnDisk: true)) { world in
-                try await scenario(world)
-                try await world.heal()
-                try await world.settle()
-                try await world.check()
-            }
+        try await Worlds.run(seed: seed, Simulation.Options(hasCloudOnDisk: true)) { world in
+            try await scenario(world)
+            try await world.heal()
+            try await world.settle()
+            try await world.check()
         }
     }
 

@@ -3,21 +3,11 @@ internal import UbiquityContent
 @testable import UbiquitySync
 import UbiquityCore
 import UbiquityIndex
-import UbiquitySystem
 import UbiquityTestSupport
 
 /// One device or two, and a cloud: what travels, and what does not.
-@Suite struct EngineTests {
-    private static let threads = BlockingPool(name: "engine-tests", threads: 2)
-
-    private func run(
-        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
-        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
-    ) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: 11, devices: devices, settings: settings, scenario)
-        }
-    }
+@Suite struct EngineTests: WorldTests {
+    static let seed: UInt64 = 11
 
     // MARK: Up and down
 

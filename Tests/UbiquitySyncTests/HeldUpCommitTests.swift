@@ -1,17 +1,13 @@
 import Testing
 import UbiquityCore
-import UbiquitySystem
 import UbiquityTestSupport
 
 /// Commits that the network holds up past later ones of the same device: what they say is no longer so.
 @Suite struct HeldUpCommitTests {
-    private static let threads = BlockingPool(name: "held-up-tests", threads: 2)
     private static let delay = Duration.seconds(600)
 
     private func run(_ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: 5, Simulation.Options(losesPower: true), scenario)
-        }
+        try await Worlds.run(seed: 5, Simulation.Options(losesPower: true), scenario)
     }
 
     /// The creation of a file is held up, its repeat is lost: the device sends it anew, in a later commit.

@@ -3,21 +3,11 @@ internal import UbiquityContent
 @testable import UbiquitySync
 import UbiquityCore
 import UbiquityIndex
-import UbiquitySystem
 import UbiquityTestSupport
 
 /// What is here and what is known, at moments when one does not yet match the other.
-@Suite struct MomentTests {
-    private static let threads = BlockingPool(name: "moment-tests", threads: 2)
-
-    private func run(
-        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
-        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
-    ) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: 11, devices: devices, settings: settings, scenario)
-        }
-    }
+@Suite struct MomentTests: WorldTests {
+    static let seed: UInt64 = 11
 
     /// The first page of a feed has no deletions, which a new device need not know; one that has already made something
     /// must.
@@ -38,21 +28,19 @@ import UbiquityTestSupport
     /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
     @Test func whatTheFirstPageLacksMayStandOnALaterOne() async throws {
         for seed in UInt64(1)...10 {
-            try await Self.threads.run {
-                _ = try Simulation.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
-                    try await world.settle()
-                    for _ in 0..<2 { world.b.link.script(.changes, .hold(.seconds(20))) }
-                    try await world.b.create("f", [1])
-                    try await world.settle([world.a])
-                    for number in 0..<30 { try await world.a.create("g\(number)", [2]) }
-                    try await world.settle([world.a])
-                    try world.a.setMode("f", 0o600)
-                    let before = try #require(try world.b.row("f"))
-                    try await world.settle()
-                    let after = try #require(try world.b.row("f"))
-                    #expect(after.ino == before.ino && !after.isPlaceholder && after.mode == 0o600)
-                    try await world.check()
-                }
+            try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
+                try await world.settle()
+                for _ in 0..<2 { world.b.link.script(.changes, .hold(.seconds(20))) }
+                try await world.b.create("f", [1])
+                try await world.settle([world.a])
+                for number in 0..<30 { try await world.a.create("g\(number)", [2]) }
+                try await world.settle([world.a])
+                try world.a.setMode("f", 0o600)
+                let before = try #require(try world.b.row("f"))
+                try await world.settle()
+                let after = try #require(try world.b.row("f"))
+                #expect(after.ino == before.ino && !after.isPlaceholder && after.mode == 0o600)
+                try await world.check()
             }
         }
     }

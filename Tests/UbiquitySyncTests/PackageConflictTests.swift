@@ -8,18 +8,14 @@ import UbiquityTestSupport
 
 /// Two devices change one package without knowing of each other: one whole state stands, the other is kept whole.
 @Suite struct PackageConflictTests {
-    private static let threads = BlockingPool(name: "package-conflict-tests", threads: 2)
-
     private func run(
         _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: seed, devices: devices) { world in
-                try await scenario(world)
-                try await world.settle()
-                try await world.check()
-            }
+        try await Worlds.run(seed: seed, Simulation.Options(devices: devices)) { world in
+            try await scenario(world)
+            try await world.settle()
+            try await world.check()
         }
     }
 

@@ -7,17 +7,13 @@ import UbiquityTestSupport
 
 /// Folders that are one document: all of it or nothing.
 @Suite struct PackageTests {
-    private static let threads = BlockingPool(name: "package-tests", threads: 2)
-
     private func run(
         _ scenario: @escaping @Sendable (Simulation, SimulatedDevice, SimulatedDevice) async throws -> Void
     ) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: 5, devices: ["a", "b"]) { world in
-                try await scenario(world, world.a, world.b)
-                try await world.settle()
-                try await world.check()
-            }
+        try await Worlds.run(seed: 5, Simulation.Options(devices: ["a", "b"])) { world in
+            try await scenario(world, world.a, world.b)
+            try await world.settle()
+            try await world.check()
         }
     }
 

@@ -1,16 +1,11 @@
 import Testing
 import UbiquityCore
-import UbiquitySystem
 import UbiquityTestSupport
 
 /// What is left on a device when the power goes. The seed says which of what was not synced survives.
 @Suite struct PowerLossTests {
-    private static let threads = BlockingPool(name: "power-tests", threads: 2)
-
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: seed, Simulation.Options(losesPower: true), scenario)
-        }
+        try await Worlds.run(seed: seed, Simulation.Options(losesPower: true), scenario)
     }
 
     private func restart(_ world: Simulation) async throws {

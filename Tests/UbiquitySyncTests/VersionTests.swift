@@ -8,17 +8,8 @@ import UbiquityTestSupport
 import UbiquityWire
 
 /// Conflict versions and history on simulated devices.
-@Suite struct VersionTests {
-    private static let threads = BlockingPool(name: "version-tests", threads: 2)
-
-    private func run(
-        _ devices: [String] = ["a", "b"], _ settings: [String: SimulatedDevice.Settings] = [:],
-        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
-    ) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: 5, devices: devices, settings: settings, scenario)
-        }
-    }
+@Suite struct VersionTests: WorldTests {
+    static let seed: UInt64 = 5
 
     /// Both devices edit "f" without knowing each other; `b` later.
     /// - Parameter reunion: within that time they agree again.
@@ -77,13 +68,11 @@ import UbiquityWire
 
     /// The feed may tell of the conflict before the answer to the commit comes.
     @Test(arguments: 1...8) func theWinnerIsFetchedAtOnce(seed: UInt64) async throws {
-        try await Self.threads.run {
-            _ = try Simulation.run(seed: seed, devices: ["a", "b"]) { world in
-                var slow = NetworkConditions.perfect
-                slow.delay = .milliseconds(1)...(.seconds(1))
-                world.a.link.setConditions(slow)
-                _ = try await makeConflict(world, reunion: .seconds(15))
-            }
+        try await Worlds.run(seed: seed, Simulation.Options(devices: ["a", "b"])) { world in
+            var slow = NetworkConditions.perfect
+            slow.delay = .milliseconds(1)...(.seconds(1))
+            world.a.link.setConditions(slow)
+            _ = try await makeConflict(world, reunion: .seconds(15))
         }
     }
 
