@@ -98,6 +98,9 @@ extension Coordination {
     /// Whether messages have been left out for a client since it was last asked.
     package func takeLoss(of client: ClientID) -> Bool { state.withLock { $0.losses.remove(client) != nil } }
 
+    /// Things happened that cannot be told: every client hears that.
+    package func noteLoss() { state.withLock { state in state.losses.formUnion(state.outboxes.keys) } }
+
     func send(_ message: ClientMessage, to client: ClientID, _ state: inout State) {
         if case .dropped = state.outboxes[client]?.yield(message) { state.losses.insert(client) }
     }

@@ -69,6 +69,13 @@ final class EventHub: Sendable {
         }
     }
 
+    /// Events were left out for all listeners.
+    func noteLoss() {
+        state.withLock { state in
+            for number in state.listeners.keys { state.listeners[number]?.hasLost = true }
+        }
+    }
+
     /// Ends all streams.
     func close() {
         let listeners = state.withLock { state in

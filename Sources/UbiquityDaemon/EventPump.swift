@@ -36,11 +36,8 @@ final class EventPump: Sendable {
     /// On the committing thread: it only takes note.
     private func take(_ changes: [IndexEvent]) {
         guard controller.events.hasListeners else { return }
-        Task { [self] in
-            // What cannot be told any more (the pool is full, the mount is ending) is made up for by the listener's
-            // own look; it is told of an overflow by the hub.
-            try? await pool.run { for change in changes { self.tell(change) } }
-        }
+        let isTold = pool.start { for change in changes { self.tell(change) } }
+        if !isTold { controller.events.noteLoss() }
     }
 
     private func tell(_ change: IndexEvent) {

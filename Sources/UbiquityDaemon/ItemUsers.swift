@@ -10,6 +10,7 @@ struct ItemUsers: OpenItems {
     let fileSystem: ContainerFileSystem
     let index: ItemIndex
     let coordination: Coordination
+    let presenters: PresenterPump
     let pool: BlockingPool
 
     /// A new content waits that long for a client that writes: till then the old one is here.
@@ -37,7 +38,7 @@ struct ItemUsers: OpenItems {
             waitingTime: isContent ? Self.contentWaitingTime : Self.deletionWaitingTime)
         do {
             let claim = try await coordination.claim(request)
-            return { [coordination] in coordination.end(claim) }
+            return { [presenters] in presenters.end(claim) }
         } catch let failure as ClaimFailure {
             throw failure.error(at: first.target.entry?.name.description ?? "")
         }

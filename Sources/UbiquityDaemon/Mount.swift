@@ -26,7 +26,6 @@ final class Mount: Sendable {
     let session: FUSESession
     private let lock: ProcessLock
     private let server: ControlServer
-    private let presenters: PresenterPump
 
     /// Mounts. Everything that could refuse does so before the mount appears.
     init(_ settings: MountSettings, logger: Logger) async throws {
@@ -39,7 +38,6 @@ final class Mount: Sendable {
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
         parts = try Self.makeParts(settings, folder, notifier, logger)
         controller = MountController(parts)
-        presenters = PresenterPump(parts.coordination, parts.index)
         server = ControlServer(
             path: folder.controlSocket, routes: ControlRoutes(controller: controller),
             logger: Self.logger(logger, "control"))
@@ -83,7 +81,9 @@ final class Mount: Sendable {
                 backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders)),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         engine.setOpenItems(
-            ItemUsers(fileSystem: fileSystem, index: index, coordination: coordination, pool: pool))
+            ItemUsers(
+                fileSystem: fileSystem, index: index, coordination: coordination,
+                presenters: PresenterPump(coordination, index), pool: pool))
         // What the last run was interrupted in is put right before anybody can see it.
         try engine.recover()
         try fileSystem.adoptWriters()

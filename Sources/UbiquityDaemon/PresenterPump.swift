@@ -12,6 +12,8 @@ final class PresenterPump: Sendable {
     private let conflicts = Lock<[ItemKey: Set<VersionID>]>([:])
     /// Items whose conflicts are remembered; beyond, all are told again.
     private static let maximumKnown = 10_000
+    /// Whether there was more to tell than may wait: clients have to look for themselves.
+    private let isBehind = Lock(false)
     /// One thread, so that what happened is told in its order.
     private let pool = BlockingPool(name: "presenters", threads: 1)
 
@@ -25,13 +27,21 @@ final class PresenterPump: Sendable {
     private func take(_ changes: [IndexEvent]) {
         guard coordination.hasPresenters else { return }
         let doer = Doer.current
-        Task { [self] in
-            // A pool that takes nothing any more belongs to a mount that ends.
-            try? await pool.run { self.tell(changes, doneBy: doer) }
-        }
+        if !pool.start({ self.tell(changes, doneBy: doer) }) { isBehind.withLock { $0 = true } }
+    }
+
+    /// Ends a claim of the sync engine when what was done under it has been told: relinquish and reacquire are the
+    /// first and the last that a presenter hears of a change.
+    func end(_ claim: ClaimID) {
+        if !pool.start({ self.coordination.end(claim) }) { coordination.end(claim) }
     }
 
     private func tell(_ changes: [IndexEvent], doneBy doer: Doer?) {
+        let hasLost = isBehind.withLock { isBehind in
+            defer { isBehind = false }
+            return isBehind
+        }
+        if hasLost { coordination.noteLoss() }
         var told = [(event: PresenterEvent, places: [ClaimTarget.Entry?])]()
         for change in changes {
             noteMove(change)

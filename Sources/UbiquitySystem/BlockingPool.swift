@@ -67,6 +67,18 @@ package final class BlockingPool: Sendable {
         }
     }
 
+    /// Has `body` run on one of the threads after what was started before, without waiting for it.
+    /// - Returns: false if too many wait already; then it is not run.
+    package func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+        guard let queue else {
+            body()
+            return true
+        }
+        return queue.add(BlockingJob()) { outcome in
+            if outcome == .run { body() }
+        }
+    }
+
     private var refusal: UbiquityError {
         UbiquityError(.tooManyRequests, "no thread of \"\(name)\" is free and too many jobs wait")
     }

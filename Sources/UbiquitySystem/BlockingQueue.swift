@@ -34,7 +34,9 @@ final class BlockingQueue: Sendable {
     init(maximumWaiting: Int) { self.maximumWaiting = maximumWaiting }
 
     /// `finish` is called exactly once: by a thread, by `cancel`, or at once if the job cannot wait here.
-    func add(_ job: BlockingJob, finish: @escaping BlockingJob.Finish) {
+    /// - Returns: whether it waits.
+    @discardableResult
+    func add(_ job: BlockingJob, finish: @escaping BlockingJob.Finish) -> Bool {
         let outcome = state.withLock { state -> BlockingJob.Outcome? in
             if job.isCancelled { return .cancelled }
             guard state.threads > 0, state.jobs.count - state.head < maximumWaiting else { return .refused }
@@ -43,6 +45,7 @@ final class BlockingQueue: Sendable {
             return nil
         }
         if let outcome { finish(outcome) } else { state.signal() }
+        return outcome == nil
     }
 
     /// Ends a job that has not started. Its place in the queue is skipped when a thread comes to it.

@@ -44,6 +44,24 @@ import UbiquitySystem
         #expect(seen.withLock { $0 } == Array(0..<3000))
     }
 
+    @Test func whatIsStartedIsRunInOrderAndRefusedWhenTooMuchWaits() async throws {
+        let pool = BlockingPool(name: "test", threads: 1, maximumWaiting: 100)
+        let (gate, seen) = (Monitor(false), Lock([Int]()))
+        let isRunning = Monitor(false)
+        #expect(pool.start {
+            isRunning.withLock { $0 = true }
+            isRunning.broadcast()
+            gate.wait { $0 ? () : nil }
+        })
+        isRunning.wait { $0 ? () : nil }
+        let taken = (0..<150).map { number in pool.start { seen.withLock { $0.append(number) } } }
+        #expect(taken == (0..<150).map { $0 < 100 })
+        gate.withLock { $0 = true }
+        gate.broadcast()
+        while seen.withLock(\.count) < 100 { try? await pool.run {} }
+        #expect(seen.withLock { $0 } == Array(0..<100))
+    }
+
     @Test func cancelledWhileWaitingIsNotRun() async throws {
         let pool = BlockingPool(name: "test", threads: 1)
         let gate = Monitor(false)
