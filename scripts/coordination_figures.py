@@ -1,8 +1,8 @@
 """The coordination figures of scripts/benchmark: what claims and presenters cost, and how soon they are heard.
 
-The clients are processes of their own that speak HTTP to the mount's socket; times are of the machine's monotonic clock,
-which all processes share. Opens take turns in every round of one run: nobody registered, one client that presents
-another item (from then on every open is a claim that is accounted for), and one with 10,000 presenters.
+The clients are processes of their own that speak HTTP to the mount's socket; times are of the machine's monotonic
+clock, which all processes share. Opens take turns in every round of one run: nobody registered, one client that
+presents another item (from then on every open is a claim that is accounted for), and one with 10,000 presenters.
 """
 
 import contextlib

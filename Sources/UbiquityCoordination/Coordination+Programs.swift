@@ -7,6 +7,8 @@ package struct ProgramPass: Sendable {
     let item: ItemKey?
     /// Who got it.
     package let doer: Doer
+    /// Whether nothing can be changed with it.
+    package let isReader: Bool
 }
 
 /// What a plain program gets that wants to use an item.
@@ -55,9 +57,9 @@ extension Coordination {
         let isReader = intents.allSatisfy(\.access.isReading)
         let doer = isReader ? Doer(process: process, clients: nil) : doer(process)
         switch access {
-        case .granted(let id): return .now(ProgramPass(claim: id, item: item, doer: doer))
+        case .granted(let id): return .now(ProgramPass(claim: id, item: item, doer: doer, isReader: isReader))
         case .requested(let id, _):
-            let pass = ProgramPass(claim: id, item: item, doer: doer)
+            let pass = ProgramPass(claim: id, item: item, doer: doer, isReader: isReader)
             switch state.withLock({ $0.outcomes.removeValue(forKey: id) }) {
             case .some(.none): return .now(pass)
             case .some(.some(let failure)): throw failure
@@ -73,14 +75,17 @@ extension Coordination {
     /// The claim on something that a program has just made, and has open.
     package func hold(_ intent: ClaimIntent, process: Int32) -> ProgramPass {
         let id = state.withLock { $0.arbiter.hold(intent, by: process) }
-        return ProgramPass(claim: id, item: intent.target.item, doer: doer(process))
+        return ProgramPass(
+            claim: id, item: intent.target.item, doer: doer(process), isReader: intent.access.isReading)
     }
 
     /// Looks up whose doing it is what a process does. Costs nothing while nobody presents anything.
     package func doer(_ process: Int32) -> Doer {
         guard hasPresenters, process > 0 else { return Doer(process: process, clients: nil) }
         let clients = state.withLock { $0.arbiter.clientProcesses }
-        let own = clients.filter { $0.1 > 0 && surroundings.process(process, descendsFrom: $0.1) }.map(\.0)
+        guard !clients.isEmpty else { return Doer(process: process, clients: []) }
+        let lineage = surroundings.lineage(of: process)
+        let own = clients.filter { $0.1 > 0 && lineage.contains($0.1) }.map(\.0)
         return Doer(process: process, clients: Set(own))
     }
 

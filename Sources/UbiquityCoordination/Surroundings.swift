@@ -10,6 +10,8 @@ package protocol Surroundings {
     func entry(of item: ItemKey) -> ClaimTarget.Entry?
     /// Whether the process (or thread) is that process, or one that it or its children started.
     func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool
+    /// The process that it is (or is a thread of) and those that it was started by, nearest first.
+    func lineage(of process: Int32) -> [Int32]
     func isAlive(_ process: Int32) -> Bool
 }
 

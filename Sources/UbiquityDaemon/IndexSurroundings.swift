@@ -33,5 +33,7 @@ struct IndexSurroundings: Surroundings {
         ProcessTree.process(process, descendsFrom: ancestor)
     }
 
+    func lineage(of process: Int32) -> [Int32] { ProcessTree.lineage(of: process) }
+
     func isAlive(_ process: Int32) -> Bool { ProcessTree.isAlive(process) }
 }

@@ -18,7 +18,8 @@ extension MountController {
 
     func addClient(_ wanted: ClientRegistration) throws -> (ClientID, AsyncStream<ClientMessage>) {
         let time = wanted.answerTime.map { Duration.seconds(min(max($0, 0.1), Self.longestAnswerTime)) }
-        let description = ClientDescription(name: wanted.name, process: wanted.process ?? 0)
+        let process = wanted.process.map { $0 > 0 ? ProcessTree.leader(of: $0) : 0 }
+        let description = ClientDescription(name: wanted.name, process: process ?? 0)
         guard let added = coordination.add(description, answerTime: time ?? ArbiterLimits.answerTime) else {
             throw UbiquityError(.tooManyRequests, "too many programs take part in coordination")
         }

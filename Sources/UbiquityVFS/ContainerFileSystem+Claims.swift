@@ -49,7 +49,11 @@ extension ContainerFileSystem {
     /// The kernel drops a handle. The last writer's is when the index learns what was written.
     package func release(_ handle: UInt64) {
         guard let pass = passes.withLock({ $0.removeValue(forKey: handle) }) else { return releaseUnclaimed(handle) }
-        doing(parts.coordination?.known(pass.doer)) { releaseUnclaimed(handle) }
+        if pass.isReader {
+            releaseUnclaimed(handle)
+        } else {
+            doing(parts.coordination?.known(pass.doer)) { releaseUnclaimed(handle) }
+        }
         parts.coordination?.leave(pass)
     }
 

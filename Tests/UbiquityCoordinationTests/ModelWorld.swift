@@ -39,12 +39,11 @@ struct ModelWorld {
         func isAlive(_ process: Int32) -> Bool { true }
 
         func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool {
-            var next: Int32? = process
-            while let process = next {
-                if process == ancestor { return true }
-                next = starters[process]
-            }
-            return false
+            lineage(of: process).contains(ancestor)
+        }
+
+        func lineage(of process: Int32) -> [Int32] {
+            Array(sequence(first: process) { starters[$0] })
         }
     }
 
