@@ -44,9 +44,9 @@ struct Notes {
 
     @MainActor static func edit(_ url: URL) async throws {
         let note = Note(at: url) { tell($0) }
-        do { try await note.open() } catch let error as FileCoordinationError {
-            throw error
-        } catch let error as UbiquitousFileError where error.code == .fileNoSuchFile {
+        if FileManager.default.fileExists(atPath: url.path) {
+            try await note.open()
+        } else {
             try await note.save(to: url, for: .forCreating)
         }
         let watching = Task { await note.watch() }
