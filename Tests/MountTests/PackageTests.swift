@@ -1,4 +1,5 @@
 import Testing
+import UbiquityControl
 
 /// Folders that are one document, on two devices.
 @Suite struct PackageTests {
@@ -136,6 +137,52 @@ import Testing
             try await a.shell("setfattr -n user.ubiquity.resolved -v 1 \(Self.versions)/*")
             try await world.settle(a, b)
             try await expectResolved(a, b)
+        }
+    }
+
+    @Test func commandsDecideAboutAWholePackage() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+            try await a.shell("mkdir -p d.rtfd/images; echo base > d.rtfd/text; echo base > d.rtfd/images/one")
+            try await world.settle(a, b)
+            try await b.shell("cat d.rtfd/text d.rtfd/images/one")
+            let path = a.mountPoint + "/d.rtfd"
+
+            try await conflict(world, a, b, "1")
+            #expect(try await b.ubiquity("resolve", "d.rtfd", options: ["--keep", "current"]).status == 0)
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat d.rtfd/text; ls d.rtfd") == "base\nimages\nofB\ntext") }
+
+            try await conflict(world, a, b, "2")
+            let listed = try await a.ubiquity("versions", "d.rtfd", options: ["--json"]).text
+            let versions = try ControlCodec.decode(VersionsReport.self, from: listed.utf8).versions
+            let lost = try #require(versions.first { $0.kind == .conflict }).id
+            let beside = try await world.ubiquity("restore", path, lost, "--to", a.mountPoint + "/copy.rtfd")
+            #expect(beside.status == 0, "\(beside)")
+            try await world.settle(a, b)
+            // Both are kept.
+            for device in [a, b] {
+                #expect(
+                    try await device.shell("cat copy.rtfd/text; ls copy.rtfd; ls copy.rtfd/images")
+                        == "a 2\nimages\ntext\nofA\none")
+            }
+            try await expectResolved(a, b)
+            #expect(try await world.ubiquity("restore", path, "ffffffff").status == 1)
+            // Without the network nothing is half put back; what is resolved can be restored.
+            try await b.ubiquity("offline", "")
+            let failed = try await world.ubiquity("restore", b.mountPoint + "/d.rtfd", lost)
+            #expect(failed.status != 0, "\(failed)")
+            #expect(try await b.shell("cat d.rtfd/text d.rtfd/images/one; ls d.rtfd/images") == "base\nb 2\none")
+            try await b.ubiquity("online", "")
+            #expect(try await world.ubiquity("restore", path, lost).status == 0)
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+            for device in [a, b] {
+                #expect(
+                    try await device.shell("cat d.rtfd/text d.rtfd/images/one; ls d.rtfd d.rtfd/images | xargs")
+                        == "a 2\nb 1\nd.rtfd: images text d.rtfd/images: ofA one")
+            }
         }
     }
 }
