@@ -12,6 +12,8 @@ import UbiquitySystem
 package final class DaemonConnection: Sendable {
     /// Time to connect (seconds). A living daemon accepts at once; a dead one's socket refuses.
     static let connectTimeout: Int64 = 5
+    /// Time for an answer that waits for nothing (seconds): a daemon that takes longer hangs.
+    static let answerTimeout: Int64 = 10
     /// Bytes of an answer that is one message.
     static let maximumAnswerLength = 4 * 1024 * 1024
 
@@ -43,7 +45,7 @@ package final class DaemonConnection: Sendable {
     // MARK: Calls
 
     package func status() async throws -> MountStatus {
-        try await answer(to: request(ControlRoute.status, .GET))
+        try await answer(to: request(ControlRoute.status, .GET), within: Self.answerTimeout)
     }
 
     /// What became of each item, as soon as it is known. `route` is one of download, evict, pin and unpin.
@@ -154,8 +156,12 @@ package final class DaemonConnection: Sendable {
         return request
     }
 
-    private func answer<Message: Decodable>(to request: HTTPClientRequest) async throws -> Message {
-        let response = try await execute(request)
+    /// - Parameter limit: Seconds for the whole; nil: what is asked for may take as long as it does.
+    private func answer<Message: Decodable>(
+        to request: HTTPClientRequest, within limit: Int64? = nil
+    ) async throws -> Message {
+        let deadline = limit.map { NIODeadline.now() + .seconds($0) }
+        let response = try await execute(request, until: deadline ?? .distantFuture)
         let body = try await connected { try await response.body.collect(upTo: Self.maximumAnswerLength) }
         return try ControlCodec.decode(Message.self, from: body.readableBytesView)
     }
@@ -170,8 +176,10 @@ package final class DaemonConnection: Sendable {
     }
 
     /// The answer if it is a success; throws the `UbiquityError` in it if not.
-    private func execute(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
-        let response = try await connected { try await client.execute(request, deadline: .distantFuture) }
+    private func execute(
+        _ request: HTTPClientRequest, until deadline: NIODeadline = .distantFuture
+    ) async throws -> HTTPClientResponse {
+        let response = try await connected { try await client.execute(request, deadline: deadline) }
         guard response.status == .ok else {
             let body = try await connected { try await response.body.collect(upTo: Self.maximumAnswerLength) }
             guard let failure = try? ControlCodec.decode(ControlFailure.self, from: body.readableBytesView) else {
@@ -190,6 +198,8 @@ package final class DaemonConnection: Sendable {
             throw error
         } catch let error as HTTPClientError where error == .cancelled {
             throw CancellationError()
+        } catch let error as HTTPClientError where error == .deadlineExceeded || error == .connectTimeout {
+            throw MountUnreachable(stateFolder, "its daemon does not answer, though it runs")
         } catch {
             // What the client says of its connections is long and means one of two things.
             let listens = LocalSocket.isListening(stateFolder + "/" + ControlRoute.socketName)

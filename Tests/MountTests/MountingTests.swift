@@ -114,6 +114,17 @@ import UbiquityControl
         }
     }
 
+    @Test func statusDoesNotHangWithADaemon() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let process = try #require(a.processID)
+            kill(process, SIGSTOP)
+            let outcome = try await world.attempt([World.program, "status"])
+            kill(process, SIGCONT)
+            #expect(outcome.status == 3 && outcome.err.contains("\(a.mountPoint): its daemon does not answer"), "\(outcome)")
+        }
+    }
+
     @Test func deadMountIsClearedByTheNext() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
