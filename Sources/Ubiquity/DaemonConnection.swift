@@ -86,7 +86,8 @@ package final class DaemonConnection: Sendable {
     }
 
     package func stop(_ wanted: StopRequest) async throws -> StopReport {
-        try await answer(to: request(ControlRoute.stop, .POST, wanted))
+        // Without the mount there is nothing that a lazy end would wait for.
+        try await answer(to: request(ControlRoute.stop, .POST, wanted), within: wanted.lazy ? Self.answerTimeout : nil)
     }
 
     /// Hands over events as they happen, the first one at once (`.listening`), until the daemon ends (then it returns)

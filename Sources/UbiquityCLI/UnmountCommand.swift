@@ -31,8 +31,22 @@ struct UnmountCommand: AsyncParsableCommand {
             throw UbiquityError(.invalid, "not a mount point", at: mountPoint, remedy: "the mount point is \(real)")
         }
         let folder = String(decoding: location.stateFolder, as: UTF8.self)
-        guard MountFinder.isAlive(stateFolder: location.stateFolder) else { return try clearDeadMount(location) }
-        let report = try await Progress.showing("unmounting …") { progress in
+        guard MountFinder.isAlive(stateFolder: location.stateFolder) else {
+            return try clear(location, "the daemon had died")
+        }
+        let report: StopReport
+        do {
+            report = try await stop(folder)
+        } catch is MountUnreachable where lazy {
+            return try clear(location, "the daemon does not answer, and has lost its mount")
+        }
+        // Programs that use a mount which was taken away lazily are served until they let go.
+        if !lazy { try await waitForEnd(of: folder) }
+        try show(report)
+    }
+
+    private func stop(_ folder: String) async throws -> StopReport {
+        try await Progress.showing("unmounting …") { progress in
             try await Daemon.connected(to: folder) { daemon in
                 if waitUploaded {
                     progress.update("waiting until everything is uploaded …")
@@ -42,17 +56,14 @@ struct UnmountCommand: AsyncParsableCommand {
                 return try await daemon.stop(StopRequest(lazy: lazy))
             }
         }
-        // Programs that use a mount which was taken away lazily are served until they let go.
-        if !lazy { try await waitForEnd(of: folder) }
-        try show(report)
     }
 
-    /// The daemon has died and left its mount behind: there is nobody to ask, so it is only taken away.
-    private func clearDeadMount(_ location: PathResolver.Location) throws {
+    /// There is nobody to ask: the mount is only taken away.
+    private func clear(_ location: PathResolver.Location, _ why: String) throws {
         try describing("unmount", at: mountPoint) { () throws(Errno) in
             try Unmounting.unmount(location.mountPoint, lazy: true)
         }
-        Output.message("the daemon had died; what it had not uploaded is kept and goes up with the next mount")
+        Output.message("\(why); what it had not uploaded is kept and goes up with the next mount")
     }
 
     private func show(_ report: StopReport) throws {
