@@ -303,6 +303,15 @@ package final class ItemIndex: Sendable {
     }
 }
 
+private func remedy(_ error: DatabaseError) -> String {
+    switch error.resultCode {
+    case .SQLITE_FULL: "make room on the disk"
+    case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+        "'ubiquity doctor --state DIR' makes it anew from the cloud and keeps what only is here"
+    default: "look at the disk; see the log"
+    }
+}
+
 /// Runs `body`; an error of the database becomes one of ours.
 func mapErrors<T>(_ body: () throws -> T) throws -> T {
     do {
@@ -310,7 +319,7 @@ func mapErrors<T>(_ body: () throws -> T) throws -> T {
     } catch let error as DatabaseError {
         throw UbiquityError(
             error.resultCode == .SQLITE_FULL ? .noSpace : .io, "the index failed: \(error.message ?? "\(error)")",
-            remedy: error.resultCode == .SQLITE_FULL ? "make room on the disk" : "look at the disk; see the log")
+            remedy: remedy(error))
     } catch let error as Errno {
         throw UbiquityError(error, doing: "use the index")
     }
