@@ -46,7 +46,8 @@ final class Mount: Sendable {
             session = try FUSESession(
                 fileSystem: parts.fileSystem, notifier: notifier, passthrough: parts.passthrough,
                 configuration: FUSESession.Configuration(
-                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
+                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options,
+                    followsCallers: settings.followsCallers),
                 logger: Self.logger(logger, "fuse"))
         } catch {
             await server.stop()

@@ -18,11 +18,14 @@ package final class FUSESession: Sendable {
         package var source: String
         /// What a user gave with `-o`, e.g. "allow_other".
         package var options: [String]
+        /// Whether requests are served near to who makes them (`CallerProcessor`).
+        package var followsCallers: Bool
 
-        package init(mountPoint: String, source: String, options: [String] = []) {
+        package init(mountPoint: String, source: String, options: [String] = [], followsCallers: Bool = true) {
             self.mountPoint = mountPoint
             self.source = source
             self.options = options
+            self.followsCallers = followsCallers
         }
     }
 
@@ -47,6 +50,7 @@ package final class FUSESession: Sendable {
     private let configuration: Configuration
     private let notifier: KernelNotifier
     private let passthrough: KernelPassthrough
+    private let callers: CallerProcessor
     private let connection: FUSEConnection?
     private let logger: Logger
     private let state = Monitor(State())
@@ -60,7 +64,9 @@ package final class FUSESession: Sendable {
         self.notifier = notifier
         self.passthrough = passthrough
         self.logger = logger
-        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough))
+        callers = CallerProcessor(isWanted: configuration.followsCallers)
+        context = Unmanaged.passRetained(
+            SessionContext(fileSystem: fileSystem, passthrough: passthrough, callers: callers))
         do throws(UbiquityError) {
             session = try Self.makeSession(configuration, context)
         } catch {
@@ -88,7 +94,9 @@ package final class FUSESession: Sendable {
         fuse_loop_cfg_set_clone_fd(loop, 0)
         fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
         state.withLock { $0.loop = LoopThread.current() }
+        callers.start()
         let result = fuse_session_loop_mt(session, loop)
+        callers.end()
         state.withLock {
             $0.loop = nil
             $0.hasEnded = true

@@ -6,9 +6,11 @@ internal import UbiquityVFS
 final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
     let handshake: Handshake
+    let callers: CallerProcessor
 
-    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough) {
+    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough, callers: CallerProcessor) {
         self.fileSystem = fileSystem
+        self.callers = callers
         handshake = Handshake(passthrough)
     }
 

@@ -9,6 +9,9 @@ extension ContainerFileSystem {
             ignoreFiles.note(event)
             noteStructure(event)
             noteOrphans(event)
+            if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
+                forgetIdle(before.ino)
+            }
             // What a program did through the mount, the kernel knows from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
             if event.origin != .local || isOtherName { tellKernel(event) }

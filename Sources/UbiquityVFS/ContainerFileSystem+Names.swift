@@ -190,23 +190,24 @@ extension ContainerFileSystem {
         let name = try ItemName.checked(name)
         let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
-        if mode == .replacing { try noteReplacement(parent, name, newParent, newName) }
-        // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
-        if let source = try index.child(of: directory(parent).key, named: name), source.contentState == .partial {
-            try parts.materializer.finishIfComplete(source.key)
+        let (from, into) = (try directory(parent).key, try directory(newParent).key)
+        let (source, target) = try index.peek { reader in
+            let source = try reader.child(of: from, named: name).flatMap(reader.named)
+            let isFile = source?.kind == .file && mode == .replacing
+            return (source, isFile ? try reader.child(of: into, named: newName).flatMap(reader.named) : nil)
         }
+        if let source, let target { noteReplacement(of: target, by: source) }
+        // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
+        if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
         let result = try index.rename(
             from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0)
         if let content = result.replaced?.content { drop(content) }
     }
 
     /// A file's content that takes the place of another's is brought to the disk before the index that says so.
-    private func noteReplacement(
-        _ parent: UInt64, _ name: ItemName, _ newParent: UInt64, _ newName: ItemName
-    ) throws {
-        guard let target = try index.child(of: directory(newParent).key, named: newName), target.kind == .file,
-            let source = try index.child(of: directory(parent).key, named: name), let content = source.content,
-            source.contentState == .complete, source.key != target.key
+    private func noteReplacement(of target: ItemRow, by source: ItemRow) {
+        guard target.kind == .file, let content = source.content, source.contentState == .complete,
+            source.key != target.key
         else { return }
         contents.noteReplacement(content)
     }

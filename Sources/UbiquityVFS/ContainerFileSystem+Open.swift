@@ -70,9 +70,14 @@ extension ContainerFileSystem {
         // The handles that the kernel serves would stay with the other content. Nothing exchanges the content of an
         // inode that is open; should it happen, a refusal loses nothing.
         if case .kernel(_, let served) = state.service, served != content { throw Errno.EBUSY }
-        let reader = state.whole.flatMap { $0.id == content ? $0.file : nil }
-        state.whole = OpenNode.Whole(
-            file: try contents.open(content, writable: writable), id: content, isWritable: writable, reader: reader)
+        let reader = state.whole.flatMap { $0.id == content ? $0.file : nil } ?? idle.file(row.ino, content)
+        if !writable, let reader {
+            state.whole = OpenNode.Whole(file: reader, id: content, isWritable: false)
+        } else {
+            state.whole = OpenNode.Whole(
+                file: try contents.open(content, writable: writable), id: content, isWritable: writable,
+                reader: reader)
+        }
         state.notePrivileges(row)
     }
 
@@ -196,7 +201,7 @@ extension ContainerFileSystem {
     func releaseUnclaimed(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
         let isHeld = file.node.state.withLock { state in
-            defer { endService(&state) }
+            defer { endService(of: file.node, &state) }
             guard file.flags.writes else { return false }
             state.writers -= 1
             return state.writers == 0 && !endWriting(file.node, &state) && mapped.add(file.node)
@@ -237,5 +242,6 @@ extension ContainerFileSystem {
         retryNotes()
         noteOpenWriters()
         refreshIgnoreFiles()
+        letGo(of: idle.takeOld(now: parts.timekeeper.now()))
     }
 }

@@ -16,7 +16,7 @@ extension ContainerFileSystem {
     func beginService(of node: OpenNode, _ flags: OpenFlags, isNew: Bool) -> BackingID? {
         let (backing, mapsNow) = node.state.withLock { state in
             state.handles += 1
-            let backing = chooseService(&state)
+            let backing = chooseService(of: node, &state)
             let mapsNow = backing != nil && flags.maps && !state.mayBeMapped
             if mapsNow { state.mayBeMapped = true }
             return (backing, mapsNow)
@@ -26,11 +26,20 @@ extension ContainerFileSystem {
         return backing
     }
 
-    private func chooseService(_ state: inout OpenNode.State) -> BackingID? {
+    private func chooseService(of node: OpenNode, _ state: inout OpenNode.State) -> BackingID? {
         guard case .undecided = state.service else { return state.service.backing }
         state.service = .daemon
+        let idle = idle.take(node.ino)
         // A write takes away the rights of the file itself. Those that the kernel serves would not.
-        guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole else { return nil }
+        guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole else {
+            letGo(of: idle)
+            return nil
+        }
+        if let idle, idle.id == whole.id, let id = idle.backing {
+            state.service = .kernel(id, whole.id)
+            return id
+        }
+        letGo(of: idle)
         do throws(Errno) {
             let reader = try whole.readerOnly()
             state.whole = whole
@@ -44,11 +53,40 @@ extension ContainerFileSystem {
     }
 
     /// A handle is released. With the last one the choice is open again.
-    func endService(_ state: inout OpenNode.State) {
+    func endService(of node: OpenNode, _ state: inout OpenNode.State) {
         state.handles -= 1
         guard state.handles == 0 else { return }
-        if let backing = state.service.backing { parts.passthrough.unregister(backing) }
+        let content = idleContent(state)
+        let backing = state.service.backing
         state.service = .undecided
+        guard let content else {
+            if let backing { parts.passthrough.unregister(backing) }
+            return
+        }
+        letGo(of: idle.put(node.ino, content, now: parts.timekeeper.now()))
+        // It may have been replaced or removed a moment ago, and the news have come before it was put there.
+        if (try? index.row(ino: node.ino))?.content != content.id { letGo(of: idle.take(node.ino)) }
+    }
+
+    /// What is kept of a file that nobody has open any more; nil if somebody may still write to it.
+    private func idleContent(_ state: OpenNode.State) -> IdleContents.Content? {
+        guard let whole = state.whole, !state.mayBeMapped, !state.isRecorded,
+            let file = whole.isWritable ? whole.reader : whole.file
+        else { return nil }
+        if case .kernel(_, let served) = state.service, served != whole.id { return nil }
+        return IdleContents.Content(file: file, id: whole.id, backing: state.service.backing)
+    }
+
+    /// The item's content is another one, or is to go.
+    func forgetIdle(_ ino: UInt64) { letGo(of: idle.take(ino)) }
+
+    func letGo(of contents: some Sequence<IdleContents.Content>) {
+        for content in contents { letGo(of: content) }
+    }
+
+    /// Its descriptor is closed with it.
+    private func letGo(of content: IdleContents.Content?) {
+        if let backing = content?.backing { parts.passthrough.unregister(backing) }
     }
 
     // MARK: The end of writing

@@ -61,6 +61,7 @@ package final class ContainerFileSystem: Sendable {
     let inodes = InodeTable()
     let versionNodes = VersionNodes()
     let openNodes = OpenNodeTable()
+    let idle = IdleContents()
     let files = HandleTable<OpenFile>()
     /// The claims of open files, by handle.
     let passes = Lock<[UInt64: ProgramPass]>([:])
@@ -134,7 +135,10 @@ package final class ContainerFileSystem: Sendable {
     /// reader has open would else be another file than what a writer opens next.
     package func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
         guard let row = try index.row(key: key) else { return try body() }
-        return try openNodes.whileClosed(row.ino, body)
+        return try openNodes.whileClosed(row.ino) {
+            forgetIdle(row.ino)
+            return try body()
+        }
     }
 
     /// Files and directories that programs have open.

@@ -1,0 +1,99 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Backing files of items that were closed a moment ago, still open and registered with the kernel: to open the item
+/// again costs neither. Programs open the same files again and again (measured: a third of what an open costs).
+///
+/// Only readers' files are kept, and only until the item gets another content, loses it or goes: a file that is removed
+/// would keep its room on the disk. Lock order: a leaf. What falls out is for the caller to let go of, without the lock.
+final class IdleContents: Sendable {
+    /// Files kept. Each costs a descriptor and an inode in the kernel's memory, about 1.5 KiB.
+    static let capacity = 4096
+    /// A file that nobody has opened for so long is let go of.
+    static let lifetime: Int64 = 60 * 1_000_000_000
+
+    struct Content: Sendable {
+        /// Open for reading only.
+        let file: FileDescriptor
+        let id: ContentID
+        /// Its registration; nil if this process serves it.
+        let backing: BackingID?
+    }
+
+    fileprivate struct Entry {
+        let content: Content
+        let number: UInt64
+    }
+    fileprivate struct State {
+        var entries: [UInt64: Entry] = [:]
+        /// In the order of time; what was taken since may still be in it.
+        var order: [(ino: UInt64, number: UInt64, at: Timestamp)] = []
+        /// How many of `order` are done with.
+        var done = 0
+        var next: UInt64 = 1
+    }
+    private let state = Lock(State())
+
+    /// The open file of an item with this content, which stays here.
+    func file(_ ino: UInt64, _ id: ContentID) -> FileDescriptor? {
+        state.withLock { $0.entries[ino].flatMap { $0.content.id == id ? $0.content.file : nil } }
+    }
+
+    /// Takes out what is kept of the item.
+    func take(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
+
+    /// - Returns: what has to go for it.
+    func put(_ ino: UInt64, _ content: Content, now: Timestamp) -> [Content] {
+        state.withLock { state in
+            let replaced = state.entries.updateValue(Entry(content: content, number: state.next), forKey: ino)
+            state.order.append((ino, state.next, now))
+            state.next += 1
+            var gone = replaced.map { [$0.content] } ?? []
+            while state.entries.count > Self.capacity, let oldest = state.dropFirst() { gone += oldest }
+            // What was taken and put again many times leaves as many places behind.
+            if state.order.count > 2 * Self.capacity { state.compact() }
+            return gone
+        }
+    }
+
+    /// What has been here for too long.
+    func takeOld(now: Timestamp) -> [Content] {
+        state.withLock { state in
+            var gone = [Content]()
+            while let first = state.first, now.nanoseconds &- first.nanoseconds > Self.lifetime || now < first,
+                let oldest = state.dropFirst()
+            {
+                gone += oldest
+            }
+            state.compact()
+            return gone
+        }
+    }
+
+    func takeAll() -> [Content] {
+        state.withLock { state in
+            defer { state = State() }
+            return state.entries.values.map(\.content)
+        }
+    }
+
+    var count: Int { state.withLock { $0.entries.count } }
+}
+
+extension IdleContents.State {
+    fileprivate var first: Timestamp? { done < order.count ? order[done].at : nil }
+
+    /// Passes over the oldest place; nil if there is none.
+    fileprivate mutating func dropFirst() -> [IdleContents.Content]? {
+        guard done < order.count else { return nil }
+        let place = order[done]
+        done += 1
+        guard entries[place.ino]?.number == place.number else { return [] }
+        return entries.removeValue(forKey: place.ino).map { [$0.content] }
+    }
+
+    fileprivate mutating func compact() {
+        order = order[done...].filter { entries[$0.ino]?.number == $0.number }
+        done = 0
+    }
+}
