@@ -61,7 +61,7 @@ package final class ContainerFileSystem: Sendable {
     let inodes = InodeTable()
     let versionNodes = VersionNodes()
     let openNodes = OpenNodeTable()
-    let idle = IdleContents()
+    package let idle = IdleContents()
     let files = HandleTable<OpenFile>()
     /// The claims of open files, by handle.
     let passes = Lock<[UInt64: ProgramPass]>([:])

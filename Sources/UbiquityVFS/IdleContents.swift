@@ -1,23 +1,30 @@
-internal import UbiquityCore
-internal import UbiquitySystem
+package import UbiquityCore
+package import UbiquitySystem
 
 /// Backing files of items that were closed a moment ago, still open and registered with the kernel: to open the item
 /// again costs neither. Programs open the same files again and again (measured: a third of what an open costs).
 ///
 /// Only readers' files are kept, and only until the item gets another content, loses it or goes: a file that is removed
-/// would keep its room on the disk. Lock order: a leaf. What falls out is for the caller to let go of, without the lock.
-final class IdleContents: Sendable {
+/// would keep its room on the disk. Lock order: a leaf. What falls out is for the caller to let go of, without the
+/// lock.
+package final class IdleContents: Sendable {
     /// Files kept. Each costs a descriptor and an inode in the kernel's memory, about 1.5 KiB.
-    static let capacity = 4096
+    package static let capacity = 4096
     /// A file that nobody has opened for so long is let go of.
-    static let lifetime: Int64 = 60 * 1_000_000_000
+    package static let lifetime: Int64 = 60 * 1_000_000_000
 
-    struct Content: Sendable {
+    package struct Content: Sendable {
         /// Open for reading only.
-        let file: FileDescriptor
-        let id: ContentID
+        package let file: FileDescriptor
+        package let id: ContentID
         /// Its registration; nil if this process serves it.
-        let backing: BackingID?
+        package let backing: BackingID?
+
+        package init(file: FileDescriptor, id: ContentID, backing: BackingID?) {
+            self.file = file
+            self.id = id
+            self.backing = backing
+        }
     }
 
     fileprivate struct Entry {
@@ -34,16 +41,18 @@ final class IdleContents: Sendable {
     }
     private let state = Lock(State())
 
+    package init() {}
+
     /// The open file of an item with this content, which stays here.
-    func file(_ ino: UInt64, _ id: ContentID) -> FileDescriptor? {
+    package func file(_ ino: UInt64, _ id: ContentID) -> FileDescriptor? {
         state.withLock { $0.entries[ino].flatMap { $0.content.id == id ? $0.content.file : nil } }
     }
 
     /// Takes out what is kept of the item.
-    func take(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
+    package func take(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
 
     /// - Returns: what has to go for it.
-    func put(_ ino: UInt64, _ content: Content, now: Timestamp) -> [Content] {
+    package func put(_ ino: UInt64, _ content: Content, now: Timestamp) -> [Content] {
         state.withLock { state in
             let replaced = state.entries.updateValue(Entry(content: content, number: state.next), forKey: ino)
             state.order.append((ino, state.next, now))
@@ -57,7 +66,7 @@ final class IdleContents: Sendable {
     }
 
     /// What has been here for too long.
-    func takeOld(now: Timestamp) -> [Content] {
+    package func takeOld(now: Timestamp) -> [Content] {
         state.withLock { state in
             var gone = [Content]()
             while let first = state.first, now.nanoseconds &- first.nanoseconds > Self.lifetime || now < first,
@@ -70,14 +79,7 @@ final class IdleContents: Sendable {
         }
     }
 
-    func takeAll() -> [Content] {
-        state.withLock { state in
-            defer { state = State() }
-            return state.entries.values.map(\.content)
-        }
-    }
-
-    var count: Int { state.withLock { $0.entries.count } }
+    package var count: Int { state.withLock { $0.entries.count } }
 }
 
 extension IdleContents.State {
