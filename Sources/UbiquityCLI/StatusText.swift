@@ -17,10 +17,19 @@ enum StatusText {
             let advice = "'ubiquity deletions confirm' or '… undo'"
             lines.append(field("held", "\(status.heldDeletions) deletions, more than half of all items: \(advice)"))
         }
+        if let conflicts = status.conflicts { lines += of(conflicts) }
         if let coordination = status.coordination { lines += of(coordination) }
         lines += status.pending.map { "    " + of($0) }
         if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
         return lines.joined(separator: "\n")
+    }
+
+    private static func of(_ conflicts: ConflictTotal) -> [String] {
+        let versions = "\(Output.count(conflicts.versions, "version")), \(ByteSize.text(conflicts.bytes))"
+        let what = "\(Output.count(conflicts.items, "item")), \(versions) kept until somebody decides"
+        let more = conflicts.items - conflicts.paths.count
+        return [field("in conflict", "\(what): 'ubiquity versions PATH', '… resolve PATH'")]
+            + conflicts.paths.map { "    \($0)" } + (more > 0 ? ["    … and \(more) more"] : [])
     }
 
     /// Who takes part, who holds what, who waits; nothing if nobody does.

@@ -29,6 +29,8 @@ package struct MountStatus: Codable, Hashable, Sendable {
     package var version: String
     /// Deletions that are held because they are many, until somebody confirms or undoes them.
     package var heldDeletions: Int
+    /// Conflicts that nobody has decided; nil: there are none.
+    package var conflicts: ConflictTotal?
     /// Who takes part in coordination, who holds what and who waits.
     package var coordination: CoordinationStatus?
 
@@ -40,7 +42,8 @@ package struct MountStatus: Codable, Hashable, Sendable {
         revision: Int64, policy: String, cacheLimit: Int64?, diskFloor: Int64?, cachedBytes: Int64?,
         uploads: TransferTotal, downloads: TransferTotal, pending: [PendingItem], pendingOmitted: Int,
         passthrough: PassthroughStatus, bytesSent: Int64, bytesReceived: Int64, processID: Int32, startedAt: Double,
-        version: String, heldDeletions: Int = 0, coordination: CoordinationStatus? = nil
+        version: String, heldDeletions: Int = 0, conflicts: ConflictTotal? = nil,
+        coordination: CoordinationStatus? = nil
     ) {
         self.mountPoint = mountPoint
         self.container = container
@@ -63,7 +66,27 @@ package struct MountStatus: Codable, Hashable, Sendable {
         self.startedAt = startedAt
         self.version = version
         self.heldDeletions = heldDeletions
+        self.conflicts = conflicts
         self.coordination = coordination
+    }
+}
+
+/// Unresolved conflicts of a container.
+package struct ConflictTotal: Codable, Hashable, Sendable {
+    /// Files and packages that are in conflict.
+    package var items: Int
+    /// Versions that wait for a decision; until then they are kept.
+    package var versions: Int
+    /// Bytes of these versions.
+    package var bytes: Int64
+    /// Where the items are, from the container's root; at most `MountStatus.maximumPendingItems`.
+    package var paths: [String]
+
+    package init(items: Int, versions: Int, bytes: Int64, paths: [String]) {
+        self.items = items
+        self.versions = versions
+        self.bytes = bytes
+        self.paths = paths
     }
 }
 

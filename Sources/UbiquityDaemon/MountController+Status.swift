@@ -30,7 +30,19 @@ extension MountController {
             pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
             processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
-            heldDeletions: engine.heldDeletions, coordination: try coordinationStatus())
+            heldDeletions: engine.heldDeletions, conflicts: try conflicts(), coordination: try coordinationStatus())
+    }
+
+    private func conflicts() throws -> ConflictTotal? {
+        let (total, items) = try parts.index.read { reader in
+            let total = try reader.conflictTotal()
+            let limit = MountStatus.maximumPendingItems
+            return (total, total.items > 0 ? try reader.itemsWithConflicts(limit: limit) : [])
+        }
+        guard total.items > 0 else { return nil }
+        return ConflictTotal(
+            items: total.items, versions: total.versions, bytes: total.bytes,
+            paths: try items.compactMap { try parts.tree.path(of: $0.key) })
     }
 
     private var passthrough: PassthroughStatus {

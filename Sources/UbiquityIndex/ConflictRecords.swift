@@ -52,6 +52,28 @@ extension IndexReader {
         return Int(count ?? 0)
     }
 
+    /// Unresolved conflict versions of all items: what they are of, how many they are, and their bytes. They are kept
+    /// until somebody decides, so somebody should be told.
+    package func conflictTotal() throws -> (items: Int, versions: Int, bytes: Int64) {
+        let sql = """
+            SELECT count(DISTINCT item), count(*), coalesce(sum(conflicts.size), 0) FROM conflicts
+            CROSS JOIN items ON items.id = conflicts.item
+            WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND \(Self.undecided)
+            """
+        let found = try db.first(sql, []) { (Int($0.int(0)), Int($0.int(1)), $0.int(2)) }
+        return found ?? (0, 0, 0)
+    }
+
+    /// Files and packages with unresolved conflicts, the first ones made first, at most `limit`.
+    package func itemsWithConflicts(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select(
+                """
+                items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind IN (1, 2)
+                AND items.dirty & \(DirtyFields.deleted.rawValue) = 0
+                """) + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
+    }
+
     /// Files with unresolved conflicts, at most `limit`.
     package func itemsInConflict(limit: Int) throws -> [ItemRow] {
         try rows(

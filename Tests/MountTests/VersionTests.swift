@@ -41,6 +41,23 @@ import UbiquityControl
         }
     }
 
+    @Test("VC-11: status tells of conflicts, and what they take, until they are decided")
+    func statusTellsOfConflicts() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            #expect(try await a.status().conflicts == nil)
+            try await conflict(world, a, b, "1")
+            for device in [a, b] {
+                let expected = ConflictTotal(items: 1, versions: 1, bytes: 4, paths: ["Documents/report.txt"])
+                #expect(try await device.status().conflicts == expected)
+            }
+            #expect(try await world.ubiquity("status").out.contains("1 item, 1 version, 4 B kept until somebody decides"))
+            try await a.ubiquity("resolve", "Documents/report.txt")
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.status().conflicts == nil) }
+        }
+    }
+
     @Test func everyWayToResolveHoldsOnAllDevices() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
