@@ -1,5 +1,6 @@
 import Testing
 import UbiquityCore
+import UbiquityIndex
 import UbiquityTestSupport
 
 /// What is left on a device when the power goes. The seed says which of what was not synced survives.
@@ -9,7 +10,7 @@ import UbiquityTestSupport
     }
 
     private func restart(_ world: Simulation) async throws {
-        world.a.crash(powerLoss: true)
+        if world.a.isRunning { world.a.crash(powerLoss: true) }
         try world.a.start()
         world.a.link.setAway(false)
         try await world.settle()
@@ -89,6 +90,39 @@ import UbiquityTestSupport
             try await world.check()
             let found = try await world.b.read("f")
             #expect([[1, 2], [3], []].contains(found))
+        }
+    }
+
+    /// The index has a file that is kept local, the disk has its content or not. Then it comes into sync.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func aLocalFileIsWhatIsLeftOfIt(seed: UInt64) async throws {
+        try await run(seed) { world in
+            try await world.a.create("f~", world.random.bytes(50))
+            try world.a.syncFolder()
+            try await restart(world)
+            try world.a.rename("f~", "f")
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
+    /// It came into sync and went up, and the device has lost that: it is local again, and the cloud has the other.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>, [false, true]) func aLocalFileThatWentUpIsLocalAgain(
+        seed: UInt64, isDeletedThere: Bool
+    ) async throws {
+        try await run(seed) { world in
+            try await world.a.create("f~", [1, 2], synced: true)
+            try world.a.syncFolder()
+            try world.a.rename("f~", "f")
+            try await world.sleep(.seconds(1))
+            world.a.crash(powerLoss: true)
+            if isDeletedThere {
+                try world.b.remove("f")
+                try await world.settle()
+            }
+            try await restart(world)
+            guard let local = try world.a.row("f~") else { return }
+            #expect(local.isExcluded)
+            #expect(try await world.a.read("f~") == [1, 2])
         }
     }
 }
