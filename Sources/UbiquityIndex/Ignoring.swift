@@ -57,6 +57,14 @@ extension ItemIndex {
 }
 
 extension IndexReader {
+    /// Files that are kept local, a part at a time, by their keys.
+    package func localFiles(after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.key > ? AND items.kind = \(ItemKind.file.rawValue) AND items.flags & 4")
+                + " ORDER BY items.key LIMIT ?",
+            [SQLValue(key), .int(Int64(limit))])
+    }
+
     /// Texts stand in `meta`, a row for each folder that has some.
     fileprivate static let ignorePrefix = "ignore/"
 

@@ -6,8 +6,8 @@ internal import UbiquitySystem
 
 // Contents that were changed here, not synced by the program that did it, and met a power loss.
 extension SyncEngine {
-    /// After another boot, looks at every content that waits to go up: of what was not synced, the index and the disk
-    /// may have kept different states.
+    /// After another boot, looks at every content that waits to go up, or may one day because it is kept local: of what
+    /// was not synced, the index and the disk may have kept different states.
     func reviewChangedContents() throws {
         guard try index.read({ try $0.lastBoot() }) != configuration.boot else { return }
         feed.withLock { $0.mayHaveLost = true }
@@ -20,7 +20,22 @@ extension SyncEngine {
                 try reviewChangedContent(row)
             }
         }
+        try reviewLocalContents()
         try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
+    }
+
+    private func reviewLocalContents() throws {
+        var key = ItemKey.root
+        while true {
+            let rows = try index.read { try $0.localFiles(after: key, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { return }
+            key = last.key
+            for row in rows {
+                guard let content = row.content else { continue }
+                let size = try store.status(of: content)?.size
+                if size != row.size { try takeAsItIs(row, size) }
+            }
+        }
     }
 
     /// Also of a file that was being written.
