@@ -67,4 +67,22 @@ extension Settler {
         try transaction.sendAsNew(next)
         transaction.note(double.entry == nil ? .added : .attributes, before: double, after: next)
     }
+
+    /// A power loss may have taken with it that an item came into sync here and went up: for this device it is still
+    /// one that is kept local. That takes another identity, and what the cloud has comes beside it.
+    /// - Returns: whether that was so.
+    func separateLocal(_ id: ItemID) throws -> Bool {
+        guard let local = try transaction.row(id: id), local.isExcluded else { return false }
+        var next = local
+        next.id = transaction.newItemID()
+        next.version = nil
+        try transaction.update(next, before: local)
+        for link in try transaction.allLinks(to: id) where link.isExcluded {
+            var retargeted = link
+            retargeted.linkTarget = next.id.bytes
+            try transaction.update(retargeted, before: link)
+        }
+        try transaction.touchLinked(next.id, now: now)
+        return true
+    }
 }

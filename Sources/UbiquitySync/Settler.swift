@@ -29,6 +29,13 @@ package struct Settler {
     /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
+        let wasLocal = try separateLocal(item.id)
+        try takeIn(item)
+        // Names that were given to it here lead to what the cloud has.
+        if wasLocal { try transaction.touchLinked(item.id, now: now) }
+    }
+
+    private mutating func takeIn(_ item: RemoteItem) throws {
         if try isHeld(item.id) { return try hold(item) }
         let old = try transaction.remote(id: item.id)
         if let old, old.revision >= item.revision, old.isDeleted == item.isDeleted {
