@@ -88,6 +88,22 @@ import UbiquityWire
         #expect(try fixture.plan(fixture.dirty()).group.first?.change.baseRevision == .zero)
     }
 
+    /// What the cloud does not know may be the folder, so that goes up too. Mostly it is not.
+    @Test func aFolderThatGoesUpAgainThoughTheCloudHasItStays() throws {
+        let fixture = try Fixture()
+        let known = fixture.folder(1, "a", at: 5)
+        try fixture.receive(known)
+        try fixture.index.write(.remote) { try $0.setFeedPosition(FeedPosition(revision: Revision(9), incarnation: 1, snapshotEpoch: 0)) }
+        try fixture.make("a/link", .symlink)
+        let folder = { try fixture.dirty().filter { $0.kind == .directory } }
+        try fixture.apply(fixture.plan(folder()).group, [applied(known)])
+        let unknown = ChangeResult(outcome: .unknownItem, item: nil)
+        try fixture.apply(fixture.plan(fixture.dirty()).group, [unknown])
+        try fixture.apply(fixture.plan(folder()).group, [applied(known)])
+        #expect(try fixture.paths() == ["a", "a/link"])
+        #expect(try fixture.index.read { try $0.remote(id: known.id)?.isDeleted } == false)
+    }
+
     @Test func anItemThatIsOneWithAnotherTakesItsIdentity() throws {
         let fixture = try Fixture()
         try fixture.make("a", .directory)

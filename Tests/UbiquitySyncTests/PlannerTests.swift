@@ -36,6 +36,18 @@ import UbiquitySync
         #expect(try Set(ids(planner)) == Set(fixture.dirty().map(\.id)))
     }
 
+    /// The file may rest longer than the link, or wait for another try.
+    @Test func aLinkWaitsForAFileThatIsNotReady() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        let file = try fixture.edit("f")
+        _ = try fixture.index.link(ino: file.ino, in: 1, named: ItemName("g"))
+        let link = try #require(try fixture.dirty().first { $0.kind == .hardLink })
+        #expect(try fixture.plan([link]).group.isEmpty)
+        let rows = try fixture.dirty()
+        #expect(try ids(fixture.plan(rows, prepared: fixture.prepared(rows))) == [file.id, link.id])
+    }
+
     @Test func whoHadTheNameComesAlong() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
