@@ -169,11 +169,10 @@ package struct CommitApplier {
         if row.isDeleted { return try transaction.delete(row) }
         if row.kind == .hardLink, try !sendLinkedAgain(row) { return }
         try transaction.sendAsNew(row)
-        // Its folder may be what is unknown.
+        // Its folder may be what is unknown; if it is not, the cloud answers with the record that is known here.
         guard let parent = row.entry?.parent, parent != .root, let folder = try transaction.row(key: parent),
             planned.change.baseRevision == .zero, folder.dirty.isEmpty
         else { return }
-        try transaction.forgetRemote(folder.id)
         try transaction.sendAsNew(folder)
     }
 

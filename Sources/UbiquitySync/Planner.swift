@@ -90,8 +90,10 @@ package struct Planner {
     /// An item that waits without an entry for its place can send all else.
     private mutating func fields(of row: ItemRow) throws -> ChangedFields? {
         let isNew = row.dirty.contains(.created)
-        // A file that is being written for the first time is not worth a word until it is closed or synced.
+        // A file that is being written for the first time is not worth a word until it is closed or synced. Nor is one
+        // that a link brings along before its own turn.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
+        if isNew, row.dirty.contains(.content), row.nextVersion == nil { return nil }
         var fields = ChangedFields()
         if isNew || row.dirty.contains(.place) {
             guard let entry = row.entry, let parent = try place(row, entry) else { return nil }
