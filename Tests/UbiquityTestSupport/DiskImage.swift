@@ -17,6 +17,8 @@ struct DiskImage {
 
     private let disk: SimulatedDisk
     private let survival: Survival
+    /// Folders that have their place: none is in two, wherever it was moved.
+    private let placed = Lock<Set<UInt64>>([])
     private var random: SeededRandom { disk.random }
 
     init(_ disk: SimulatedDisk) {
@@ -36,12 +38,25 @@ struct DiskImage {
             guard let chosen else { continue }
             let path = "\(old)/\(name)"
             let isHere = present[name] == chosen
-            if isHere, try FileSystem.status(path).isDirectory {
-                try write(path, to: "\(new)/\(name)")
+            if try isHere ? FileSystem.status(path).isDirectory : isFolder(chosen) {
+                try writeFolder(chosen, isHere ? path : nil, to: "\(new)/\(name)")
             } else {
                 try writeFile(bytes(chosen, isHere ? path : nil), to: "\(new)/\(name)")
             }
         }
+    }
+
+    /// A folder that has left its name was seen when it did.
+    private func isFolder(_ inode: UInt64) -> Bool { disk.state.withLock { $0.folders[inode] != nil } }
+
+    /// One that is elsewhere by now is found there; one that was removed is empty.
+    private func writeFolder(_ inode: UInt64, _ path: String?, to new: String) throws {
+        guard placed.withLock({ $0.insert(inode).inserted }) else { return }
+        var found = path
+        if found == nil {
+            Self.walk(disk.folder) { path, status in if status.isDirectory, status.inode == inode { found = path } }
+        }
+        if let found { try write(found, to: new) } else { try FileSystem.makeDirectories(new) }
     }
 
     private func keepsName() -> Bool {

@@ -148,7 +148,9 @@ package final class SimulatedDisk: Sendable {
         case Int32(DISK_CREATE), Int32(DISK_REMOVE), Int32(DISK_RENAME):
             for path in [event.path, event.other].compactMap({ $0 }).map({ String(cString: $0) }) {
                 preserveFolder(Path.parent(of: path))
-                if let status = try? FileSystem.status(path), status.isFile { preserveFile(status.inode, path) }
+                guard let status = try? FileSystem.status(path) else { continue }
+                if status.isFile { preserveFile(status.inode, path) }
+                if status.isDirectory { preserveFolder(path) }
             }
         default: break
         }
