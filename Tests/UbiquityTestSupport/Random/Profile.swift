@@ -1,5 +1,3 @@
-internal import UbiquitySystem
-
 /// Kinds of worlds: what happens in one, and how often. A seed's profile is drawn from the seed.
 package enum Profile: String, Sendable, CaseIterable {
     /// A good network and no mishaps: only the order of things is random.
@@ -77,13 +75,9 @@ package enum Profile: String, Sendable, CaseIterable {
         }
     }
 
-    /// Hard links are drawn only if that variable is set: about 1 world in 100 with them does not come to rest yet, or
-    /// differs (seeds 75 and 2074), as the README says.
-    private static let hardLinks = ProcessHost.variable("UBIQUITY_SIMULATE_LINKS") == nil ? 0 : 5
-
     var programs: [(Action, Int)] {
         [
-            (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.makeHardLink, Self.hardLinks), (.edit, 9),
+            (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.makeHardLink, 5), (.edit, 9),
             (.patch, 5),
             (.rewrite, 2), (.saveOver, 7), (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0),
             (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
