@@ -168,6 +168,18 @@ int syncfs(int fd) {
     WATCHED(ON_FILE(.operation = DISK_SYNC_ALL, .fd = fd), 0, real(fd));
 }
 
+// Locks between processes (SQLite's): a world is in one process, which has the disk for itself. Each costs a call to the
+// kernel, several for a transaction. What holds between the connections of one process SQLite keeps in memory.
+int fcntl64(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    REAL(fcntl64);
+    if (command == F_SETLK && watch.before) return 0;
+    return real(fd, command, argument);
+}
+
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
     (void)status;
     (void)kind;

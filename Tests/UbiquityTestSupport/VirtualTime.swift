@@ -26,7 +26,7 @@ package final class VirtualWorld: Sendable {
     /// changed just now.
     package static let epoch = Timestamp(seconds: 1_800_000_000, nanoseconds: 0)
     /// A run that needs more turns is going round in circles.
-    private static let maximumSteps = 1_000_000
+    private static let maximumSteps = 300_000
 
     private let state = Lock(State())
     package let random: SeededRandom
