@@ -92,7 +92,7 @@ extension SyncEngine {
     }
 
     /// The item's row, if its content is still to come here and can be fetched now.
-    private func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
+    func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
         guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
             try canDownload(row, reader), try !reader.isRecord(row.id, .awaitingPackage)
         else { return nil }
@@ -121,7 +121,7 @@ extension SyncEngine {
         return content.isAvailable && (row.contentState != .complete || content.version != row.version)
     }
 
-    private func downloadInBackground(_ row: ItemRow) async {
+    func downloadInBackground(_ row: ItemRow) async {
         do {
             let download = row.contentState == .complete
                 ? try await beginReplacement(row) : try await openedDownload(row.key)

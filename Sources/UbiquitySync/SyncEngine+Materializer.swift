@@ -15,6 +15,7 @@ extension SyncEngine: Materializer {
         }
         download.addOpener()
         startLanes(download)
+        readAhead(of: key)
         return download.content
     }
 

@@ -8,7 +8,11 @@ extension SyncEngine {
     /// Bytes that the eager policy may still bring here, those under way counted as here: what eviction would take
     /// again, because of the cache limit or the disk floor, is not fetched. 0 with the lazy policy.
     func eagerRoom() throws -> Int64 {
-        guard configuration.policy == .eager else { return 0 }
+        configuration.policy == .eager ? try freeRoom() : 0
+    }
+
+    /// Bytes that can come without another content having to go.
+    func freeRoom() throws -> Int64 {
         let onDisk = try store.availableBytes() - configuration.diskFloor - bytesComing()
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
         return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))

@@ -35,6 +35,7 @@ package final class SyncEngine: Sendable {
     let pushSignal = Signal()
     let downloadSignal = Signal()
     let wantedScan = Lock(WantedScan())
+    let readingOrder = Lock(ReadingOrder())
     /// Bytes of contents that are here or may have begun to come since they were last counted.
     let bytesHere = Lock<Int64?>(nil)
     let feedSignal = Signal()
