@@ -8,7 +8,7 @@ import UbiquityTestSupport
 
 /// Two devices change one package without knowing of each other: one whole state stands, the other is kept whole.
 @Suite struct PackageConflictTests {
-    private func run(
+    func run(
         _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws {
@@ -20,7 +20,7 @@ import UbiquityTestSupport
     }
 
     /// Names and contents of a package's files (folders have no content), as a device shows them.
-    private func state(_ device: SimulatedDevice, _ package: String = "d.rtfd") async throws -> [String: [UInt8]] {
+    func state(_ device: SimulatedDevice, _ package: String = "d.rtfd") async throws -> [String: [UInt8]] {
         var result: [String: [UInt8]] = [:]
         for (path, row) in try device.paths() where path.hasPrefix(package + "/") {
             result[String(path.dropFirst(package.count + 1))] = row.kind == .file ? try await device.read(path) : []
@@ -28,7 +28,7 @@ import UbiquityTestSupport
         return result
     }
 
-    private func state(_ version: RemoteVersion, on device: SimulatedDevice) async throws -> [String: [UInt8]] {
+    func state(_ version: RemoteVersion, on device: SimulatedDevice) async throws -> [String: [UInt8]] {
         var result: [String: [UInt8]] = [:]
         let engine = try device.engine
         for member in try await engine.tree(of: version).members {
@@ -43,12 +43,12 @@ import UbiquityTestSupport
         return result
     }
 
-    private func versions(_ device: SimulatedDevice, _ package: String = "d.rtfd") throws -> [RemoteVersion] {
+    func versions(_ device: SimulatedDevice, _ package: String = "d.rtfd") throws -> [RemoteVersion] {
         let row = try device.live(package)
         return try device.index.read { try $0.conflicts(of: row.id) }
     }
 
-    private func make(_ world: Simulation) async throws {
+    func make(_ world: Simulation) async throws {
         try world.a.makeFolder("d.rtfd")
         try world.a.makeFolder("d.rtfd/images")
         for name in ["text", "images/one", "images/two", "old"] {
@@ -62,7 +62,7 @@ import UbiquityTestSupport
     }
 
     /// - Parameter aFirst: whose changes reach the cloud first.
-    private func meet(
+    func meet(
         _ world: Simulation, aFirst: Bool, _ first: (SimulatedDevice) async throws -> Void,
         _ second: (SimulatedDevice) async throws -> Void
     ) async throws -> (a: [String: [UInt8]], b: [String: [UInt8]]) {

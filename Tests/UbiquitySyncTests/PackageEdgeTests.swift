@@ -1,0 +1,127 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+// Conflicts of packages with what is around them.
+extension PackageConflictTests {
+    /// Each of the two is told of the other's changes after its own.
+    private func apart(
+        _ world: Simulation, first: SimulatedDevice, _ a: () async throws -> Void, _ b: () async throws -> Void
+    ) async throws {
+        for device in [world.a, world.b] { try device.setPaused(true) }
+        try await a()
+        try await world.sleep(.seconds(5))
+        try await b()
+        try await world.sleep(.seconds(5))
+        for device in [first, first === world.a ? world.b : world.a] {
+            try device.setPaused(false)
+            try await world.settle(world.devices.filter { $0 === device })
+        }
+        try await world.settle()
+    }
+
+    /// The folder's deletion may go before the package's has come to rest.
+    @Test func anEditWinsOverTheDeletionOfAFolderAroundIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try world.a.makeFolder("box")
+            try world.a.rename("d.rtfd", "box/d.rtfd")
+            try await world.settle()
+            // It has not heard of the edit yet when it deletes.
+            for _ in 0..<4 { world.a.link.script(.changes, .hold(.seconds(20))) }
+            try await world.b.edit("box/d.rtfd/text") { _ in [1] }
+            try await world.settle([world.b])
+            try world.a.remove("box")
+            try await world.settle()
+            for device in world.devices {
+                let state = try await state(device, "box/d.rtfd")
+                #expect(state.keys.sorted() == ["images", "images/one", "images/two", "old", "text"])
+                #expect(state["text"] == [1])
+            }
+        }
+    }
+
+    @Test(arguments: [true, false]) func changesOfRightsAndAttributesAloneAreMerged(aFirst: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try await apart(world, first: aFirst ? world.a : world.b) {
+                try world.a.setMode("d.rtfd/text", 0o600)
+                try world.a.setXattr("d.rtfd/images/one", "user.of", "a")
+            } _: {
+                try world.b.setXattr("d.rtfd/text", "user.of", "b")
+            }
+            for device in world.devices {
+                let text = try device.live("d.rtfd/text"), one = try device.live("d.rtfd/images/one")
+                #expect(text.mode == 0o600 && text.xattrs.count == 1 && one.xattrs.count == 1, "\(device.name)")
+                #expect(try versions(device).isEmpty)
+            }
+        }
+    }
+
+    @Test func whatHasAnotherNameOutsideStaysThereWhenThePackageGivesWay() async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try await apart(world, first: world.b) {
+                try await world.a.create("d.rtfd/new", [7, 8, 9])
+                try world.a.makeHardLink("outside", to: "d.rtfd/new")
+            } _: {
+                try await world.b.edit("d.rtfd/text") { _ in [1] }
+            }
+            for device in world.devices {
+                #expect(try await device.read("outside") == [7, 8, 9])
+                #expect(try await state(device)["text"] == [1])
+                #expect(try versions(device).count == 1)
+            }
+        }
+    }
+
+    /// A conflict about one package says nothing of the other that the same changes are about.
+    @Test(arguments: [true, false]) func aMoveBetweenPackagesKeepsTheOthersChanges(aLater: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try world.a.makeFolder("e.rtfd")
+            for name in ["x", "y"] { try await world.a.create("e.rtfd/\(name)", [5]) }
+            try await world.settle()
+            try await world.b.materialize("e.rtfd/y")
+            let here = {
+                try world.a.rename("e.rtfd/x", "d.rtfd/x")
+                try await world.a.edit("d.rtfd/text") { _ in [1] }
+                try world.a.remove("d.rtfd/old")
+            }
+            let there = { try await world.b.edit("e.rtfd/y") { _ in [6] } }
+            if aLater {
+                try await apart(world, first: world.b, there, here)
+            } else {
+                try await apart(world, first: world.b, here, there)
+            }
+            for device in world.devices {
+                let paths = try device.paths().map(\.path)
+                #expect(try await state(device)["text"] == [1])
+                #expect(!paths.contains("d.rtfd/old"))
+                #expect(paths.filter { $0.hasSuffix("/x") }.count == 1)
+            }
+        }
+    }
+
+    /// Its deletion takes several commits.
+    @Test(arguments: [1990, 2100]) func aLargePackageIsDeletedAndEdited(count: Int) async throws {
+        try await run(["a", "b"]) { world in
+            try world.a.makeFolder("d.rtfd")
+            for number in 0..<count { try await world.a.create("d.rtfd/\(10_000 + number)", [1]) }
+            try await world.settle()
+            try await world.b.materialize("d.rtfd/10007")
+            try await world.settle()
+            try await apart(world, first: world.a) {
+                try world.a.remove("d.rtfd")
+            } _: {
+                try await world.b.edit("d.rtfd/10007") { _ in [2] }
+            }
+            for device in world.devices {
+                #expect(try await device.read("d.rtfd/10007") == [2])
+                #expect(try device.paths().filter { $0.path.hasPrefix("d.rtfd/") }.count == count)
+            }
+        }
+    }
+}
