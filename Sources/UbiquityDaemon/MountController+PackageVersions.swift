@@ -8,14 +8,8 @@ import UbiquityVFS
 extension MountController {
     /// Gives a package the state of a version. It goes up like any change of it.
     func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
-        guard let entry = row.entry else { throw UbiquityError(.notFound, "the package is gone") }
         try await download(version) { [self] tree, contents in
-            guard let parent = try parts.index.row(key: entry.parent) else {
-                throw UbiquityError(.notFound, "the folder is gone")
-            }
-            return try parts.index.place(
-                tree, contents: contents, version, of: row.key,
-                at: VersionPlace(parent: parent.ino, name: entry.name, isExclusive: false))
+            try parts.index.place(tree, contents: contents, version, of: row.key, at: nil)
         }
     }
 

@@ -1,32 +1,33 @@
 package import UbiquityCore
 
 extension ItemIndex {
-    /// Makes a kept state of a package the state of the package at a place, which is made if there is none. All of it
-    /// changes at once; what is the same already stays as it is. A conflict is resolved by that, once the state is at
+    /// Makes a kept state of a package its state again, or that of a new one at a place that is free. All of it changes
+    /// at once; what is the same already stays as it is. A conflict is resolved by that, once the state is at
     /// the cloud.
     /// - Parameters:
     ///   - contents: copies of the files' contents by their paths.
     ///   - key: the package that the version is of.
+    ///   - place: for a new package; nil: the package itself gets the state.
     /// - Returns: contents that nothing needs any more, which are the caller's now.
     package func place(
         _ tree: PackageTree, contents: [[ItemName]: ContentID], _ version: RemoteVersion, of key: ItemKey,
-        at place: VersionPlace
+        at place: VersionPlace?
     ) throws -> [ContentID] {
         try write(.remote) { transaction in
             guard let source = try transaction.row(key: key), !source.isDeleted, source.kind == .directory else {
                 throw UbiquityError(.notFound, "the package is gone")
             }
             var placing = PackagePlacing(transaction, contents: contents, like: source)
-            let folder = try transaction.liveDirectory(ino: place.parent)
             let top: ItemRow
-            if let known = try transaction.child(of: folder.key, named: place.name) {
-                guard !place.isExclusive else {
+            if let place {
+                let folder = try transaction.liveDirectory(ino: place.parent)
+                guard try transaction.child(of: folder.key, named: place.name) == nil else {
                     throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(place.name)")
                 }
-                guard known.kind == .directory else { throw UbiquityError(.notDirectory, "not a package") }
-                top = known
-            } else {
                 top = try placing.makeFolder(in: folder, place.name)
+            } else {
+                // Wherever it is by now: another folder may have got its name since the version was asked for.
+                top = source
             }
             try placing.clear(top, for: tree)
             for member in tree.members { try placing.put(member) }

@@ -13,6 +13,8 @@ struct PackageMeeting: Sendable {
     var rows: [ItemRow]
     /// What was deleted in it here.
     var deleted: [ItemRow]
+    /// Items whose changes here are about this package.
+    var own: Set<ItemID> = []
     /// All that lies in it at the cloud; nil if it was deleted there.
     var remotes: [RemoteItem]?
     /// Items of the cloud's state that are here and not shown in the package: moved out, or waiting for a name.
@@ -143,7 +145,7 @@ extension PackageMeeting {
         }
         for (id, change) in left.sorted(by: { $0.value.row.dirtyOrder < $1.value.row.dirtyOrder }) {
             var change = change
-            if change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
+            if own.contains(id), change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
                 change.change.baseRevision = max(revision, change.change.baseRevision)
             }
             planned.append(change)

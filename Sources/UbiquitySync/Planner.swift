@@ -29,6 +29,8 @@ package struct Planner {
     private let reader: IndexReader
     private let prepared: [ItemKey: PreparedContent]
     private let limit: Int
+    /// Whether a change goes with others of its own, and so not with these.
+    private let isOwned: (ItemRow) throws -> Bool
     private var included: Set<ItemKey> = []
     package private(set) var group: [PlannedChange] = []
     /// Deleted rows that the cloud never had: they go without a word.
@@ -36,8 +38,14 @@ package struct Planner {
     /// Rows whose changes took each other back: they are clean without a word.
     package private(set) var unchanged: [ItemRow] = []
 
-    /// - Parameter limit: changes in the group, but for the ones that a change cannot go without.
-    package init(_ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int) {
+    /// - Parameters:
+    ///   - limit: changes in the group, but for the ones that a change cannot go without.
+    ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
+    package init(
+        _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
+        isOwned: @escaping (ItemRow) throws -> Bool = { _ in false }
+    ) {
+        self.isOwned = isOwned
         self.reader = reader
         self.prepared = prepared
         self.limit = limit
@@ -75,6 +83,7 @@ package struct Planner {
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
             guard let row = try reader.row(id: id), row.isDeleted else { continue }
+            guard try !isOwned(row) else { return false }
             guard included.count < Limits.maximumChangesPerCommit else { return false }
             try add(row)
         }
@@ -107,6 +116,8 @@ package struct Planner {
         if isNew || row.dirty.contains(.xattrs) {
             let known = isNew ? [] : try reader.remote(id: row.id)?.xattrs ?? []
             (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: known, to: row.xattrs)
+            // What is held has not been shown: that it is not here does not mean that it was removed.
+            if !isNew, try reader.isRecord(row.id, .awaitingPackage) { fields.xattrsRemoved = [] }
         }
         if isNew, row.kind == .symlink || row.kind == .hardLink { fields.linkTarget = row.linkTarget }
         if isNew, row.kind == .hardLink, try !addLinked(row) { return nil }
@@ -134,6 +145,7 @@ package struct Planner {
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
         guard linked.dirty.contains(.created) else { return true }
+        guard try !isOwned(linked) else { return false }
         try add(linked)
         return group.contains { $0.row.key == linked.key }
     }
@@ -143,7 +155,9 @@ package struct Planner {
         guard let parent = try reader.row(key: entry.parent) else { return nil }
         if parent.dirty.contains(.created) { try add(parent) }
         for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
-            if let other = try reader.row(id: occupant.id), !other.dirty.isEmpty { try add(other) }
+            guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
+            guard try !isOwned(other) else { return nil }
+            try add(other)
         }
         return parent.id
     }

@@ -28,7 +28,9 @@ extension Settler {
         guard try transaction.hasBeenCaughtUp() else { return false }
         let isChanged = try !transaction.dirtyRows(after: 0, limit: 1).isEmpty || !transaction.openForWriting().isEmpty
         return try isChanged && items.contains { item in
-            try transaction.remote(id: item.id).map { $0.revision < item.revision } ?? true
+            // What a snapshot lacks was deleted at a revision that nobody knows any more.
+            try transaction.remote(id: item.id).map { $0.revision < item.revision || item.isDeleted && !$0.isDeleted }
+                ?? true
         }
     }
 
@@ -45,7 +47,8 @@ extension Settler {
         for item in items {
             if let row = try transaction.row(id: item.id), row.entry != nil {
                 owners[item.id] = try finder.package(of: row)
-                continue
+                // What comes into a package from outside waits for the rest of its new state.
+                if owners[item.id] != nil || item.isDeleted { continue }
             }
             // The folders above may be in the same page.
             var parent = item.parent, steps = 0

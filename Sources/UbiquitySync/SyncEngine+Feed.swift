@@ -207,10 +207,12 @@ extension SyncEngine {
                 let missing = try transaction.remotesMissingFromSnapshot(limit: SyncLimits.settleBatch)
                 guard !missing.isEmpty else { return nil }
                 var settler = settler(transaction)
-                for var item in missing {
+                let deleted = missing.map { item in
+                    var item = item
                     item.isDeleted = true
-                    try settler.receive(item)
+                    return item
                 }
+                try settler.receive(page: deleted, index)
                 try settler.settleAll(limit: SyncLimits.settleBatch)
                 return settler.dropped
             }

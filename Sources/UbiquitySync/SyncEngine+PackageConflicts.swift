@@ -36,7 +36,13 @@ extension SyncEngine {
         guard let decision = try decision(conflict, meeting, group, contents, manifests) else {
             return restPackage(key)
         }
-        try await carryOut(decision, meeting, outgoing)
+        do { try await carryOut(decision, meeting, outgoing) } catch let error as UbiquityError
+            where Self.isAboutContent(error)
+        {
+            noteRefusal(of: group, error)
+            restPackage(outgoing.package)
+            restPackage(key)
+        }
     }
 
     /// It is looked at again after a moment.
@@ -60,9 +66,14 @@ extension SyncEngine {
             }
             let sent = Set(group.map(\.row.key))
             // What is not in the group is not ready.
-            guard meeting.rows.dropFirst().allSatisfy({ $0.dirty.isEmpty && !$0.isWriting || sent.contains($0.key) })
+            let members = meeting.rows.dropFirst()
+            guard members.allSatisfy({ $0.isExcluded || $0.dirty.isEmpty && !$0.isWriting || sent.contains($0.key) })
             else { return nil }
-            meeting.deleted = group.filter { $0.change.action == .delete }.map(\.row)
+            // The same changes may be about another package too, in which there is no conflict.
+            var finder = PackageFinder(reader, index)
+            let own = try group.filter { try finder.packages(changedBy: $0.row).contains(key) }
+            meeting.own = Set(own.map(\.row.id))
+            meeting.deleted = own.filter { $0.change.action == .delete }.map(\.row)
             return meeting
         }
     }
@@ -134,17 +145,32 @@ extension SyncEngine {
         var there = PackageDecision(edit: edit, givesWay: true)
         guard let theirs else { return mine == nil ? there : here }
         guard let mine else { return there }
-        if mine.hasContent(of: theirs) { return there }
+        if mine.hasContent(of: theirs) { return metadataAlone(group, of: meeting, edit) ?? there }
         let isWhole = (meeting.remotes ?? []).allSatisfy { item in
             item.content.map { manifests[$0.version] != nil } ?? true
         }
-        let count = here.planned.count + here.others.count
-        if conflict.isYoursNewer, isWhole, count <= Limits.maximumChangesPerCommit {
+        let isWholeHere = meeting.rows.allSatisfy { $0.kind != .file || $0.isExcluded || contents[$0.key] != nil }
+        // One of the changes is the folder's own.
+        let isOneCommit = here.planned.count + here.others.count < Limits.maximumChangesPerCommit
+        if conflict.isYoursNewer, isWhole, isWholeHere, isOneCommit {
             try keep(theirs, in: &here, from: conflict.device, name(of: conflict.device, meeting), conflict.modifiedAt)
             return here
         }
         try keep(mine, in: &there, from: configuration.device, configuration.deviceName, meeting.latest)
         return there
+    }
+
+    /// Rights, times and attributes that were changed here, of items whose contents and places are the same there: the
+    /// cloud merges them field by field. Nil if there are none. What else was changed is looked at again after that.
+    private func metadataAlone(
+        _ group: [PlannedChange], of meeting: PackageMeeting, _ edit: PackageEdit
+    ) -> PackageDecision? {
+        let there = Set((meeting.remotes ?? []).map(\.id))
+        let planned = group.filter { planned in
+            guard case .put(let fields) = planned.change.action, there.contains(planned.row.id) else { return false }
+            return fields.content == nil && fields.place == nil && planned.change.baseRevision != .zero
+        }
+        return planned.isEmpty ? nil : PackageDecision(planned: planned, edit: edit, givesWay: false)
     }
 
     private func name(of device: DeviceID, _ meeting: PackageMeeting) -> String {
@@ -157,6 +183,11 @@ extension SyncEngine {
         _ modifiedAt: Timestamp
     ) throws {
         let head = try tree.head()
+        guard head.count <= Limits.maximumMessageLength else {
+            throw UbiquityError(
+                .tooLarge, "the package has too many files for its other state to be kept",
+                remedy: "copy it aside and delete it, or make it several packages")
+        }
         var manifest = Manifest()
         for start in stride(from: 0, to: head.count, by: Limits.maximumChunkLength) {
             let bytes = Array(head[start..<min(start + Limits.maximumChunkLength, head.count)])
@@ -180,17 +211,15 @@ extension SyncEngine {
         if decision.givesWay, decision.lost == nil { return try await giveWay(meeting, nil) }
         for chunk in outgoing.chunks { try await service.upload([chunk]) }
         for chunk in decision.chunks { try await service.upload([chunk]) }
-        var generator = SourcedGenerator(random)
-        let all = decision.givesWay ? [] : decision.planned.map(\.change) + decision.others
-        let folder = ItemChange(
-            id: meeting.id, kind: .directory, baseRevision: meeting.revision, changedAt: meeting.latest,
-            action: .put(ChangedFields()))
-        let request = CommitRequest(
-            id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
-            changes: all.contains { $0.id == meeting.id } ? all : all + [folder], packages: [decision.edit])
+        let others = outgoing.packages.filter { $0.id != meeting.id }
         do {
-            let response = try await sendPersistently(request)
-            if decision.givesWay { return try await giveWay(meeting, response) }
+            if decision.givesWay {
+                let response = try await sendPersistently(request([], [decision.edit], meeting))
+                return try await giveWay(meeting, response)
+            }
+            if try await sendInParts(decision, meeting) { return }
+            let changes = decision.planned.map(\.change) + decision.others
+            let response = try await sendPersistently(request(changes, [decision.edit] + others, meeting))
             try await pool.run(evenIfCancelled: true) { [self] in
                 try accept(decision.planned, response, of: meeting)
             }
@@ -204,10 +233,36 @@ extension SyncEngine {
             restPackage(meeting.key)
         } catch let error as OutdatedCommit {
             try await goOn(after: error)
-        } catch let error as UbiquityError where Self.isAboutContent(error) {
-            noteRefusal(of: decision.planned, error)
-            restPackage(meeting.key)
         }
+    }
+
+    private func request(
+        _ changes: [ItemChange], _ edits: [PackageEdit], _ meeting: PackageMeeting
+    ) -> CommitRequest {
+        var generator = SourcedGenerator(random)
+        let folder = ItemChange(
+            id: meeting.id, kind: .directory, baseRevision: meeting.revision, changedAt: meeting.latest,
+            action: .put(ChangedFields()))
+        return CommitRequest(
+            id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
+            changes: changes.contains { $0.id == meeting.id } ? changes : changes + [folder], packages: edits)
+    }
+
+    /// A package that was deleted elsewhere and has more files than a commit takes comes back in several: there is no
+    /// other state that it could be mixed with.
+    /// - Returns: false if one commit takes all of it.
+    private func sendInParts(_ decision: PackageDecision, _ meeting: PackageMeeting) async throws -> Bool {
+        let limit = Limits.maximumChangesPerCommit - 1
+        guard decision.others.isEmpty, decision.planned.count > limit else { return false }
+        for start in stride(from: 0, to: decision.planned.count, by: limit) {
+            let part = Array(decision.planned[start..<min(start + limit, decision.planned.count)])
+            var edit = decision.edit
+            edit.base = nil
+            let response = try await sendPersistently(request(part.map(\.change), [edit], meeting))
+            try await pool.run(evenIfCancelled: true) { [self] in try accept(part, response, of: meeting) }
+        }
+        push.withLock { $0.packagesSince[meeting.key] = nil }
+        return true
     }
 
     /// Chunks of files that are here and that the cloud keeps no longer.
@@ -266,7 +321,8 @@ extension SyncEngine {
                 let held = try transaction.heldPackages(index)[meeting.key] ?? []
                 try settler.giveWay(meeting)
                 try settler.release(held)
-                try settler.settleAll(limit: SyncLimits.settleBatch)
+                // In one go, also of a package of many: a program must not meet half of it.
+                try settler.settleAll(limit: SyncLimits.settleBatch + 2 * (rows.count + (meeting.remotes ?? []).count))
                 return settler.dropped
             }
         }
@@ -323,6 +379,8 @@ extension Settler {
 
     private mutating func takeAway(_ row: ItemRow) throws {
         if row.kind == .directory, try transaction.hasChildren(row.key) { return }
+        // What has a name outside as well is not only the package's.
+        if row.isLinked, try transaction.moveToOtherName(row, now: now) { return }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)

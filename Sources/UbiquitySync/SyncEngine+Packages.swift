@@ -31,7 +31,8 @@ extension SyncEngine {
     private func packagesBeingWritten() throws -> Set<ItemKey> {
         try index.read { reader in
             var finder = PackageFinder(reader, index)
-            return Set(try reader.openForWriting().compactMap { try finder.package(of: $0) })
+            // What never goes up, like an editor's swap file, may be open for as long as it likes.
+            return Set(try reader.openForWriting().filter { !$0.isExcluded }.compactMap { try finder.package(of: $0) })
         }
     }
 
@@ -92,8 +93,12 @@ extension SyncEngine {
         }
         outgoing.ahead = [:]
         outgoing.group = try plan(rows, prepared, limit: Limits.maximumChangesPerCommit)
-        // What travels in several commits is no state that could be decided about: file by file then.
-        if rows.count <= Limits.maximumChangesPerCommit { outgoing.packages = try packageEdits(outgoing.group) }
+        outgoing.packages = try packageEdits(outgoing.group)
+        // What travels in several commits is no state that could be decided about: file by file then, and others who
+        // come after it learn of it.
+        if isInParts(changes.package, rows.count) {
+            for place in outgoing.packages.indices { outgoing.packages[place].base = nil }
+        }
         // Nothing of it can go now: it is not looked at again at once.
         if outgoing.group.isEmpty, cleaned == 0 {
             let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
@@ -105,6 +110,13 @@ extension SyncEngine {
                 metadata: ["package": "\(changes.package)", "changes": "\(rows.count)"])
         }
         return outgoing
+    }
+
+    private func isInParts(_ package: ItemKey, _ count: Int) -> Bool {
+        push.withLock { state in
+            if count > Limits.maximumChangesPerCommit { state.packagesInParts.insert(package) }
+            return state.packagesInParts.contains(package)
+        }
     }
 
     /// What a commit says of the packages that its changes are about.

@@ -15,6 +15,8 @@ struct PushState {
     var rescanAt: [ItemKey: Timestamp] = [:]
     /// Since when packages have had changes that have not gone up.
     var packagesSince: [ItemKey: Timestamp] = [:]
+    /// Packages whose changes go up in several commits, until none is left.
+    var packagesInParts: Set<ItemKey> = []
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
 }
@@ -140,7 +142,7 @@ extension SyncEngine {
             }
             ready.append(row)
         }
-        let group = try plan(ready, prepared, limit: SyncLimits.changesPerCommit)
+        let group = try plan(ready, prepared, limit: SyncLimits.changesPerCommit, leavingPackages: true)
         let isIdle = group.isEmpty && cleaned == 0
         return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
     }
@@ -175,7 +177,10 @@ extension SyncEngine {
             let isEnough = result.loose.count >= SyncLimits.changesPerCommit
             guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
-        push.withLock { state in state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil } }
+        push.withLock { state in
+            state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil }
+            state.packagesInParts.formIntersection(packages.keys)
+        }
         let free = packages.values.filter { !heldPackages.contains($0.package) }
         let ordered = free.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
         result.package = try readyPackage(among: ordered, now)
@@ -295,7 +300,7 @@ extension SyncEngine {
 
     /// Draws version ids, drops what the cloud never saw, and makes the group.
     func plan(
-        _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int
+        _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int, leavingPackages: Bool = false
     ) throws -> [PlannedChange] {
         let (group, dropped) = try index.write(.remote) { transaction in
             for row in rows where row.isToBeMarked {
@@ -308,7 +313,11 @@ extension SyncEngine {
                 }
                 try transaction.update(current, before: before)
             }
-            var planner = Planner(transaction, prepared: prepared, limit: limit)
+            var finder = PackageFinder(transaction, index)
+            var planner = Planner(transaction, prepared: prepared, limit: limit) { row in
+                guard leavingPackages else { return false }
+                return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty
+            }
             for row in rows where !planner.isFull {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }

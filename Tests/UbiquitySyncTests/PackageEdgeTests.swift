@@ -105,9 +105,34 @@ extension PackageConflictTests {
         }
     }
 
+    /// What a snapshot lacks was deleted: that is a change of the package like any other.
+    @Test func aDeviceThatWasAwayForLongMeetsADeletion() async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try world.a.setPaused(true)
+            try await world.a.edit("d.rtfd/text") { _ in [1] }
+            try await world.sleep(.seconds(5))
+            try world.b.remove("d.rtfd/old")
+            try await world.settle([world.b])
+            world.cloud.purge()
+            try world.a.setPaused(false)
+            try await world.settle()
+            for device in world.devices {
+                // The later state, without what was deleted in it; the other is whole too.
+                let kept = try versions(device)
+                #expect(try await state(device).keys.sorted() == ["images", "images/one", "images/two", "text"])
+                #expect(try await state(device)["text"] != [1])
+                #expect(kept.count == 1)
+                let lost = try await state(#require(kept.first), on: device)
+                #expect(lost["text"] == [1] && lost["old"] != nil)
+            }
+        }
+    }
+
     /// Its deletion takes several commits.
     @Test(arguments: [1990, 2100]) func aLargePackageIsDeletedAndEdited(count: Int) async throws {
-        try await run(["a", "b"]) { world in
+        let settings = ["a": SimulatedDevice.Settings(allowsMassDelete: true)]
+        try await Worlds.run(seed: 5, Simulation.Options(devices: ["a", "b"], settings: settings)) { world in
             try world.a.makeFolder("d.rtfd")
             for number in 0..<count { try await world.a.create("d.rtfd/\(10_000 + number)", [1]) }
             try await world.settle()
