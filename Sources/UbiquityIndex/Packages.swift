@@ -117,7 +117,9 @@ extension IndexReader {
             guard let last = rows.last, rows.count == Self.rowsPerRead else { break }
             order = last.dirtyOrder
         }
-        for row in try openForWriting() where !row.isExcluded { if let owner = try finder.package(of: row) { result.insert(owner) } }
+        for row in try openForWriting() where !row.isExcluded {
+            if let owner = try finder.package(of: row) { result.insert(owner) }
+        }
         return result
     }
 

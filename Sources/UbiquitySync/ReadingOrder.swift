@@ -1,7 +1,7 @@
 internal import UbiquityCore
 
-/// Programs often open one placeholder of a folder after the other, in the order in which the folder lists them (`cp -r`,
-/// `grep -r`, `tar`, someone who looks through pictures). Then the next ones can come while this one is read.
+/// Programs often open one placeholder of a folder after the other, in the order in which the folder lists them
+/// (`cp -r`, `grep -r`, `tar`, someone who looks through pictures). Then the next ones can come while this one is read.
 ///
 /// A value: it is told what is opened, and says how many of the following files are worth fetching.
 struct ReadingOrder: Sendable {

@@ -87,8 +87,8 @@ enum SyncLimits {
     static let versionsLimit = Duration.seconds(3)
     /// Background downloads at once.
     static let concurrentDownloads = 16
-    /// The largest file that is fetched before it is opened (see `ReadingOrder`), one chunk, and all that are fetched so
-    /// at a time.
+    /// The largest file that is fetched before it is opened (see `ReadingOrder`), one chunk, and all that are fetched
+    /// so at a time.
     static let aheadFileSize = Int64(Limits.maximumChunkLength)
     static let aheadBytes: Int64 = 8 << 20
     /// Requests on their way at once per download.
