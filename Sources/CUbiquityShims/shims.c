@@ -117,6 +117,17 @@ int CUbiquity_mountNumber(const char *path, uint64_t *number) {
     return 0;
 }
 
+int CUbiquity_identity(int fd, struct CUbiquity_Identity *result) {
+    struct statx status;
+    int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+    if (statx(fd, "", flags, STATX_INO | STATX_MNT_ID_UNIQUE, &status) != 0) return -1;
+    result->inode = status.stx_ino;
+    result->mount = status.stx_mask & STATX_MNT_ID_UNIQUE ? status.stx_mnt_id : 0;
+    result->deviceMajor = status.stx_dev_major;
+    result->deviceMinor = status.stx_dev_minor;
+    return 0;
+}
+
 int CUbiquity_strerror(int number, char *text, size_t size) {
     // With _GNU_SOURCE strerror_r may answer with a text of its own instead of filling the buffer.
     const char *found = strerror_r(number, text, size);

@@ -1,5 +1,6 @@
 import ArgumentParser
 import UbiquityControl
+import UbiquityDaemon
 import UbiquitySystem
 
 /// `ubiquity`: chooses the subcommand and turns its outcome into an exit code.
@@ -19,6 +20,10 @@ struct UbiquityCommand: AsyncParsableCommand {
 
     static func main() async {
         ProcessHost.ignoreBrokenPipes()
+        // Not for people: the daemon starts itself as this.
+        if CommandLine.arguments.dropFirst().first == MountServer.replayArgument {
+            ProcessHost.exit(MountServer.replay(Array(CommandLine.arguments.dropFirst(2))))
+        }
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

@@ -4,6 +4,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 /// Answers the local socket: what `ubiquity status`, `download`, `wait` and the others ask of a mount.
 final class MountController: Sendable {
@@ -56,8 +57,12 @@ final class MountController: Sendable {
                 notUploaded: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
                 pending: try pendingUploads())
         }
-        try await pool.run {
-            do throws(Errno) { try Unmounting.unmount(Array(mountPoint.utf8), lazy: wanted.lazy) } catch {
+        try await pool.run { [fileSystem = parts.fileSystem] in
+            do throws(Errno) {
+                try fileSystem.withoutReplays { () throws(Errno) in
+                    try Unmounting.unmount(Array(mountPoint.utf8), lazy: wanted.lazy)
+                }
+            } catch {
                 guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
                 throw UbiquityError(
                     .busy, "programs use the mount", at: mountPoint,

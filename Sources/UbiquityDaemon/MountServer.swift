@@ -7,6 +7,10 @@ import UbiquitySystem
 
 /// The process that serves a mount, from its start to its end.
 package enum MountServer {
+    /// The argument by which the process is known that makes the calls of replays, and what it does.
+    package static let replayArgument = ReplayProcess.argument
+    package static func replay(_ arguments: [String]) -> Int32 { ReplayProcess.run(arguments) }
+
     /// Mounts, reports, and serves until the mount is gone.
     /// - Parameter reporting: whether another process started this one in the background and waits for a report.
     package static func run(_ settings: MountSettings, reporting: Bool) async throws {

@@ -52,6 +52,8 @@ package final class FUSESession: Sendable {
     private let passthrough: KernelPassthrough
     private let callers: CallerProcessor
     private let connection: FUSEConnection?
+    private let replayer: Replayer?
+    private let fileSystem: ContainerFileSystem
     private let logger: Logger
     private let state = Monitor(State())
 
@@ -64,6 +66,7 @@ package final class FUSESession: Sendable {
         self.notifier = notifier
         self.passthrough = passthrough
         self.logger = logger
+        self.fileSystem = fileSystem
         callers = CallerProcessor(isWanted: configuration.followsCallers)
         context = Unmanaged.passRetained(
             SessionContext(fileSystem: fileSystem, passthrough: passthrough, callers: callers))
@@ -75,7 +78,10 @@ package final class FUSESession: Sendable {
         }
         connection = (try? MountedFileSystem.at(configuration.mountPoint)).flatMap { $0 }
             .map { FUSEConnection(number: $0.deviceMinor) }
+        replayer = Replayer(
+            fileSystem: fileSystem, mountPoint: configuration.mountPoint, device: connection?.number, logger: logger)
         notifier.start(session: session)
+        replayer?.start()
     }
 
     deinit {
@@ -102,6 +108,7 @@ package final class FUSESession: Sendable {
             $0.hasEnded = true
         }
         state.broadcast()
+        replayer?.end()
         endNews()
         unmountLeftover()
         let wasStopped = state.withLock { $0.isStopping }
@@ -128,7 +135,7 @@ package final class FUSESession: Sendable {
     private func unmount() {
         let mountPoint = Array(configuration.mountPoint.utf8)
         do throws(Errno) {
-            try Unmounting.unmount(mountPoint, lazy: false)
+            try fileSystem.withoutReplays { () throws(Errno) in try Unmounting.unmount(mountPoint, lazy: false) }
         } catch {
             guard error == .EBUSY else { return unmountFailed(error) }
             logger.info("the mount is in use; its users have a moment to close their files")

@@ -9,6 +9,7 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.refuseReplay() }
             let body = { try fileSystem.open(ino, flags: OpenFlags(rawValue: info.flags), caller: caller) }
             reply.answerOrWait(with: body) { reply, opened in reply.opened(opened, info, fileSystem) }
         }

@@ -7,6 +7,7 @@ internal import UbiquityVFS
 func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.lookup = { request, parent, name in
         serve(request) { fileSystem, reply in
+            if fileSystem.isReplay(reply.caller) { return reply.replayLookup(parent, bytes(name), fileSystem) }
             reply.answerOrWait(with: { try fileSystem.find(parent: parent, name: bytes(name)) }) { reply, found in
                 guard let found else {
                     var absent = fileSystem.isInVersions(parent) ? fuse_entry_param.absentNow : .absent
@@ -31,6 +32,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.unlink = { request, parent, name in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), false, fileSystem) }
             let body = {
                 try fileSystem.removeAny(parent: parent, name: bytes(name), directory: false, caller: caller)
             }
@@ -40,6 +42,7 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.rmdir = { request, parent, name in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.replayRemoval(parent, bytes(name), true, fileSystem) }
             let body = {
                 try fileSystem.removeAny(parent: parent, name: bytes(name), directory: true, caller: caller)
             }
@@ -49,6 +52,9 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.rename = { request, parent, name, newParent, newName, flags in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) {
+                return reply.replayRename(parent, bytes(name), newParent, bytes(newName), fileSystem)
+            }
             let body = {
                 try fileSystem.renameAny(
                     parent: parent, name: bytes(name), newParent: newParent, newName: bytes(newName), flags: flags,
@@ -65,6 +71,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.mknod = { request, parent, name, mode, device in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.refuseReplay() }
             // The kernel packs a device's number into 32 bits, here and in attributes alike.
             let number = UInt32(truncatingIfNeeded: device)
             let body = {
@@ -76,6 +83,9 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.mkdir = { request, parent, name, mode in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) {
+                return reply.replayMaking(parent, bytes(name), FileMode.directory, fileSystem)
+            }
             let body = {
                 try fileSystem.makeDirectoryClaimed(parent: parent, name: bytes(name), mode: mode, caller: caller)
             }
@@ -85,6 +95,9 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.symlink = { request, target, parent, name in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
+            if fileSystem.isReplay(caller) {
+                return reply.replayMaking(parent, bytes(name), FileMode.symlink, fileSystem)
+            }
             let body = {
                 try fileSystem.makeSymlink(parent: parent, name: bytes(name), target: bytes(target), caller: caller)
             }
@@ -93,6 +106,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.link = { request, ino, newParent, newName in
         serve(request) { fileSystem, reply in
+            if fileSystem.isReplay(reply.caller) { return reply.refuseReplay() }
             let body = { try fileSystem.link(ino, newParent: newParent, newName: bytes(newName)) }
             reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
@@ -101,6 +115,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.replayCreation(parent, bytes(name), info, fileSystem) }
             let body = {
                 try fileSystem.createClaimed(
                     parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags),

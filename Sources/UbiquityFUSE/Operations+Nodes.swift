@@ -7,6 +7,9 @@ internal import UbiquityVFS
 func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.getattr = { request, ino, info in
         serve(request) { fileSystem, reply in
+            if fileSystem.isReplay(reply.caller) {
+                return reply.answer(with: { try fileSystem.replayAttributes(of: ino) }) { $0.attributes($1) }
+            }
             let handle = info?.pointee.fh
             reply.answer(with: { try fileSystem.attributes(of: ino, handle: handle) }) { reply, found in
                 reply.attributes(found)
@@ -16,6 +19,9 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.setattr = { request, ino, status, fields, info in
         serve(request) { fileSystem, reply in
             guard let status = status?.pointee else { return reply.error(.EINVAL) }
+            if fileSystem.isReplay(reply.caller) {
+                return reply.answer(with: { try fileSystem.replayChange(of: ino) }) { $0.attributes($1) }
+            }
             let handle = info?.pointee.fh
             let caller = reply.caller
             let isNonBlocking = (info?.pointee.flags ?? 0) & O_NONBLOCK != 0

@@ -294,11 +294,12 @@ package struct Settler {
         if let partial = row.content {
             try drop(partial)
             next.content = nil
-            next.ino = UInt64(transaction.newNumber())
         }
+        // Also where nothing of the old one is here: a new content is a new file, and those who watch are told so.
+        next.ino = UInt64(transaction.newNumber())
         try transaction.update(next, before: row)
-        transaction.note(row.content == nil ? .attributes : .replaced, before: row, after: next)
-        if row.content != nil { try transaction.noteOtherNames(of: next) }
+        transaction.note(.replaced, before: row, after: next)
+        try transaction.noteOtherNames(of: next)
     }
 
     // MARK: Deletions

@@ -24,7 +24,7 @@ package enum DetachedProcess {
     }
 
     /// Starts a process that leads a session, and so a group of processes, of its own. The caller waits for it.
-    static func spawn(
+    package static func spawn(
         _ executable: String, _ arguments: [String], folder: String, log: FileDescriptor, report: FileDescriptor?
     ) throws(Errno) -> Int32 {
         var actions = posix_spawn_file_actions_t()

@@ -85,7 +85,9 @@ extension ContainerFileSystem {
         let length = min(length, Self.maximumCopy)
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
         guard let file = target.node.state.withLock({ $0.whole?.file }) else { throw Errno.EIO }
-        return try read(source, offset: sourceOffset, length: Int(length)).map { data in
+        let source = waitingCalls.watching(
+            try read(source, offset: sourceOffset, length: Int(length)), target.node.ino)
+        return try source.map { data in
             defer { target.node.state.withLock { $0.isTouched = true } }
             return try file.copy(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
         }

@@ -90,11 +90,12 @@ extension ContainerFileSystem {
         }
         if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
         if nonBlocking { throw Errno.EAGAIN }
-        return .later { [self] in
+        let work: Answer<Void> = .later { [self] in
             try await materialize(ino)
             guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }
             try resizeAndClose(opened, to: size)
         }
+        return waitingCalls.watching(work, ino)
     }
 
     private func truncateToNothing(_ ino: UInt64) throws {

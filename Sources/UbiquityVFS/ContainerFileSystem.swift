@@ -15,7 +15,7 @@ internal import UbiquitySystem
 /// another when a remote update replaces it.
 ///
 /// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`). No lock is held while something waits.
+/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`, `Replays`, `WaitingCalls`). No lock is held while something waits.
 package final class ContainerFileSystem: Sendable {
     /// What it works on and with.
     package struct Parts: Sendable {
@@ -72,6 +72,8 @@ package final class ContainerFileSystem: Sendable {
     let contentNumbers = ContentNumbers()
     let mapped = MappedFiles()
     let ignoreFiles = ChangedIgnoreFiles()
+    let replays = Replays()
+    let waitingCalls = WaitingCalls()
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
     /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so

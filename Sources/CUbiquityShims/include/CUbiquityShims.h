@@ -87,6 +87,13 @@ int CUbiquity_startWriting(int fd);
 /// The number of the mount that a path is in, which no other mount of this boot ever has; 0 before Linux 6.8.
 int CUbiquity_mountNumber(const char *path, uint64_t *number);
 
+/// What a descriptor is of, as far as the kernel knows it without asking the file system. `mount` is as above.
+struct CUbiquity_Identity {
+    uint64_t inode, mount;
+    uint32_t deviceMajor, deviceMinor;
+};
+int CUbiquity_identity(int fd, struct CUbiquity_Identity *result);
+
 /// The text of an error number, in any language the process uses; the XSI strerror_r.
 int CUbiquity_strerror(int number, char *text, size_t size);
 /// Names the calling thread (at most 15 bytes are kept), so that ps -T and a debugger tell the pools apart.

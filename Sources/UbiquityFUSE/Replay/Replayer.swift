@@ -1,0 +1,81 @@
+internal import CUbiquityShims
+internal import Glibc
+internal import Logging
+internal import UbiquityCore
+internal import UbiquitySystem
+internal import UbiquityVFS
+
+/// Has the changes of other devices replayed on the mount, in order.
+///
+/// A thread of its own, which serves no requests, holds no lock and never uses the mount itself. One replay takes some
+/// 100 µs; one that takes longer than the limit waits for a program's call: then what waits behind it is not replayed,
+/// and nothing more is until it has ended.
+final class Replayer: Sendable {
+    /// Milliseconds. A change of a name may wait 2 s for a client, with the folder locked.
+    private static let limit: Int32 = 3000
+    /// Between two attempts to start the process.
+    private static let pause: Duration = .seconds(10)
+
+    private let fileSystem: ContainerFileSystem
+    private let mount: ReplayProcess.Mount
+    private let logger: Logger
+
+    /// Nil if the mount cannot be told from others.
+    init?(fileSystem: ContainerFileSystem, mountPoint: String, device: UInt32?, logger: Logger) {
+        var found = CUbiquity_Identity()
+        guard let device, let folder = try? FileDescriptor.open(mountPoint, [.pathOnly, .directory, .noFollow]),
+            CUbiquity_identity(folder.rawValue, &found) == 0, found.deviceMajor == 0, found.deviceMinor == device
+        else { return nil }
+        self.fileSystem = fileSystem
+        self.logger = logger
+        mount = ReplayProcess.Mount(path: mountPoint, device: device, number: found.mount)
+    }
+
+    func start() {
+        fileSystem.beginReplays()
+        DedicatedThread.start(name: "replays") { [self] in run() }
+    }
+
+    /// Ends the thread, and the process with it. Returns at once.
+    func end() { fileSystem.endReplays() }
+
+    private func run() {
+        var helper: ReplayHelper?
+        var failedAt: ContinuousClock.Instant?
+        while let call = fileSystem.nextReplay() {
+            // Never two: the requests of one that hangs must be told from programs' as long as any may come.
+            if helper?.hasEnded == true { helper = nil }
+            if helper == nil, failedAt.map({ ContinuousClock.now - $0 > Self.pause }) ?? true {
+                helper = makeHelper()
+                failedAt = helper == nil ? ContinuousClock.now : nil
+            }
+            carryOut(call, helper)
+        }
+        helper?.kill()
+    }
+
+    private func carryOut(_ call: ReplayCall, _ helper: ReplayHelper?) {
+        guard let helper else { return fileSystem.finishReplay(false) }
+        switch helper.perform(call, atMost: Self.limit) {
+        case .answered(let error):
+            if let error { logger.debug("not replayed", metadata: ["error": "\(error)", "call": "\(call.kind)"]) }
+            fileSystem.finishReplay(error == nil)
+        case .ended: fileSystem.finishReplay(false)
+        case .hanging:
+            logger.info("a remote change waits for a program's call; programs that watch are not told of all")
+            fileSystem.finishReplay(false)
+            fileSystem.dropReplays()
+        }
+    }
+
+    private func makeHelper() -> ReplayHelper? {
+        do throws(Errno) {
+            return try ReplayHelper(executable: ProcessHost.executable, mount: mount) { [fileSystem] process in
+                fileSystem.setReplayProcess(process)
+            }
+        } catch {
+            logger.warning("programs that watch are not told of remote changes", metadata: ["error": "\(error)"])
+            return nil
+        }
+    }
+}

@@ -1,0 +1,128 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// What the kernel is answered when it asks on behalf of the process that replays. Nothing here changes the index, and
+// whatever that process asks for beyond the replay under way is refused: also when it comes late.
+extension ContainerFileSystem {
+    @inline(__always)
+    package func isReplay(_ caller: Caller) -> Bool { replays.isOwn(caller.pid) }
+
+    /// The folder out of which replacements are moved lies in the top folder for the process that replays, and for
+    /// nobody else: who watches sees a file arrive, and no temporary name.
+    private var wings: NodeAttributes {
+        NodeAttributes(
+            ino: Replays.wingsInode, mode: FileMode.directory | 0o700, links: 2, uid: ProcessHost.userID,
+            gid: ProcessHost.groupID, size: 0, blocks: 0, accessedAt: .zero, modifiedAt: .zero, changedAt: .zero,
+            isVolatile: true)
+    }
+
+    /// - Returns: nil if there is nothing of that name.
+    package func replayLookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
+        let name = try ItemName.checked(name)
+        guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
+            guard parent != Replays.wingsInode else { return nil }
+            return try lookup(parent: parent, name: name.bytes)
+        }
+        switch shown {
+        case .nothing: return nil
+        case .wings:
+            inodes.addLookup(Replays.wingsInode)
+            return wings
+        case .item(let row):
+            var found = try known(row)
+            found.isVolatile = true
+            return found
+        case .departed(let row): return try departed(row)
+        }
+    }
+
+    /// An item that is gone, as it was: the kernel is about to drop one of its names.
+    private func departed(_ row: ItemRow) throws -> NodeAttributes {
+        let living = try index.row(ino: row.ino)
+        inodes.addLookup(row.ino)
+        if living == nil || living?.isDeleted == true { inodes.withNode(row.ino) { $0.orphan = row } }
+        do {
+            var found = try attributes(of: living ?? row, isOrphan: living == nil)
+            if row.kind != .directory { found.links = row.isLinked ? max(found.links, 1) + 1 : 1 }
+            found.isVolatile = true
+            return found
+        } catch {
+            inodes.forget(row.ino, 1)
+            throw error
+        }
+    }
+
+    package func replayAttributes(of ino: UInt64) throws -> NodeAttributes {
+        ino == Replays.wingsInode ? wings : try attributes(of: ino)
+    }
+
+    /// mknod, mkdir, symlink and create: the item is there.
+    package func replayMaking(parent: UInt64, name: [UInt8], type: UInt32) throws -> NodeAttributes {
+        let name = try ItemName.checked(name)
+        let current = try current(.makeFile, .makeDirectory, .makeSymlink)
+        guard case .make(let entry) = current.replay.action, Replays.Name(entry) == .init(parent: parent, name: name),
+            let row = current.replay.row, let item = try item(row, at: entry), FileMode.type(of: item.kind) == type
+        else { throw Errno.ECANCELED }
+        let made = try known(item)
+        replays.noteDone()
+        return made
+    }
+
+    package func replayRemoval(parent: UInt64, name: [UInt8], directory: Bool) throws {
+        let name = Replays.Name(parent: parent, name: try ItemName.checked(name))
+        let current = try current(directory ? .removeDirectory : .removeFile)
+        guard case .remove(let entry, _) = current.replay.action, name == Replays.Name(entry) else {
+            throw Errno.ECANCELED
+        }
+        try requireAsked(name, current)
+        if let other = try index.child(of: entry.parent, named: entry.name), inodes.isKnown(other.ino) {
+            throw Errno.ECANCELED
+        }
+        replays.noteDone()
+    }
+
+    package func replayRename(parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8]) throws {
+        let source = Replays.Name(parent: parent, name: try ItemName.checked(name))
+        let target = Replays.Name(parent: newParent, name: try ItemName.checked(newName))
+        let current = try current(.move, .replace)
+        let entry: ItemRow.Entry
+        switch current.replay.action {
+        case .move(let from, let to) where Replays.Name(from) == source: entry = to
+        case .replace(let at, _) where parent == Replays.wingsInode: entry = at
+        default: throw Errno.ECANCELED
+        }
+        guard Replays.Name(entry) == target, let row = current.replay.row, try item(row, at: entry) != nil else {
+            throw Errno.ECANCELED
+        }
+        try requireAsked(source, current)
+        try requireAsked(target, current)
+        replays.noteDone()
+    }
+
+    package func replayChange(of ino: UInt64) throws -> NodeAttributes {
+        let current = try current(.touch)
+        guard current.replay.row?.ino == ino else { throw Errno.ECANCELED }
+        let found = try attributes(of: ino)
+        replays.noteDone()
+        return found
+    }
+
+    /// The replay under way, if it is one of these.
+    private func current(_ kinds: ReplayCall.Kind...) throws -> Replays.Current {
+        guard let current = replays.current, kinds.contains(current.call.kind) else { throw Errno.ECANCELED }
+        return current
+    }
+
+    /// The kernel may have something older at the name, as it asks for no name that it remembers. After this error it
+    /// does, and tries again.
+    private func requireAsked(_ name: Replays.Name, _ current: Replays.Current) throws {
+        guard current.asked.contains(name) else { throw Errno.ESTALE }
+    }
+}
+
+extension Replays {
+    /// The name and the inode number of the folder out of which replacements are moved: the last that no version has.
+    static let wings = ItemName(stored: Array(".ubiquity-arriving".utf8))
+    static let wingsInode = VersionNodes.firstNumber - 1
+}

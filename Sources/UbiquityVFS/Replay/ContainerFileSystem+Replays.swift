@@ -1,0 +1,206 @@
+internal import Logging
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Which changes are replayed, and by which calls.
+extension ContainerFileSystem {
+    // MARK: For the one who replays
+
+    /// From now on changes are kept for replaying.
+    package func beginReplays() { replays.turnOn() }
+
+    /// Whose requests are answered as replays. To be set before its first call, and taken back (0) when no request of
+    /// its can come any more.
+    package func setReplayProcess(_ id: Int32) { replays.setProcess(id) }
+
+    /// The next call to be made; waits for it. After each, `finishReplay`. Nil when there will be none any more.
+    package func nextReplay() -> ReplayCall? {
+        while let replay = replays.take() {
+            do {
+                if let current = try prepare(replay) {
+                    replays.begin(current)
+                    return current.call
+                }
+                logger.debug("a change cannot be replayed", metadata: ["kind": "\(replay.event.kind)"])
+            } catch {
+                logger.debug("a change is not replayed", metadata: ["error": "\(error)"])
+            }
+            _ = replays.finish(replay)
+            tellKernelPlainly(replay.event)
+        }
+        return nil
+    }
+
+    /// - Parameter isDone: whether the call succeeded.
+    package func finishReplay(_ isDone: Bool) {
+        guard let replay = replays.current?.replay else { return }
+        // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody.
+        guard replays.finish(replay), isDone else { return tellKernelPlainly(replay.event) }
+        switch replay.action {
+        case .make(let entry):
+            inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
+        case .move(_, let entry):
+            inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
+            if let row = replay.row, inodes.isKnown(row.ino) { kernel.invalidateAttributes(ino: row.ino) }
+        case .remove, .replace, .touch: break
+        }
+    }
+
+    /// The one under way takes too long: what waits behind it is not replayed.
+    package func dropReplays() {
+        for replay in replays.takeAll() { tellKernelPlainly(replay.event) }
+    }
+
+    package func endReplays() {
+        replays.close()
+        replays.takeAll().forEach { tellKernelPlainly($0.event) }
+    }
+
+    /// Runs `body` while the mount is not used by replays.
+    package func withoutReplays<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+        try replays.paused(atMost: Self.pauseLimit, body)
+    }
+
+    /// A replay takes some 100 µs; one that takes so long hangs.
+    private static let pauseLimit: Duration = .seconds(1)
+
+    // MARK: Which
+
+    /// Whether somebody may be watching: the kernel keeps the inode of a folder that is watched.
+    func mayBeSeen(_ event: IndexEvent) -> Bool {
+        guard event.origin != .local else { return false }
+        return [event.before, event.after].contains { row in
+            guard let parent = row?.entry?.parent else { return false }
+            return inodes.isKnown(parent.inode)
+        }
+    }
+
+    // MARK: How
+
+    /// Nil if the change is not what the index has any more; then what it has will be told of.
+    private func prepare(_ replay: Replay) throws -> Replays.Current? {
+        guard let row = replay.row else { return nil }
+        switch replay.action {
+        case .make(let entry): return try prepareMaking(replay, row, entry)
+        case .remove(let entry, let before): return try prepareRemoval(replay, before, entry)
+        case .move(let from, let to): return try prepareMove(replay, row, from, to)
+        case .replace(let entry, let old): return try prepareReplacement(replay, row, old, entry)
+        case .touch(let entry): return try prepareTouch(replay, row, entry)
+        }
+    }
+
+    private func prepareMaking(_ replay: Replay, _ row: ItemRow, _ entry: ItemRow.Entry) throws -> Replays.Current? {
+        guard let item = try item(row, at: entry), let place = try place(entry) else { return nil }
+        var call: ReplayCall
+        switch item.kind {
+        case .file: call = ReplayCall(.makeFile, place)
+        case .directory: call = ReplayCall(.makeDirectory, place)
+        case .symlink:
+            call = ReplayCall(.makeSymlink, place)
+            call.text = item.linkTarget
+        case .hardLink, .fifo, .socket, .characterDevice, .blockDevice: return nil
+        }
+        return Replays.Current(replay: replay, call: call, shown: [Replays.Name(entry): .nothing])
+    }
+
+    private func prepareRemoval(
+        _ replay: Replay, _ before: ItemRow, _ entry: ItemRow.Entry
+    ) throws -> Replays.Current? {
+        guard let item = try standing(for: before), try isFree(entry), isAtRest(item.ino), let place = try place(entry)
+        else { return nil }
+        let kind = item.kind == .directory ? ReplayCall.Kind.removeDirectory : .removeFile
+        return Replays.Current(
+            replay: replay, call: ReplayCall(kind, place), shown: [Replays.Name(entry): .departed(item)])
+    }
+
+    private func prepareMove(
+        _ replay: Replay, _ row: ItemRow, _ from: ItemRow.Entry, _ to: ItemRow.Entry
+    ) throws -> Replays.Current? {
+        guard let item = try item(row, at: to), try isFree(from), isAtRest(item.ino), let place = try place(from),
+            let target = try self.place(to)
+        else { return nil }
+        return Replays.Current(
+            replay: replay, call: ReplayCall(.move, place, target: target),
+            shown: [Replays.Name(from): .item(item), Replays.Name(to): .nothing])
+    }
+
+    private func prepareReplacement(
+        _ replay: Replay, _ row: ItemRow, _ old: ItemRow, _ entry: ItemRow.Entry
+    ) throws -> Replays.Current? {
+        guard let item = try item(row, at: entry), item.ino != old.ino, isAtRest(item.ino), isAtRest(old.ino),
+            let target = try place(entry)
+        else { return nil }
+        let name = try ItemName("\(item.ino)")
+        let place = ReplayCall.Place(folder: Replays.wings.bytes, inode: Replays.wingsInode, name: name.bytes)
+        return Replays.Current(
+            replay: replay, call: ReplayCall(.replace, place, target: target),
+            shown: [
+                Replays.Name(parent: ItemKey.root.inode, name: Replays.wings): .wings,
+                Replays.Name(parent: Replays.wingsInode, name: name): .item(item),
+                Replays.Name(entry): .departed(old),
+            ])
+    }
+
+    private func prepareTouch(_ replay: Replay, _ row: ItemRow, _ entry: ItemRow.Entry) throws -> Replays.Current? {
+        guard let item = try item(row, at: entry), item.ino == row.ino, let place = try place(entry) else { return nil }
+        var call = ReplayCall(.touch, place)
+        call.modifiedAt = item.modifiedAt
+        return Replays.Current(replay: replay, call: call, shown: [:])
+    }
+
+    // MARK: Where
+
+    /// What stands at the name, if that is the item or what the link leads to.
+    func item(_ row: ItemRow, at entry: ItemRow.Entry) throws -> ItemRow? {
+        guard let item = try index.child(of: entry.parent, named: entry.name) else { return nil }
+        return item.id == row.linkedID || item.key == row.key ? item : nil
+    }
+
+    /// The item whose inode a name that is gone led to; nil if that is not known any more.
+    private func standing(for row: ItemRow) throws -> ItemRow? {
+        guard let id = row.linkedID else { return row }
+        return try index.peek { try $0.row(id: id) }
+    }
+
+    /// Whether the kernel cannot have anything there but what has left.
+    private func isFree(_ entry: ItemRow.Entry) throws -> Bool {
+        guard let other = try index.child(of: entry.parent, named: entry.name) else { return true }
+        return !inodes.isKnown(other.ino)
+    }
+
+    /// Whether no program's call holds the kernel's lock of the file while it waits for a download. Who acts on the
+    /// file's name would wait for it with the folder locked.
+    private func isAtRest(_ ino: UInt64) -> Bool { !waitingCalls.contains(ino) }
+
+    private func place(_ entry: ItemRow.Entry) throws -> ReplayCall.Place? {
+        guard let folder = try path(of: entry.parent) ?? laterPath(of: entry.parent) else { return nil }
+        return ReplayCall.Place(folder: folder, inode: entry.parent.inode, name: entry.name.bytes)
+    }
+
+    /// A folder that the index has no more may have left just now: when the writer is through, its replay waits.
+    private func laterPath(of folder: ItemKey) throws -> [UInt8]? {
+        try index.write(.local) { _ in }
+        return try path(of: folder)
+    }
+
+    /// The path of a folder, as the kernel has it while other replays wait.
+    private func path(of folder: ItemKey) throws -> [UInt8]? {
+        var key = folder, names = [[UInt8]](), length = 0
+        while key != .root {
+            guard let entry = try replays.entry(of: key) ?? index.row(key: key)?.entry else { return nil }
+            names.append(entry.name.bytes)
+            length += entry.name.bytes.count + 1
+            guard length <= Self.longestPath, names.count <= Limits.maximumDepth else { return nil }
+            key = entry.parent
+        }
+        return Array(names.reversed().joined(separator: [UInt8(ascii: "/")]))
+    }
+
+    /// Bytes. The kernel takes 4096 with the path of the mount in front.
+    private static let longestPath = 3072
+}
+
+extension Replays.Name {
+    init(_ entry: ItemRow.Entry) { self.init(parent: entry.parent.inode, name: entry.name) }
+}

@@ -1,0 +1,179 @@
+internal import Synchronization
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+/// The replays that wait, and the one that is under way.
+///
+/// Added to under the index's writer, in the order of the commits; taken by one thread, which serves no requests. Lock
+/// order: a leaf.
+package final class Replays: Sendable {
+    /// A name as the kernel asks for it.
+    struct Name: Hashable, Sendable {
+        let parent: UInt64
+        let name: ItemName
+    }
+
+    /// What the process that replays is told of a name while the replay is under way.
+    enum Shown: Sendable {
+        case nothing
+        /// An item that is there.
+        case item(ItemRow)
+        /// One that is not there any more.
+        case departed(ItemRow)
+        /// The folder out of which replacements are moved.
+        case wings
+    }
+
+    /// The replay that is under way.
+    struct Current: Sendable {
+        let replay: Replay
+        let call: ReplayCall
+        let shown: [Name: Shown]
+        /// Names that were asked for. What is to be taken away must have been: only then it is sure that the kernel has
+        /// the right inode there.
+        var asked: Set<Name> = []
+        var isDone = false
+    }
+
+    private struct State {
+        /// Whether there is somebody who replays.
+        var isOn = false
+        var isClosed = false
+        var pauses = 0
+        var waiting: [Replay] = []
+        var taken = 0
+        /// Whether one is taken and not finished.
+        var isBusy = false
+        var current: Current?
+        /// For folders with replays that wait: where the kernel has them until then.
+        var departures: [ItemKey: [ItemRow.Entry]] = [:]
+        var replaced: ItemRow?
+
+        var count: Int { waiting.count - taken }
+    }
+
+    /// As many as the kernel keeps for a program that watches (fs.inotify.max_queued_events), which loses what is more.
+    static let maximumWaiting = 16_384
+    private static let compaction = 1024
+
+    private let state = Monitor(State())
+    private let process = Atomic<Int32>(0)
+
+    // MARK: The process that replays
+
+    /// Whether a request is its. Requests of one that was given up are, too, as long as it lives.
+    @inline(__always)
+    func isOwn(_ caller: Int32) -> Bool {
+        let own = process.load(ordering: .relaxed)
+        return own != 0 && own == caller
+    }
+
+    /// - Parameter id: 0 for none.
+    func setProcess(_ id: Int32) { process.store(id, ordering: .sequentiallyConsistent) }
+
+    func turnOn() { state.withLock { $0.isOn = !$0.isClosed } }
+
+    // MARK: Waiting
+
+    /// - Returns: false if it is not to be replayed.
+    func add(_ event: IndexEvent) -> Bool {
+        let isAdded = state.withLock { state -> Bool in
+            guard state.isOn, state.count < Self.maximumWaiting,
+                let replay = Replay(event, replaced: state.replaced)
+            else { return false }
+            if case .replace(_, let old) = replay.action { state.replaced = old }
+            if let (key, entry) = replay.departure { state.departures[key, default: []].append(entry) }
+            state.waiting.append(replay)
+            return true
+        }
+        if isAdded { state.signal() }
+        return isAdded
+    }
+
+    /// The next one; waits for it. Nil when there will be none any more.
+    func take() -> Replay? {
+        state.wait { state -> Replay?? in
+            if state.isClosed { return .some(nil) }
+            guard state.pauses == 0, state.count > 0 else { return nil }
+            state.isBusy = true
+            let replay = state.waiting[state.taken]
+            state.taken += 1
+            if state.taken == state.waiting.count || state.taken >= Self.compaction {
+                state.waiting.removeFirst(state.taken)
+                state.taken = 0
+            }
+            return replay
+        }
+    }
+
+    /// Where the kernel has a folder whose replays wait; nil if that is where the index has it.
+    func entry(of folder: ItemKey) -> ItemRow.Entry? { state.withLock { $0.departures[folder]?.first } }
+
+    /// The taken one is over.
+    /// - Returns: whether the file system has answered the call itself.
+    func finish(_ replay: Replay) -> Bool {
+        let isDone = state.withLock { state -> Bool in
+            defer {
+                state.current = nil
+                state.isBusy = false
+            }
+            if let (key, _) = replay.departure, var entries = state.departures[key] {
+                entries.removeFirst()
+                state.departures[key] = entries.isEmpty ? nil : entries
+            }
+            return state.current?.isDone ?? false
+        }
+        state.broadcast()
+        return isDone
+    }
+
+    /// Takes away all that wait.
+    func takeAll() -> [Replay] {
+        state.withLock { state in
+            defer {
+                state.waiting = []
+                state.taken = 0
+                state.departures = [:]
+            }
+            return Array(state.waiting[state.taken...])
+        }
+    }
+
+    // MARK: Pausing and ending
+
+    /// Runs `body` while nothing is replayed, so that nobody of ours uses the mount; waits at most `limit` for that.
+    func paused<R, E: Error>(atMost limit: Duration, _ body: () throws(E) -> R) throws(E) -> R {
+        state.withLock { $0.pauses += 1 }
+        _ = state.wait(atMost: limit) { $0.isBusy ? nil : true }
+        defer {
+            state.withLock { $0.pauses -= 1 }
+            state.broadcast()
+        }
+        return try body()
+    }
+
+    func close() {
+        state.withLock {
+            $0.isClosed = true
+            $0.isOn = false
+        }
+        state.broadcast()
+    }
+
+    // MARK: The one under way
+
+    func begin(_ current: Current) { state.withLock { $0.current = current } }
+    var current: Current? { state.withLock { $0.current } }
+
+    /// What is shown at a name; nil if that is what the index has. Noted.
+    func shown(_ name: Name) -> Shown? {
+        state.withLock { state in
+            guard let shown = state.current?.shown[name] else { return nil }
+            state.current?.asked.insert(name)
+            return shown
+        }
+    }
+
+    func noteDone() { state.withLock { $0.current?.isDone = true } }
+}
