@@ -14,7 +14,7 @@ extension ContainerFileSystem {
             }
             // What a program did through the mount, the kernel knows from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
-            if event.origin != .local || isOtherName, !(mayBeSeen(event) && replays.add(event)) { tellKernelPlainly(event) }
+            if event.origin != .local || isOtherName { tellKernel(event) }
             if event.kind == .content || event.kind == .replaced || event.kind == .removed {
                 if let ino = event.before?.ino { completions.wake(ino) }
             }
@@ -52,6 +52,12 @@ extension ContainerFileSystem {
     }
 
     // MARK: What the kernel must forget
+
+    /// So that those who watch see it, if there may be any.
+    private func tellKernel(_ event: IndexEvent) {
+        if mayBeSeen(event), replays.add(event) { return }
+        tellKernelPlainly(event)
+    }
 
     /// Nobody who watches is told.
     func tellKernelPlainly(_ event: IndexEvent) {

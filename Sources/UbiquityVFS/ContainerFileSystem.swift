@@ -15,7 +15,8 @@ internal import UbiquitySystem
 /// another when a remote update replaces it.
 ///
 /// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`, `Replays`, `WaitingCalls`). No lock is held while something waits.
+/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`, `Replays`,
+/// `WaitingCalls`). No lock is held while something waits.
 package final class ContainerFileSystem: Sendable {
     /// What it works on and with.
     package struct Parts: Sendable {

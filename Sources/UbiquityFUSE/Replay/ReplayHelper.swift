@@ -21,8 +21,8 @@ final class ReplayHelper: Sendable {
     }
 
     /// Starts it.
-    /// - Parameter identify: called with its number before it makes a call, and with 0 when it has ended (on a thread of
-    ///   its own, while no other process can have its number).
+    /// - Parameter identify: called with its number before it makes a call, and with 0 when it has ended (on a thread
+    ///   of its own, while no other process can have its number).
     init(
         executable: String, mount: ReplayProcess.Mount, identify: @escaping @Sendable (Int32) -> Void
     ) throws(Errno) {

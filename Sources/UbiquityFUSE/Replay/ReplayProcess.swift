@@ -73,7 +73,9 @@ package enum ReplayProcess {
                         CUbiquity_openat(folder.rawValue, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)))
             case .makeDirectory: _ = try checked(mkdirat(folder.rawValue, name, 0o700))
             case .makeSymlink:
-                _ = try call.text.withCPath { text throws(Errno) in try checked(symlinkat(text, folder.rawValue, name)) }
+                _ = try call.text.withCPath { text throws(Errno) in
+                    try checked(symlinkat(text, folder.rawValue, name))
+                }
             case .removeFile: _ = try checked(unlinkat(folder.rawValue, name, 0))
             case .removeDirectory: _ = try checked(unlinkat(folder.rawValue, name, AT_REMOVEDIR))
             case .move: try move(folder, name, call.target, mount, CUbiquity_RENAME_NOREPLACE)

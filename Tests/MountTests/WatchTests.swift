@@ -1,0 +1,185 @@
+import Foundation
+import Glibc
+import Testing
+import UbiquityControl
+
+/// Programs that watch a folder hear of what other devices do as of what programs here do.
+@Suite struct WatchTests {
+    private func devices(_ world: World, _ script: String) async throws -> (a: Device, b: Device) {
+        let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+        try await a.shell(script)
+        try await world.settle(a, b)
+        return (a, b)
+    }
+
+    @Test("PN-16: what another device makes, changes, moves and deletes raises the events of inotify")
+    func events() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d e; echo 1 > d/f; echo 1 > g; echo 1 > h; mkdir -p r/s; echo > r/x")
+            try await b.shell("ls -R; cat g")
+            let tree = try await Watcher.start(b)
+            try await a.shell("echo new > new; mkdir nd; ln -s g link")
+            try await tree.waitFor("CREATE ./new", "CLOSE_WRITE,CLOSE ./new", "CREATE,ISDIR ./nd", "CREATE ./link")
+            try await a.shell("mv d/f d/f2")
+            try await tree.waitFor("MOVED_FROM ./d/f", "MOVED_TO ./d/f2")
+            try await a.shell("mv d/f2 e/f3")
+            try await tree.waitFor("MOVED_FROM ./d/f2", "MOVED_TO ./e/f3")
+            try await a.shell("mv d n")
+            try await tree.waitFor("MOVED_FROM,ISDIR ./d", "MOVED_TO,ISDIR ./n")
+            // One that is here, and one that is not.
+            try await a.shell("echo more >> g; echo more >> h")
+            try await tree.waitFor("MOVED_TO ./g", "MOVED_TO ./h")
+            try await a.shell("chmod 600 g")
+            try await tree.waitFor("ATTRIB ./g")
+            try await a.shell("rm g; rm -r r")
+            try await tree.waitFor(
+                "DELETE ./g", "DELETE,ISDIR ./r/s", "DELETE ./r/x", "DELETE,ISDIR ./r", "DELETE_SELF ./r/")
+            // A folder that came is watched by then, and what comes in it is seen.
+            try await a.shell("echo in > nd/in; mkdir n/sub")
+            try await tree.waitFor("CREATE ./nd/in", "CREATE,ISDIR ./n/sub")
+            #expect(tree.lines.allSatisfy { !$0.contains("ubiquity-") }, "\(tree.lines)")
+            try await world.settle(a, b)
+            let pictures = [
+                try await Tools.picture(of: a.mountPoint, in: world),
+                try await Tools.picture(of: b.mountPoint, in: world),
+            ]
+            expectSame(pictures, "two devices")
+        }
+    }
+
+    @Test("PN-16: a replayed change is no change made here: nothing goes up, nothing is told twice")
+    func nothingGoesUp() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d; for n in $(seq 20); do echo $n > d/$n; done")
+            try await b.shell("ls -lR; cat d/*")
+            let watcher = try await Watcher.start(b)
+            try await a.shell("cd d; for n in $(seq 10); do echo again >> $n; done; rm 11; mv 12 twelve; chmod 600 13")
+            try await a.waitUntilIdle()
+            let revision = try await a.status().revision
+            let sent = try await b.sent {
+                try await watcher.waitFor("MOVED_TO ./d/10", "DELETE ./d/11", "MOVED_TO ./d/twelve", "ATTRIB ./d/13")
+                try await world.settle(a, b)
+            }
+            #expect(sent == 0)
+            #expect(try await b.status().revision == revision)
+            #expect(try await a.status().revision == revision)
+            for line in ["MOVED_TO ./d/twelve", "DELETE ./d/11", "ATTRIB ./d/13", "MOVED_TO ./d/5"] {
+                #expect(watcher.count(line) == 1, "\(line) in \(watcher.lines)")
+            }
+            #expect(try await b.shell("stat -c '%Y %a' d/*") == (try await a.shell("stat -c '%Y %a' d/*")))
+        }
+    }
+
+    @Test("PN-16: who has the old file open keeps its content; who watches the file sees it replaced")
+    func replacement() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "echo old > f; ln f other")
+            try await b.shell("cat f")
+            let holder = try b.start("exec 3< f; echo open; while test ! -e \(world.folder)/go; do sleep 0.02; done; cat <&3")
+            try await world.eventually("it is open") { holder.outputSoFar == "open\n" }
+            let file = try await Watcher.start(b, "f", recursive: false)
+            let folder = try await Watcher.start(b)
+            try await a.shell("echo new > f")
+            try await folder.waitFor("MOVED_TO ./f", "MOVED_TO ./other")
+            #expect(try await b.shell("cat f other; stat -c %h f") == "new\nnew\n2")
+            #expect(try await b.shell("test f -ef other && echo same") == "same")
+            try await file.waitFor("ATTRIB f")
+            try await world.shell("touch '\(world.folder)/go'")
+            #expect(try await holder.finish().out == "open\nold\n")
+        }
+    }
+
+    @Test("PN-16: file managers (gio monitor) and tail -F follow")
+    func programs() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d; echo one > d/log; echo 1 > d/gone")
+            try await b.shell("ls d; cat d/log")
+            let monitor = try await Watcher.start(
+                b, script: "touch d/.probe; (sleep 0.5; echo watching) & exec stdbuf -oL gio monitor -d d", ready: "watching")
+            let tail = try await Watcher.start(b, script: "exec stdbuf -oL tail -n 1 -F d/log 2>&1", ready: "one")
+            try await a.shell("echo 2 > d/two; rm d/gone")
+            try await world.eventually("gio tells") {
+                let lines = monitor.lines.joined(separator: "\n")
+                return lines.contains("d/two: created") && lines.contains("d/gone: deleted")
+            }
+            try await a.shell("echo two >> d/log")
+            try await tail.waitFor("two")
+            try await world.eventually("gio tells of the change") {
+                monitor.lines.contains { $0.contains("d/log") }
+            }
+        }
+    }
+
+    @Test("PN-16: an edit here that meets the other device's is the conflict that it always was")
+    func races() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "echo base > f; mkdir d")
+            try await b.shell("cat f; ls d")
+            let watcher = try await Watcher.start(b)
+            try await b.ubiquity("offline", "")
+            try await b.shell("echo b > f; touch -d '2 days ago' f; echo b > d/mine; mkdir both; echo b > both/b")
+            try await a.shell("sleep 0.1; echo a > f; mkdir both; echo a > both/a; rmdir d")
+            try await a.waitUntilIdle()
+            try await b.ubiquity("online", "")
+            try await watcher.waitFor("CREATE ./both/a")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat d/mine both/a both/b") == "b\na\nb")
+            for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "f") == "1") }
+            let pictures = [
+                try await Tools.picture(of: a.mountPoint, in: world),
+                try await Tools.picture(of: b.mountPoint, in: world),
+            ]
+            expectSame(pictures, "two devices")
+        }
+    }
+
+    @Test("PN-16: programs that wait, also with a folder locked, do not keep remote changes from coming")
+    func waitingPrograms() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d; echo 1 > d/f; echo 2 > d/g")
+            try await b.shell("ls -R; cat d/f; mkfifo ../go")
+            let watcher = try await Watcher.start(b)
+            let holder = try b.start("'\(World.program)' coordinate write d/f -- sh -c 'echo in; read -r line < ../go'")
+            try await world.eventually("it is claimed") { holder.outputSoFar == "in\n" }
+            // 64 opens that wait, far more than there are threads; and names that are to go, each with the folder locked.
+            let opens = try b.start("for i in $(seq 64); do cat d/f & done; wait")
+            let removals = try b.start("for i in 1 2 3; do rm d/f & mv d/f d/h & done; wait")
+            try await world.eventually("all wait") {
+                try await b.status().coordination?.claims.filter { $0.state == "waiting" }.count ?? 0 >= 64
+            }
+            try await a.shell("for n in $(seq 50); do echo $n > d/n$n; done; rm d/g; echo > outside")
+            try await a.waitUntilIdle()
+            try await b.waitUntil("test -e d/n50 -a ! -e d/g -a -e outside")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await opens.finish().out.contains("1\n"))
+            try await removals.finish()
+            try await a.shell("echo > d/last")
+            try await watcher.waitFor("CREATE ./d/last")
+        }
+    }
+
+    @Test("PN-16: a daemon that is killed while it replays leaves no mount that hangs, and ends in time")
+    func kills() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d")
+            for round in 0..<6 {
+                try await b.shell("ls d")
+                let watcher = try await Watcher.start(b)
+                let work = try a.start("for n in $(seq 300); do echo $n > d/\(round).$n; done")
+                try await world.eventually("it replays") { watcher.count("CREATE ./d/\(round).5") == 1 }
+                watcher.end()
+                if round % 2 == 0 {
+                    try await b.killAndMount()
+                } else {
+                    try await b.unmount("--lazy")
+                    try await world.eventually("it has ended") { b.processID == nil }
+                    try await b.mount()
+                }
+                try await work.finish()
+            }
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls d | wc -l") == "1800")
+            #expect(try await world.shell("pgrep -fc 'replay-changes \(b.mountPoint) ' || true").count < 2)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+/// Remote changes on their way through the mount: here the test is the process that makes the calls, and the kernel.
+@Suite struct ReplayTests {
+    private static let process: Int32 = 4711
+    private let me = Caller(uid: 1000, gid: 1000, pid: process)
+
+    private func replaying() throws -> TestContainer {
+        let container = try TestContainer()
+        container.fs.beginReplays()
+        container.fs.setReplayProcess(Self.process)
+        return container
+    }
+
+    private func name(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    @Test func aNewItemIsMadeOnceMore() throws {
+        let container = try replaying()
+        #expect(try container.lookup("a") == nil)
+        let row = try container.cloud.add("a", [1, 2])
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .makeFile && call.place.folder.isEmpty && call.place.name == name("a"))
+        // Nobody else is shown anything but what there is.
+        #expect(try container.lookup("a")?.ino == row.ino)
+        #expect(container.fs.isReplay(me) && !container.fs.isReplay(container.caller))
+        #expect(try container.fs.replayLookup(parent: 1, name: name("a")) == nil)
+        let made = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file)
+        #expect(made.ino == row.ino && made.size == 2)
+        container.fs.finishReplay(true)
+        #expect(container.kernel.take().isEmpty)
+        #expect(try container.index.row(key: row.key)?.dirty == [])
+        #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file) } == .ECANCELED)
+    }
+
+    @Test func whatFailsTheKernelForgets() throws {
+        let container = try replaying()
+        _ = try container.lookup("a")
+        try container.cloud.add("a", [])
+        _ = try #require(container.fs.nextReplay())
+        container.fs.finishReplay(false)
+        #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
+        try container.cloud.add("b", [])
+        _ = try #require(container.fs.nextReplay())
+        // It says that all went well, and nobody was asked.
+        container.fs.finishReplay(true)
+        #expect(container.kernel.take() == [.listing(1)])
+    }
+
+    @Test func aLocalChangeThatCameBetweenWins() throws {
+        let container = try replaying()
+        try container.cloud.add("a", [])
+        try container.cloud.add("b", [])
+        try container.unlink("a")
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.place.name == name("b"))
+        try container.unlink("b")
+        #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("b"), type: FileMode.file) } == .ECANCELED)
+        container.fs.finishReplay(false)
+        #expect(try container.names() == [])
+    }
+
+    @Test func aRemovalTakesAwayNothingThatIsThere() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        try container.cloud.remove(row.key)
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .removeFile)
+        // Only when it is sure what the kernel has there.
+        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ESTALE)
+        let shown = try container.fs.replayLookup(parent: 1, name: name("a"))
+        #expect(shown?.ino == row.ino && shown?.links == 1 && shown?.isVolatile == true)
+        #expect(try container.lookup("a") == nil)
+        let mine = try container.create("a", "mine")
+        _ = try container.lookup("a")
+        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
+        container.fs.finishReplay(false)
+        #expect(try container.lookup("a")?.ino == mine)
+        #expect(container.kernel.take().contains(.listing(1)))
+    }
+
+    @Test func whatComesLateIsRefused() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        container.fs.finishReplayIfAny()
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        try container.cloud.remove(row.key)
+        _ = try #require(container.fs.nextReplay())
+        _ = try container.fs.replayLookup(parent: 1, name: name("a"))
+        container.fs.finishReplay(false)
+        _ = try container.create("a", "new")
+        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false) } == .ECANCELED)
+        #expect(errno { try container.fs.replayRemoval(parent: 1, name: name("d"), directory: true) } == .ECANCELED)
+        #expect(
+            errno {
+                try container.fs.replayRename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("b"))
+            } == .ECANCELED)
+        #expect(errno { _ = try container.fs.replayChange(of: folder.ino) } == .ECANCELED)
+        #expect(try container.names().sorted() == ["a", "d"])
+    }
+
+    @Test func aFolderIsReachedWhereTheKernelHasIt() throws {
+        let container = try replaying()
+        let folder = try container.cloud.add("old", [], kind: .directory)
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("old")
+        let inside = try container.cloud.add("in", [], in: folder.key)
+        let new = try ItemName("new")
+        try container.cloud.change(folder.key, .moved) { $0.entry?.name = new }
+        // The kernel hears of the file before it hears that the folder has another name.
+        let first = try #require(container.fs.nextReplay())
+        #expect(first.place == ReplayCall.Place(folder: name("old"), inode: folder.ino, name: name("in")))
+        container.fs.finishReplay(false)
+        let second = try #require(container.fs.nextReplay())
+        #expect(second.kind == .move && second.place.name == name("old") && second.target?.name == name("new"))
+        container.fs.finishReplay(false)
+        try container.cloud.remove(inside.key)
+        let third = try #require(container.fs.nextReplay())
+        #expect(third.place.folder == name("new"))
+        container.fs.finishReplay(false)
+    }
+
+    @Test func aReplacementComesFromNowhere() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        try container.cloud.replace(row.key, [1, 2, 3])
+        let now = try #require(try container.index.row(key: row.key))
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .replace && call.target?.name == name("a"))
+        let wings = try #require(try container.fs.replayLookup(parent: 1, name: call.place.folder))
+        #expect(wings.ino == call.place.inode && wings.isDirectory)
+        #expect(try container.fs.lookup(parent: 1, name: call.place.folder) == nil)
+        #expect(try container.fs.replayLookup(parent: wings.ino, name: call.place.name)?.ino == now.ino)
+        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
+        try container.fs.replayRename(parent: wings.ino, name: call.place.name, newParent: 1, newName: name("a"))
+        container.fs.finishReplay(true)
+        #expect(try container.lookup("a")?.ino == now.ino)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func moreThanWatchersCanKeepIsNotKept() throws {
+        let container = try replaying()
+        for number in 0..<(16_384 + 3) { try container.cloud.add("n\(number)", []) }
+        #expect(container.kernel.take().count == 3)
+        container.fs.endReplays()
+        #expect(container.kernel.take().count == 16_384)
+        #expect(container.fs.nextReplay() == nil)
+        try container.cloud.add("last", [])
+        #expect(container.kernel.take() == [.listing(1)])
+    }
+
+    @Test func whatNobodyCanWatchIsNotReplayed() throws {
+        let container = try replaying()
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        container.fs.finishReplayIfAny()
+        let row = try container.cloud.add("a", [1], in: folder.key)
+        try container.cloud.change(row.key, .attributes) { $0.mode = 0o600 }
+        try container.cloud.add("b", [])
+        #expect(container.fs.nextReplay()?.place.name == name("b"))
+        container.fs.finishReplay(false)
+    }
+}
+
+extension ContainerFileSystem {
+    /// Carries nothing out: as if the call had failed.
+    fileprivate func finishReplayIfAny() {
+        if nextReplay() != nil { finishReplay(false) }
+    }
+}
