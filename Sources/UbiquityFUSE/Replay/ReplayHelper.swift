@@ -12,6 +12,9 @@ final class ReplayHelper: Sendable {
     private let isGone = Lock(false)
     private let isHanging = Lock(false)
 
+    /// Milliseconds.
+    private static let look: Int32 = 100
+
     enum Outcome: Hashable {
         case answered(Errno?)
         /// It does not answer in time.
@@ -50,15 +53,20 @@ final class ReplayHelper: Sendable {
     var hasEnded: Bool { isGone.withLock { $0 } }
 
     /// Has it make the calls. One that hangs is told to end, and makes no more.
-    /// - Parameter limit: milliseconds.
-    func perform(_ call: ReplayCall, atMost limit: Int32) -> Outcome {
+    /// - Parameter limit: how often it is looked after, each time for `look`.
+    func perform(_ call: ReplayCall, atMost limit: Int) -> Outcome {
         guard !isHanging.withLock({ $0 }) else { return .ended }
         let message = call.encoded
         guard message.count <= ReplayCall.maximumLength else { return .answered(.ENAMETOOLONG) }
         guard send(socket.rawValue, message, message.count, Int32(MSG_NOSIGNAL)) == message.count else {
             return .ended
         }
-        guard let isReadable = try? socket.waitUntilReadable(milliseconds: limit) else { return .ended }
+        var isReadable = false
+        // In many short looks: a machine that stood still has not waited.
+        for _ in 0..<limit where !isReadable {
+            guard let hasAnswer = try? socket.waitUntilReadable(milliseconds: Self.look) else { return .ended }
+            isReadable = hasAnswer
+        }
         guard isReadable else {
             isHanging.withLock { $0 = true }
             kill()

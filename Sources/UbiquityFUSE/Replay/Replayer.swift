@@ -11,8 +11,8 @@ internal import UbiquityVFS
 /// 100 µs; one that takes longer than the limit waits for a program's call: then what waits behind it is not replayed,
 /// and nothing more is until it has ended.
 final class Replayer: Sendable {
-    /// Milliseconds. A change of a name may wait 2 s for a client, with the folder locked.
-    private static let limit: Int32 = 3000
+    /// Looks of 100 ms. A change of a name may wait 2 s for a client, with the folder locked.
+    private static let limit = 30
     /// Between two attempts to start the process.
     private static let pause: Duration = .seconds(10)
 
