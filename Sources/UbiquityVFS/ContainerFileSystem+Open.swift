@@ -15,7 +15,7 @@ extension ContainerFileSystem {
             flags.remove(.nonBlocking)
             flags.insert(.patient)
         }
-        if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags) }
+        if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags, caller) }
         let row = try liveRow(ino)
         switch row.kind {
         case .directory: throw Errno.EISDIR

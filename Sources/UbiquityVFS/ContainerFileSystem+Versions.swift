@@ -152,7 +152,9 @@ extension ContainerFileSystem {
 
     // MARK: Reading
 
-    func openVersion(_ node: VersionNodes.Node, _ ino: UInt64, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
+    func openVersion(
+        _ node: VersionNodes.Node, _ ino: UInt64, _ flags: OpenFlags, _ caller: Caller
+    ) throws -> Answer<OpenedFile> {
         let version: RemoteVersion
         switch node {
         case .folder, .file: throw Errno.EISDIR
@@ -163,6 +165,8 @@ extension ContainerFileSystem {
         case .member(_, let id, _): version = try memberVersion(node, id)
         }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
+        // Versions are never here for long: reading one is downloading it.
+        guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
         let source = parts.versions
         if flags.contains(.nonBlocking) {
             let beginning = Task.detached { try await source.begin(version) }

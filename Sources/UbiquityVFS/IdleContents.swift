@@ -10,6 +10,8 @@ package import UbiquitySystem
 package final class IdleContents: Sendable {
     /// Files kept. Each costs a descriptor and an inode in the kernel's memory, about 1.5 KiB.
     package static let capacity = 4096
+    /// No more than this part of what the process may have open.
+    package static let share = 4
     /// A file that nobody has opened for so long is let go of.
     package static let lifetime: Int64 = 60 * 1_000_000_000
 
@@ -41,7 +43,11 @@ package final class IdleContents: Sendable {
     }
     private let state = Lock(State())
 
-    package init() {}
+    private let capacity: Int
+
+    package init(capacity: Int = min(IdleContents.capacity, ProcessHost.openFileLimit / IdleContents.share)) {
+        self.capacity = capacity
+    }
 
     /// The open file of an item with this content, which stays here.
     package func file(_ ino: UInt64, _ id: ContentID) -> FileDescriptor? {
@@ -58,9 +64,9 @@ package final class IdleContents: Sendable {
             state.order.append((ino, state.next, now))
             state.next += 1
             var gone = replaced.map { [$0.content] } ?? []
-            while state.entries.count > Self.capacity, let oldest = state.dropFirst() { gone += oldest }
+            while state.entries.count > capacity, let oldest = state.dropFirst() { gone += oldest }
             // What was taken and put again many times leaves as many places behind.
-            if state.order.count > 2 * Self.capacity { state.compact() }
+            if state.order.count > 2 * capacity { state.compact() }
             return gone
         }
     }

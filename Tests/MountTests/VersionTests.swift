@@ -64,6 +64,9 @@ import UbiquityControl
             try await conflict(world, a, b, "1")
             let name = try #require(try await conflicts(b).first)
             #expect(name.hasSuffix("Z laptop (conflict).txt"))
+            let refused = try await b.attempt(
+                "'\(World.program)' run --no-materialize -- cat '\(Self.folder)/\(name)'")
+            #expect(refused.status == 1 && refused.err.contains("Resource deadlock avoided"), "\(refused)")
             #expect(try await b.shell("cat '\(Self.folder)/\(name)'; cp '\(Self.folder)/\(name)' Documents/copy.txt") == "a 1")
             #expect(try await b.attribute("conflict-count", of: ".") == "1")
             #expect(try await b.attribute("saving-device", of: "\(Self.folder)/\(name)") == "laptop")

@@ -79,7 +79,7 @@ import UbiquityVFS
     }
 
     @Test func theOldestMakeRoom() throws {
-        let idle = IdleContents(), now = Timestamp(nanoseconds: 1)
+        let idle = IdleContents(capacity: IdleContents.capacity), now = Timestamp(nanoseconds: 1)
         var gone = [IdleContents.Content]()
         // One file is enough to see it: the table does not look at it.
         let file = try content(0).file
@@ -94,7 +94,7 @@ import UbiquityVFS
     }
 
     @Test func whatIsTakenAndPutAgainIsYoung() throws {
-        let idle = IdleContents(), file = try content(0).file
+        let idle = IdleContents(capacity: IdleContents.capacity), file = try content(0).file
         func put(_ ino: UInt64, at time: Int64) {
             let content = IdleContents.Content(file: file, id: ContentID(Int64(ino)), backing: nil)
             _ = idle.put(ino, content, now: Timestamp(nanoseconds: time))
