@@ -1,9 +1,10 @@
 """The mount table of scripts/benchmark: what programs do with files that are here, on the mount and elsewhere.
 
 Places take turns in every row and round of one run: the native file system beneath (the limit), the mount, the same
-container without passthrough, bindfs (Debian) and `rclone mount --vfs-cache-mode full`. Each figure is the median of
-the rounds; the ratio is the native median through the place's. Uploads are held back at all of them (`ubiquity
-offline`, rclone's --vfs-write-back), because this is about the disk and not about the network.
+container without passthrough, libfuse's example passthrough_ll (the floor: what FUSE costs a C program that does
+nothing), bindfs (Debian) and `rclone mount --vfs-cache-mode full`. Each figure is the median of the rounds; the ratio
+is the native median through the place's. Uploads are held back at all of them (`ubiquity offline`, rclone's
+--vfs-write-back), because this is about the disk and not about the network.
 """
 
 import mmap
@@ -29,6 +30,14 @@ def timed(action):
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def drop_caches():
+    """ext4 looks for inodes past those deleted a moment ago as long as their blocks are cached: what a round before
+    has deleted would cost this one ten times as much for each file, natively as well."""
+    os.sync()
+    if os.geteuid() == 0:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def run(*command, cwd=None):
@@ -248,6 +257,59 @@ def bindfs(scratch):
     return mount
 
 
+class Floor:
+    """libfuse's own example of a file system that passes everything on, with its caches on (`cache=always`)."""
+
+    # Where Debian's libfuse3-dev has it. It counts on caches that nobody else changes, as our mount does.
+    SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
+    # The example includes a file that the package does not always have.
+    HELPERS = """
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static inline int mknod_wrapper(int folder, const char *name, const char *link, int mode, dev_t device)
+{
+    if (S_ISDIR(mode))
+        return mkdirat(folder, name, mode);
+    if (S_ISLNK(mode) && link)
+        return symlinkat(link, folder, name);
+    return mknodat(folder, name, mode, device);
+}
+"""
+
+    @staticmethod
+    def make(scratch):
+        """None where the example or a compiler is missing."""
+        compiler = shutil.which("cc")
+        if not compiler or not Floor.SOURCE.exists():
+            return None
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], capture_output=True, text=True)
+        if flags.returncode != 0:
+            return None
+        program = scratch / "passthrough_ll"
+        shutil.copy(Floor.SOURCE, scratch / "passthrough_ll.c")
+        (scratch / "passthrough_helpers.h").write_text(Floor.HELPERS)
+        run(compiler, "-O2", "-w", scratch / "passthrough_ll.c", "-o", program, *flags.stdout.split())
+        return Floor(program, scratch)
+
+    def __init__(self, program, scratch):
+        source, self.mount = scratch / "floor.source", scratch / "floor"
+        source.mkdir()
+        self.mount.mkdir()
+        self.process = subprocess.Popen(
+            [program, "-f", "-o", f"source={source},cache=always", self.mount],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(300):
+            if os.path.ismount(self.mount):
+                return
+            time.sleep(0.1)
+        raise RuntimeError("passthrough_ll does not mount")
+
+    def end(self):
+        subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)
+        self.process.wait(30)
+
+
 class FullCache:
     """rclone mount --vfs-cache-mode full over a folder."""
 
@@ -277,6 +339,7 @@ def measure(places, sources, rounds, wanted):
     found = {method: {name: [] for name in places} for _, method, *_ in TABLE}
     for number in range(rounds):
         rows = {}
+        drop_caches()
         for name, place in places.items():
             folder = place / f"round{number}"
             folder.mkdir()

@@ -5,7 +5,6 @@
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,18 +138,6 @@ void CUbiquity_nameThread(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);
     pthread_setname_np(pthread_self(), kept);
-}
-
-int CUbiquity_threadNumber(void) { return gettid(); }
-
-_Static_assert(sizeof(struct CUbiquity_ProcessorSet) == sizeof(cpu_set_t), "cpu_set_t differs on this system");
-
-int CUbiquity_processors(int thread, struct CUbiquity_ProcessorSet *set) {
-    return sched_getaffinity(thread, sizeof *set, (cpu_set_t *)set);
-}
-
-int CUbiquity_setProcessors(int thread, const struct CUbiquity_ProcessorSet *set) {
-    return sched_setaffinity(thread, sizeof *set, (const cpu_set_t *)set);
 }
 
 int CUbiquity_fileSystemKind(int fd, int64_t *kind) {

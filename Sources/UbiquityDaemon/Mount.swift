@@ -46,8 +46,7 @@ final class Mount: Sendable {
             session = try FUSESession(
                 fileSystem: parts.fileSystem, notifier: notifier, passthrough: parts.passthrough,
                 configuration: FUSESession.Configuration(
-                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options,
-                    followsCallers: settings.followsCallers),
+                    mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
                 logger: Self.logger(logger, "fuse"))
         } catch {
             await server.stop()

@@ -68,12 +68,6 @@ package struct MountSettings: Hashable, Sendable {
     /// "off" turns passthrough off, for tests and where the command line cannot be changed.
     private static let passthroughVariable = "UBIQUITY_PASSTHROUGH"
 
-    /// Whether requests are served on the processor of who makes them.
-    var followsCallers: Bool { ProcessHost.variable(Self.followingVariable) != "off" }
-
-    /// "off" leaves that to the scheduler, for tests and comparisons.
-    private static let followingVariable = "UBIQUITY_FOLLOW_CALLERS"
-
     /// The command line of a process that serves this mount in the foreground and reports on a pipe.
     package var serverArguments: [String] {
         var arguments = ["mount", "--foreground", "--report", "--state", deviceFolder, "--container", container.name]

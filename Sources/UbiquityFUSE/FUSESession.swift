@@ -18,14 +18,11 @@ package final class FUSESession: Sendable {
         package var source: String
         /// What a user gave with `-o`, e.g. "allow_other".
         package var options: [String]
-        /// Whether requests are served near to who makes them (`CallerProcessor`).
-        package var followsCallers: Bool
 
-        package init(mountPoint: String, source: String, options: [String] = [], followsCallers: Bool = true) {
+        package init(mountPoint: String, source: String, options: [String] = []) {
             self.mountPoint = mountPoint
             self.source = source
             self.options = options
-            self.followsCallers = followsCallers
         }
     }
 
@@ -50,7 +47,6 @@ package final class FUSESession: Sendable {
     private let configuration: Configuration
     private let notifier: KernelNotifier
     private let passthrough: KernelPassthrough
-    private let callers: CallerProcessor
     private let connection: FUSEConnection?
     private let replayer: Replayer?
     private let fileSystem: ContainerFileSystem
@@ -67,9 +63,7 @@ package final class FUSESession: Sendable {
         self.passthrough = passthrough
         self.logger = logger
         self.fileSystem = fileSystem
-        callers = CallerProcessor(isWanted: configuration.followsCallers)
-        context = Unmanaged.passRetained(
-            SessionContext(fileSystem: fileSystem, passthrough: passthrough, callers: callers))
+        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough))
         do throws(UbiquityError) {
             session = try Self.makeSession(configuration, context)
         } catch {
@@ -100,9 +94,7 @@ package final class FUSESession: Sendable {
         fuse_loop_cfg_set_clone_fd(loop, 0)
         fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
         state.withLock { $0.loop = LoopThread.current() }
-        callers.start()
         let result = fuse_session_loop_mt(session, loop)
-        callers.end()
         state.withLock {
             $0.loop = nil
             $0.hasEnded = true

@@ -125,11 +125,9 @@ func makeSessionIO() -> fuse_custom_io {
     }
     io.read = { descriptor, buffer, length, userdata in
         let context = SessionContext.of(userdata)
-        context?.callers.takePart()
         while true {
             let count = read(descriptor, buffer, length)
             guard count > 0, let buffer else { return count }
-            context?.callers.note(buffer, length: count)
             context?.handshake.look(at: buffer, length: count)
             guard BirthTime.answer(UnsafeRawBufferPointer(start: buffer, count: count), context, descriptor) else {
                 return count

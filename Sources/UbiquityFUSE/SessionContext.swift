@@ -6,11 +6,9 @@ internal import UbiquityVFS
 final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
     let handshake: Handshake
-    let callers: CallerProcessor
 
-    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough, callers: CallerProcessor) {
+    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough) {
         self.fileSystem = fileSystem
-        self.callers = callers
         handshake = Handshake(passthrough)
     }
 

@@ -34,7 +34,7 @@ extension ItemIndex {
     ) throws -> RenameResult {
         try write(.local) { transaction in
             let from = try transaction.liveDirectory(ino: oldParent)
-            let into = try transaction.liveDirectory(ino: newParent)
+            let into = newParent == oldParent ? from : try transaction.liveDirectory(ino: newParent)
             guard let source = try transaction.child(of: from.key, named: oldName) else {
                 throw UbiquityError(.notFound, "no such item", at: "\(oldName)")
             }

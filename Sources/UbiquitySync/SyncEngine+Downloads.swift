@@ -12,6 +12,7 @@ extension SyncEngine {
         while !Task.isCancelled {
             await downloadSignal.wait(atMost: timeToNextDownload(), timekeeper)
             guard !Task.isCancelled else { return }
+            await restAfterClose()
             do {
                 try await pool.run { try self.settleWaiting() }
                 guard !connection.isPaused, connection.isOnline else { continue }
@@ -21,6 +22,16 @@ extension SyncEngine {
                 logger.warning("cannot look for downloads", metadata: ["reason": "\(error)"])
             }
         }
+    }
+
+    /// Programs close one file after another. Each look commits what the index has gathered, and to look at each
+    /// close made a program that writes many files wait for this loop at every second one (measured).
+    private func restAfterClose() async {
+        let hasClosed = hasClosed.withLock { hasClosed in
+            defer { hasClosed = false }
+            return hasClosed
+        }
+        if hasClosed { try? await timekeeper.sleep(for: SyncLimits.quiet) }
     }
 
     private func timeToNextDownload() -> Duration {

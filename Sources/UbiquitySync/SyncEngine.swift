@@ -34,6 +34,8 @@ package final class SyncEngine: Sendable {
 
     let pushSignal = Signal()
     let downloadSignal = Signal()
+    /// Whether a writer has closed since the download loop last looked.
+    let hasClosed = Lock(false)
     let wantedScan = Lock(WantedScan())
     let readingOrder = Lock(ReadingOrder())
     /// Bytes of contents that are here or may have begun to come since they were last counted.
@@ -98,7 +100,10 @@ package final class SyncEngine: Sendable {
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
         }
         if wakesPush { pushSignal.fire() }
-        if wakesDownloads { downloadSignal.fire() }
+        if wakesDownloads {
+            hasClosed.withLock { $0 = true }
+            downloadSignal.fire()
+        }
         progress.fire()
     }
 

@@ -98,17 +98,6 @@ int CUbiquity_identity(int fd, struct CUbiquity_Identity *result);
 int CUbiquity_strerror(int number, char *text, size_t size);
 /// Names the calling thread (at most 15 bytes are kept), so that ps -T and a debugger tell the pools apart.
 void CUbiquity_nameThread(const char *name);
-/// The kernel's number of the calling thread.
-int CUbiquity_threadNumber(void);
-
-/// Processors, as cpu_set_t.
-struct CUbiquity_ProcessorSet {
-    uint64_t bits[16];
-};
-/// On which a thread of this process may run.
-int CUbiquity_processors(int thread, struct CUbiquity_ProcessorSet *set);
-int CUbiquity_setProcessors(int thread, const struct CUbiquity_ProcessorSet *set);
-
 /// Ties this process's life to its parent's: it gets `signal` when the thread that started it ends.
 int CUbiquity_signalOnParentDeath(int signal);
 
