@@ -147,6 +147,70 @@ import UbiquitySystem
             #expect(try FileSystem.status(folder + "/p/x").isFile)
         }
     }
+
+    @Test("a file that is put under another name is renamed, out of a folder that goes too; none is without a copy meanwhile")
+    func renames() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/p")
+            func file(_ text: String) -> FileWrapper { FileWrapper(regularFileWithContents: Data(text.utf8)) }
+            func inode(_ name: String) throws -> UInt64 { try FileSystem.status("\(folder)/p/\(name)").inode }
+            let images = FileWrapper(directoryWithFileWrappers: ["a": file("a"), "z": file("z"), "gone": file("gone")])
+            let tree = FileWrapper(directoryWithFileWrappers: ["images": images, "x": file("x"), "y": file("y")])
+            try await tree.write(to: url)
+            let read = try await FileWrapper(url: url)
+            let old = try #require(read.fileWrappers), inner = try #require(old["images"]?.fileWrappers)
+            let before = try ["images/a", "images/z", "x"].map(inode)
+            // A folder gives way to a file, and its files go beside it; two files change their names with each other.
+            let new = FileWrapper(directoryWithFileWrappers: [
+                "a": try #require(inner["a"]), "images": file("no folder any more"), "q": try #require(inner["z"]),
+            ])
+            for (name, wrapper) in ["renamed": old["x"], "copied": old["x"], "y": old["y"]] {
+                wrapper?.preferredFilename = name
+                if let wrapper { new.addFileWrapper(wrapper) }
+            }
+            try await read.replaceMembers(new).write(to: url)
+            let after = try await FileWrapper(url: url, options: .immediate)
+            #expect(after.fileWrappers?.keys.sorted() == ["a", "copied", "images", "q", "renamed", "y"])
+            #expect(try [inode("a"), inode("q")] == Array(before.prefix(2)))
+            #expect(try Set([inode("renamed"), inode("copied")]).contains(before[2]))
+            for (name, text) in ["a": "a", "q": "z", "renamed": "x", "copied": "x", "y": "y"] {
+                #expect(try await after.fileWrappers?[name]?.regularFileContents() == Data(text.utf8), "\(name)")
+            }
+            #expect(try FileSystem.entries(of: folder + "/p").count == 6, "nothing is left aside")
+        }
+    }
+
+    @Test("files that change names with each other are written anew, and what goes is removed last")
+    func exchangedNames() async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/p")
+            func file(_ text: String) -> FileWrapper { FileWrapper(regularFileWithContents: Data(text.utf8)) }
+            try await FileWrapper(directoryWithFileWrappers: ["x": file("1"), "y": file("2"), "z": file("3")]).write(to: url)
+            let read = try await FileWrapper(url: url)
+            let (x, y) = (try #require(read.fileWrappers?["x"]), try #require(read.fileWrappers?["y"]))
+            for name in ["x", "y", "z"] { read.removeFileWrapper(named: name) }
+            (x.preferredFilename, y.preferredFilename) = ("y", "x")
+            read.addFileWrapper(x)
+            read.addFileWrapper(y)
+            try await read.write(to: url)
+            let after = try #require(try await FileWrapper(url: url, options: .immediate).fileWrappers)
+            #expect(after.keys.sorted() == ["x", "y"])
+            #expect(try await after["x"]?.regularFileContents() == Data("2".utf8))
+            #expect(try await after["y"]?.regularFileContents() == Data("1".utf8))
+        }
+    }
+}
+
+extension FileWrapper {
+    /// The same folder with other members.
+    fileprivate func replaceMembers(_ other: FileWrapper) -> FileWrapper {
+        for name in fileWrappers.map({ Array($0.keys) }) ?? [] { removeFileWrapper(named: name) }
+        for (name, wrapper) in other.fileWrappers ?? [:] {
+            wrapper.preferredFilename = name
+            addFileWrapper(wrapper)
+        }
+        return self
+    }
 }
 
 /// A folder that is there for a test.

@@ -4,9 +4,9 @@ import UbiquitySystem
 
 // Writing a tree of wrappers: only what is not there already.
 extension FileWrapper {
-    /// Makes a place hold this tree. Files that it is known to hold already are not written; what is there and not in
-    /// the tree is removed. All that is new is written aside first, so a full disk changes nothing; then it is put in
-    /// place, each file whole.
+    /// Makes a place hold this tree. Files that it is known to hold already are not written, those that it holds by
+    /// another name are renamed; what is there and not in the tree is removed. All that is new is written aside first,
+    /// so a full disk changes nothing; then it is put in place, each file whole; then the rest is removed.
     ///
     /// Do so inside a coordinated write of the place: then no other program meets it half written, and other devices
     /// get all of it or nothing.
@@ -27,6 +27,7 @@ extension FileWrapper {
 
     private func writeBlocking(to place: DocumentPlace, at root: String) throws(UbiquityError) {
         var plan = WritingPlan(place: place, root: root)
+        noteMembers("", &plan.wanted)
         do {
             try gather(for: root, member: "", &plan)
         } catch {
@@ -90,8 +91,13 @@ extension FileWrapper {
         var made: [String] = []
         /// What is to go.
         var removed: [String] = []
+        /// All paths in the tree.
+        var wanted: Set<String> = []
+        /// Files in the package that are given another place in it, by their old paths in the tree.
+        var renamed: Set<String> = []
 
         struct Step {
+            /// For a file that only changes its place: where it stands.
             var staged: String
             var path: String
             /// The path in the tree.
@@ -99,13 +105,38 @@ extension FileWrapper {
             var wrapper: FileWrapper
             /// What stands there is of another kind: they change places, and the old one goes then.
             var exchanges: Bool
+            /// Whether what is staged is the package's own file, and not to be removed if something fails.
+            var isRename = false
+
+            func putInPlace() throws(UbiquityError) {
+                if exchanges { return try SafeFile.exchange(staged, with: path) }
+                guard isRename else { return try SafeFile.publish(staged, at: path) }
+                try describing("write", at: path) { () throws(Errno) in try FileSystem.rename(staged, to: path) }
+            }
         }
 
         /// What is left aside is of no use; its names are among those that are not synced.
         func giveUp() {
-            for step in staged { try? FileSystem.removeTree(step.staged) }
+            for step in staged where !step.isRename { try? FileSystem.removeTree(step.staged) }
             for folder in made.reversed() { try? FileSystem.removeDirectory(folder) }
         }
+    }
+
+    private func noteMembers(_ member: String, _ all: inout Set<String>) {
+        all.insert(member)
+        for (name, wrapper) in fileWrappers ?? [:] {
+            wrapper.noteMembers(member.isEmpty ? name : "\(member)/\(name)", &all)
+        }
+    }
+
+    /// Where the file stands in the package now, if it is to stand elsewhere in it and nothing else there.
+    private func oldPlace(in plan: WritingPlan) throws(UbiquityError) -> String? {
+        guard let origin, origin.place === plan.place, !plan.wanted.contains(origin.member),
+            !plan.renamed.contains(origin.member)
+        else { return nil }
+        let path = origin.path(in: plan.root)
+        guard let status = try Self.status(of: path), isKnown(at: path, status) else { return nil }
+        return path
     }
 
     /// - Parameters:
@@ -117,6 +148,13 @@ extension FileWrapper {
         switch content {
         case .file:
             if let status, isKnown(at: path, status) { return noteUnchanged(member, plan) }
+            // Not into a folder that is made aside: who is killed then would leave it there.
+            let isInPlace = path == (member.isEmpty ? plan.root : "\(plan.root)/\(member)")
+            if isInPlace, !exchanges, let old = try oldPlace(in: plan) {
+                plan.renamed.insert(origin?.member ?? "")
+                return plan.staged.append(
+                    .init(staged: old, path: path, member: member, wrapper: self, exchanges: false, isRename: true))
+            }
             let bytes = try bytes(root: plan.root)
             let staged = try SafeFile.stage(near: path) { file throws(Errno) in try file.write(bytes) }
             plan.staged.append(.init(staged: staged, path: path, member: member, wrapper: self, exchanges: exchanges))
@@ -159,23 +197,23 @@ extension FileWrapper {
 
     private func carryOut(_ plan: WritingPlan) throws(UbiquityError) {
         var plan = plan
+        // Before anything gives way to what is of another kind, so that a file from a folder that does is out of it.
+        plan.staged = plan.staged.filter(\.isRename) + plan.staged.filter { !$0.isRename }
         do {
-            for path in plan.removed {
-                try describing("remove", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
-            }
             while let step = plan.staged.first {
-                if step.exchanges {
-                    try SafeFile.exchange(step.staged, with: step.path)
-                } else {
-                    try SafeFile.publish(step.staged, at: step.path)
-                }
+                try step.putInPlace()
                 plan.staged.removeFirst()
+                if step.exchanges { plan.removed.append(step.staged) }
                 guard let status = try Self.status(of: step.path) else { continue }
                 step.wrapper.note(Origin(place: plan.place, member: step.member, stamp: FileStamp(status)))
             }
+            // Last: until here each file stands where it stood, or where it is to stand.
+            for path in plan.removed {
+                try describing("remove", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
+            }
         } catch {
             // What has been put in place stays.
-            for step in plan.staged { try? FileSystem.removeTree(step.staged) }
+            for step in plan.staged where !step.isRename { try? FileSystem.removeTree(step.staged) }
             throw error
         }
     }
@@ -196,11 +234,8 @@ extension SafeFile {
         return staged
     }
 
-    /// Puts what was made aside in the place of what is of another kind, in one step, and then removes that.
+    /// Puts what was made aside in the place of what is of another kind, in one step; that stands aside then.
     static func exchange(_ staged: String, with path: String) throws(UbiquityError) {
-        try describing("write", at: path) { () throws(Errno) in
-            try FileSystem.rename(staged, to: path, .exchange)
-            try FileSystem.removeTree(staged)
-        }
+        try describing("write", at: path) { () throws(Errno) in try FileSystem.rename(staged, to: path, .exchange) }
     }
 }
