@@ -66,6 +66,8 @@ import Testing
             #expect(try await Set(b.shell("'\(notes)' show plan").split(separator: "\n")) == ["first", "mine", "theirs"])
             #expect(try await b.attribute("conflict-count", of: "plan") == "0")
 
+            try await mergePackage(world, a, b)
+
             try await a.kill()
             try await hears("away", plan)
             try await type("typed meanwhile")
@@ -73,5 +75,28 @@ import Testing
             try await a.waitUntil("grep -q 'typed meanwhile' plan")
             try await hears("ready", plan)
         }
+    }
+
+    /// Both devices add to one package without knowing of each other; ':merge' takes in the lines of the one that lost.
+    private func mergePackage(_ world: World, _ a: Device, _ b: Device) async throws {
+        try await b.shell("cat trip.textbundle/*")
+        for device in [a, b] { try await device.ubiquity("offline", "") }
+        try await a.shell("echo 'by a' >> trip.textbundle/text.md")
+        try await b.shell("echo 'by b' >> trip.textbundle/text.md")
+        for device in [b, a] {
+            try await device.ubiquity("online", "")
+            try await device.waitUntilIdle()
+        }
+        try await world.settle(a, b)
+        try await b.waitFor("conflict-count", "1", of: "trip.textbundle")
+        let editor = try b.start("(echo :merge; exec sleep 1000) | exec '\(notes)' edit trip.textbundle")
+        try await world.eventually("it is settled: \(editor.outputSoFar)") {
+            editor.outputSoFar.contains("conflict settled")
+        }
+        try await world.settle(a, b)
+        let lines = try await a.shell("cat trip.textbundle/text.md").split(separator: "\n")
+        #expect(Set(lines) == ["To the lake", "by a", "by b"])
+        #expect(try await a.attribute("conflict-count", of: "trip.textbundle") == "0")
+        editor.signal(9)
     }
 }

@@ -100,7 +100,9 @@ final class Note: Document {
         let others = try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
             var others: [(version: FileVersion, lines: [String])] = []
             for version in try await FileVersion.unresolvedConflictVersionsOfItem(at: url) {
-                others.append((version, Self.lines(of: try await version.contents())))
+                let wrapper = try await version.fileWrapper()
+                let text = wrapper.isDirectory ? wrapper.fileWrappers?[Self.textName] : wrapper
+                others.append((version, Self.lines(of: try await text?.regularFileContents() ?? Data())))
             }
             return others
         }

@@ -53,12 +53,29 @@ public final class FileVersion: Sendable {
         resolved = Lock(report.kind != .conflict)
     }
 
-    /// Its content, downloaded if need be. (Calls that open files without waiting, as Foundation's do, get no content
-    /// that is not on this device.)
+    /// A file's content, downloaded if need be; of a package see `fileWrapper`. (Calls that open files without waiting,
+    /// as Foundation's do, get no content that is not on this device.)
     public func contents() async throws -> Data {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
-            Data(try await FileAccess.waiting { try SafeFile.read(path) })
+            Data(
+                try await FileAccess.waiting {
+                    guard try !Self.isPackage(path) else {
+                        throw UbiquityError(.notSupported, "the version is a package: read its 'fileWrapper'", at: path)
+                    }
+                    return try SafeFile.read(path)
+                })
+        }
+    }
+
+    /// What it consists of: a package's members, or a file. Contents are downloaded when they are read.
+    public func fileWrapper(options: FileWrapper.ReadingOptions = []) async throws -> FileWrapper {
+        try await FileWrapper(url: url, options: options)
+    }
+
+    private static func isPackage(_ path: String) throws(UbiquityError) -> Bool {
+        try describing("look at the version", at: path) { () throws(Errno) in
+            try FileSystem.statusFollowing(path).isDirectory
         }
     }
 
@@ -82,14 +99,30 @@ public final class FileVersion: Sendable {
         }
         let source = self.url.systemPath, target = url.systemPath, moves = options.contains(.byMoving) && !isCurrent
         try await mappingFileErrors(isWriting: true) {
-            try await FileAccess.waiting {
-                if moves, Self.move(source, to: target) { return }
+            let isDone = try await FileAccess.waiting {
+                if moves, Self.move(source, to: target) { return true }
+                guard try !Self.isPackage(source) else { return false }
                 try SafeFile.copy(source, to: target)
-                if moves { try describing("remove the version") { () throws(Errno) in try FileSystem.unlink(source) } }
+                if moves { try Self.remove(source) }
+                return true
             }
+            if !isDone { try await copyPackage(to: target, moves: moves) }
         }
         if moves { resolved.withLock { $0 = true } }
         return url
+    }
+
+    /// Member by member: a folder that is not empty is in nobody's place by a rename.
+    private func copyPackage(to target: String, moves: Bool) async throws {
+        let place = try await FileAccess.run { try SafeFile.resolved(target) }
+        try await fileWrapper().write(to: URL(filePath: place, directoryHint: .notDirectory))
+        let source = url.systemPath
+        if moves { try await FileAccess.run { try Self.remove(source) } }
+    }
+
+    /// A package's members first, as `rm -r` does. One that has gone was decided elsewhere in the meantime.
+    private static func remove(_ path: String) throws(UbiquityError) {
+        try describing("remove the version", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
     }
 
     /// False if it cannot be moved there, as to another file system.
@@ -126,12 +159,7 @@ public final class FileVersion: Sendable {
         }
         let path = url.systemPath
         try await mappingFileErrors(isWriting: true) {
-            try await FileAccess.run {
-                do throws(Errno) { try FileSystem.unlink(path) } catch {
-                    guard error != .ENOENT else { return }
-                    throw UbiquityError(error, doing: "remove the version", at: path)
-                }
-            }
+            try await FileAccess.run { try Self.remove(path) }
         }
         resolved.withLock { $0 = true }
     }
