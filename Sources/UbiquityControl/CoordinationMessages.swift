@@ -60,6 +60,9 @@ package struct ClientNews: Codable, Hashable, Sendable {
     /// "accommodate-subitem-deletion", "accommodate-eviction".
     package var steps: [String]?
     package var seconds: Double?
+    /// True: a program's plain call waits for the answer. Of a deletion that means that nothing can be written to the
+    /// item's folder, and so to the item, until the answer is there.
+    package var isPlainCall: Bool?
     /// Items of a presented folder that are to be deleted.
     package var subitems: [String]?
     /// Presenters of the item that something happened to, and of folders it is in.

@@ -92,7 +92,7 @@ extension Arbiter {
             return Question(
                 id: QuestionID(nextNumber()), client: presenter.client, presenter: id,
                 steps: PresenterDescription.Ability.allCases.filter(wanted.abilities.contains),
-                subitems: wanted.subitems, deadline: now + client.answerTime)
+                subitems: wanted.subitems, isPlainCall: request.isProgram, deadline: now + client.answerTime)
         }
     }
 

@@ -42,6 +42,9 @@ package struct Question: Sendable, Hashable {
     package var steps: [PresenterDescription.Ability]
     /// For a presenter of a folder: the items in it that are to go. Else empty, and it is about the presented item.
     package var subitems: [ItemKey]
+    /// Whether a program's plain call waits for the answer. The kernel keeps the folder that the item is in from
+    /// everybody until that call is over.
+    package var isPlainCall = false
     /// When the claim goes on without an answer (uptime).
     package var deadline: Duration
 }

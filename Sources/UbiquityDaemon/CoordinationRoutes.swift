@@ -82,6 +82,7 @@ extension MountController {
             news.question = question.id.number
             news.presenter = question.presenter.number
             news.steps = question.steps.map(\.rawValue)
+            if question.isPlainCall { news.isPlainCall = true }
             news.seconds = max(0, (question.deadline - parts.timekeeper.uptime()) / .seconds(1))
             let target = coordination.target(of: question.presenter)
             news.path = try await path(of: target?.item)
