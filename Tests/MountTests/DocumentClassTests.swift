@@ -69,6 +69,30 @@ import UbiquityControl
         }
     }
 
+    @Test("DC-04: what was typed wins over another device's deletion, and a program's rm leaves it with the document")
+    func deletions() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let probe = try await LibraryProbe.start(b)
+            try await probe.perform("open f.txt")
+            try await probe.perform("delay 1000000000")
+            try await probe.perform("type unsaved")
+            try await a.shell("rm f.txt")
+            try await b.waitUntil("test \"$(tail -1 f.txt)\" = unsaved")
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat f.txt") == "base\nunsaved") }
+            #expect(try await probe.perform("show").contains("unsaved false at f.txt"))
+            #expect(!probe.heard.contains { $0.hasPrefix("error") })
+            try await probe.perform("type more")
+            try await b.shell("rm f.txt", within: 60)
+            try await probe.waitUntilHeard("error fileNoSuchFile interaction true")
+            #expect(try await probe.perform("show").contains("text base|unsaved|more"))
+            try await probe.perform("create g.txt")
+            try await probe.perform("close")
+            #expect(try await b.shell("cat g.txt; ls") == "base\nunsaved\nmore\ng.txt")
+        }
+    }
+
     @Test("a package is written as far as it changed, arrives whole, and is taken in when another changes it")
     func packages() async throws {
         try await World.run { world in

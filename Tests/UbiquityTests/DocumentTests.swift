@@ -238,13 +238,17 @@ import UbiquitySystem
 }
 
 @MainActor
-private final class TextDocument: Document {
+final class TextDocument: Document {
     var text = ""
     var hasPreview = false
     var handled: [Bool] = []
     var recovery: (() -> Void)?
     var whileWriting: (() -> Void)?
     var afterLoading: (() -> Void)?
+    /// Called while it waits to be read.
+    var beforeReading: (() -> Void)?
+    /// Turns by which editing was disabled and not enabled again.
+    var disabled = 0
     var loads = 0
     /// The most writes that ran together.
     var writesAtOnce = 0
@@ -260,6 +264,14 @@ private final class TextDocument: Document {
         loads += 1
         afterLoading?()
     }
+
+    override func read(from url: URL) async throws {
+        beforeReading?()
+        try await super.read(from: url)
+    }
+
+    override func disableEditing() { disabled += 1 }
+    override func enableEditing() { disabled -= 1 }
 
     override func contents(forType type: String?) throws -> Contents { .data(Data(text.utf8)) }
 

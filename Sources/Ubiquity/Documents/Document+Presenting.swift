@@ -42,6 +42,7 @@ extension Document {
 
     public func relinquishPresentedItemToWriter() async throws {
         await waitForSave()
+        guard !documentState.contains(.closed) else { return }
         isRelinquishedToWriter = true
         setEditing(false)
     }
@@ -49,14 +50,38 @@ extension Document {
     public func reacquirePresentedItem() async {
         isRelinquishedToWriter = false
         if !documentState.contains(.closed) { setEditing(true) }
-        guard hasChangedMeanwhile else { return }
+        let hasChanged = hasChangedMeanwhile || awaitsDeletion
         hasChangedMeanwhile = false
-        await takeInChanges()
+        if hasChanged { noteChange() }
     }
 
     public func savePresentedItemChanges() async throws { try await autosave() }
 
-    public func accommodatePresentedItemDeletion() async throws { await finish() }
+    public func accommodatePresentedItemDeletion() async throws { try await accommodateDeletion(canSave: true) }
+
+    /// Nothing that was typed goes with the file. What is saved now wins over another device's deletion; of others'
+    /// deletions it is looked at when they are over.
+    /// - Parameter canSave: false if nothing can be written until this returns.
+    func accommodateDeletion(canSave: Bool) async throws {
+        guard hasUnsavedChanges else { return await finish() }
+        // What fails has been told by it, and calls off the deletion.
+        if canSave { try await autosave() }
+        guard !documentState.contains(.closed) else { return }
+        awaitsDeletion = true
+    }
+
+    /// Its file is gone, and what it had to save with it, or not. It stays open with that until it is saved somewhere.
+    private func noteDeletion() async {
+        isDeleted = true
+        await stopPresenting()
+        changes.noteLost()
+        documentState.insert(.savingError)
+        let failure = UbiquitousFileError(
+            .fileNoSuchFile, "it was deleted with changes that had not been saved: \(fileURL.path)")
+        guard await report(failure) else { return scheduleAutosave() }
+        // What fails has been told by it.
+        try? await save(to: fileURL, for: .forCreating)
+    }
 
     // MARK: Told
 
@@ -65,13 +90,24 @@ extension Document {
         fileDidMove(to: url)
     }
 
-    public func presentedItemDidChange() async { await noteChange() }
-    public func presentedSubitemDidChange(at url: URL) async { await noteChange() }
-    public func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async { await noteChange() }
+    public func presentedItemDidChange() async { noteChange() }
+    public func presentedSubitemDidChange(at url: URL) async { noteChange() }
+    public func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async { noteChange() }
 
-    /// What changes while another has the document is looked at when that one is done.
-    private func noteChange() async {
-        if isRelinquishedToWriter { hasChangedMeanwhile = true } else { await takeInChanges() }
+    /// What changes while another has the document is looked at when that one is done. The look is a task of its own,
+    /// so that questions are answered meanwhile, and one for all that is told until it ends.
+    private func noteChange() {
+        guard !documentState.contains(.closed) else { return }
+        guard !isRelinquishedToWriter else { return hasChangedMeanwhile = true }
+        hasMoreChanges = true
+        guard changeLook == nil else { return }
+        changeLook = Task {
+            while hasMoreChanges, !documentState.contains(.closed) {
+                hasMoreChanges = false
+                await takeInChanges()
+            }
+            changeLook = nil
+        }
     }
 
     /// What a program that does not coordinate wrote between the reading and the presenting, nobody tells of: one look
@@ -81,19 +117,31 @@ extension Document {
     private func takeInChanges(looks: ArraySlice<Duration> = Document.looks[...]) async {
         guard !documentState.contains(.closed) else { return }
         await waitForSave()
-        guard await differsFromDisk(looks), !hasUnsavedChanges, !documentState.contains(.closed) else { return }
+        let differs = await differsFromDisk(looks)
+        guard !documentState.contains(.closed) else { return }
+        // Asked again in the meantime: it is looked at afterwards.
+        guard !isRelinquishedToWriter else { return hasChangedMeanwhile = true }
+        if awaitsDeletion {
+            awaitsDeletion = false
+            if differs, await isGone() { return await noteDeletion() }
+        }
+        guard differs, !hasUnsavedChanges, !isDeleted else { return }
         // What fails has been told by it.
-        try? await revert(toContentsOf: fileURL)
+        try? await revertIfUnchanged()
+    }
+
+    private func isGone() async -> Bool {
+        // A place that cannot be looked at is told of by the next save.
+        do { return try await DocumentDisk.stamp(of: fileURL) == nil } catch { return false }
     }
 
     /// The message may come a moment before the kernel has forgotten what it knew of the file: then one look more, or
     /// some, show the change. A message about what this document has seen already costs these looks.
     private func differsFromDisk(_ looks: ArraySlice<Duration>) async -> Bool {
         for pause in looks {
-            try? await Task.sleep(for: pause)
+            guard (try? await Task.sleep(for: pause)) != nil else { return false }
             // A place that cannot be looked at is told of by the next save.
-            guard let now = try? await DocumentDisk.stamp(of: fileURL) else { return false }
-            if now != known { return true }
+            do { if try await DocumentDisk.stamp(of: fileURL) != known { return true } } catch { return false }
         }
         return false
     }

@@ -25,9 +25,13 @@ extension Document {
         documentState.insert(.progressAvailable)
         defer { documentState.remove(.progressAvailable) }
         do {
+            fileURL = try await DocumentDisk.resolved(fileURL)
             try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
                 fileURL = url
+                // From before the reading: what is changed meanwhile is a change.
+                let stamp = try await DocumentDisk.stamp(of: url)
                 try await read(from: url)
+                known = stamp
                 changes.note(.cleared)
                 lastError = nil
                 // It is open before it is a presenter: what it is told and asked from then on is for an open one.
@@ -67,7 +71,11 @@ extension Document {
         cancelAutosave()
         returnTask?.cancel()
         returnTask = nil
+        (isRelinquishedToWriter, hasChangedMeanwhile) = (false, false)
+        (awaitsDeletion, isDeleted) = (false, false)
+        let wasDisabled = documentState.contains(.editingDisabled)
         documentState = .closed
+        if wasDisabled { enableEditing() }
         await stopPresenting()
     }
 
@@ -102,6 +110,7 @@ extension Document {
     /// Reads the document anew, and gives up what is not saved.
     /// - Parameter url: its own place, or another document's, such as a version's.
     public func revert(toContentsOf url: URL) async throws {
+        let url = try await DocumentDisk.resolved(url)
         documentState.insert(.progressAvailable)
         setEditing(false)
         defer {
@@ -113,21 +122,33 @@ extension Document {
             try await FileCoordinator(filePresenter: self).coordinate(
                 readingItemAt: url, options: .withoutChanges
             ) { place in
+                let stamp = try await DocumentDisk.stamp(of: place)
+                try requireNothingTyped()
                 try await read(from: place)
+                // What was read elsewhere is not what stands at its own place.
+                known = isOwn ? stamp : before
                 // At once: what is typed from here on is typed into what was read.
-                if isOwn {
-                    updateChangeCount(.cleared)
-                } else {
-                    // What was read is not what stands at its own place.
-                    known = before
-                    updateChangeCount(.done)
-                }
+                updateChangeCount(isOwn ? .cleared : .done)
             }
+        } catch let typed as TypedMeanwhile {
+            throw typed
         } catch {
             let failure = UbiquitousFileError.from(error, isWriting: false)
             await report(failure)
             throw failure
         }
+    }
+
+    /// Reads it anew unless something is typed before it is loaded: that stays, and the next save finds out that the
+    /// file is another by now.
+    func revertIfUnchanged() async throws {
+        try await TypedMeanwhile.$expectedCount.withValue(changes.count) { try await revert(toContentsOf: fileURL) }
+    }
+
+    func requireNothingTyped() throws {
+        guard let count = TypedMeanwhile.expectedCount else { return }
+        let isOpen = !documentState.contains(.closed)
+        guard isOpen, !hasUnsavedChanges, changes.count == count else { throw TypedMeanwhile() }
     }
 
     // MARK: One save
@@ -151,6 +172,7 @@ extension Document {
     }
 
     private func saveOnce(to url: URL, for operation: SaveOperation, mayOverwrite: Bool) async throws {
+        let url = try await DocumentDisk.resolved(url)
         let token = changeCountToken(for: operation)
         var snapshot = try contents(forType: savingFileType)
         if case .package(let package) = snapshot { snapshot = .package(package.snapshot()) }
@@ -161,7 +183,8 @@ extension Document {
             if operation == .forOverwriting, !mayOverwrite { try await requireUnchanged(place) }
             try await writeContents(snapshot, safelyTo: place, for: operation)
             known = try await DocumentDisk.stamp(of: place)
-            guard operation == .forCreating else { return }
+            guard operation == .forCreating || isDeleted else { return }
+            isDeleted = false
             await stopPresenting()
             fileURL = place
             let wasClosed = documentState.contains(.closed)
@@ -227,4 +250,10 @@ extension Document {
         lastError = error
         return await handleError(error, userInteractionPermitted: !isClosing)
     }
+}
+
+/// Something was typed while the document was to be read anew by itself: it is not read.
+struct TypedMeanwhile: Error {
+    /// Of a document that is read anew by itself: its changes when that began.
+    @TaskLocal static var expectedCount: Int?
 }

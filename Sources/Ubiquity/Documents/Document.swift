@@ -66,6 +66,13 @@ open class Document: FilePresenter {
     var isRelinquishedToWriter = false
     var isClosing = false
     var hasChangedMeanwhile = false
+    /// It was asked to accommodate a deletion while it had unsaved changes: what became of that shows afterwards.
+    var awaitsDeletion = false
+    /// Its file was deleted with what it had to save; it stays open until that is somewhere, or given up.
+    var isDeleted = false
+    /// A look at what was told to have changed, and whether more was told since it began.
+    var changeLook: Task<Void, Never>?
+    var hasMoreChanges = false
     var changes = ChangeCount()
     var opening: Task<Void, any Error>?
     /// The last save that was begun; each waits for the one before.
@@ -111,9 +118,9 @@ open class Document: FilePresenter {
 
     /// Reads the document, inside a coordinated read.
     open func read(from url: URL) async throws {
-        let (contents, stamp) = try await DocumentDisk.read(url, of: place)
+        let contents = try await DocumentDisk.read(url, of: place)
+        try requireNothingTyped()
         try load(fromContents: contents, ofType: fileType)
-        known = stamp
     }
 
     /// Writes a snapshot, inside a coordinated write, aside and then in place. The place for files beside the document,
@@ -178,6 +185,9 @@ struct ChangeCount {
         case .cleared: saved = count
         }
     }
+
+    /// What was saved is not there any more.
+    mutating func noteLost() { saved = nil }
 
     mutating func noteSaved(_ count: Int) { saved = count }
 }

@@ -44,23 +44,29 @@ enum DocumentDisk {
         }
     }
 
-    /// The document with a look at the disk from before.
+    /// What a symlink leads to: claims, looks and files are all about that. Any other place is as it is.
+    static func resolved(_ url: URL) async throws -> URL {
+        let path = url.systemPath
+        return try await mappingFileErrors(isWriting: false) {
+            let place = try await FileAccess.run { try SafeFile.resolved(path) }
+            return place == path ? url : URL(filePath: place, directoryHint: .notDirectory)
+        }
+    }
+
     /// - Parameter place: the document's own; what is read elsewhere keeps to where it was read.
-    static func read(
-        _ url: URL, of place: DocumentPlace
-    ) async throws -> (contents: Document.Contents, stamp: DocumentStamp) {
+    static func read(_ url: URL, of place: DocumentPlace) async throws -> Document.Contents {
         let path = url.systemPath, name = url.lastPathComponent
         let source = place.path == path ? place : DocumentPlace(path)
         return try await mappingFileErrors(isWriting: false) {
             try await FileAccess.waiting {
-                guard let stamp = try DocumentStamp(path: path) else {
+                guard try FileSystem.exists(path) else {
                     throw UbiquityError(.notFound, "there is no such document", at: path)
                 }
-                guard stamp.files[[]]?.kind == .directory else { return (.data(Data(try SafeFile.read(path))), stamp) }
+                guard try FileSystem.status(path).isDirectory else { return .data(Data(try SafeFile.read(path))) }
                 guard let package = try FileWrapper.read(source, name: name, []) else {
                     throw UbiquityError(.invalid, "not a document", at: path)
                 }
-                return (.package(package), stamp)
+                return .package(package)
             }
         }
     }

@@ -1,0 +1,201 @@
+import FoundationEssentials
+import Testing
+@testable import Ubiquity
+import UbiquitySystem
+
+/// What a document does when it is asked and told, outside of containers.
+@MainActor @Suite struct DocumentPresentingTests {
+    private func eventually(_ condition: () async throws -> Bool) async throws {
+        for _ in 0..<6000 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("not so after 60 s")
+    }
+
+    private func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }
+
+    /// A document that is open and saves nothing by itself.
+    private func opened(_ body: (TextDocument, URL) async throws -> Void) async throws {
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            let document = TextDocument(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            try await body(document, url)
+        }
+    }
+
+    @Test("DC-04: what is not saved is saved before a deletion, and stays with the document if the file goes all the same")
+    func deletion() async throws {
+        try await opened { document, url in
+            document.type(" mine")
+            try await document.relinquishPresentedItemToWriter()
+            try await document.accommodatePresentedItemDeletion()
+            #expect(try text(url) == "old mine" && !document.documentState.contains(.closed))
+            // The edit has won: it goes on.
+            await document.reacquirePresentedItem()
+            try await eventually { !document.awaitsDeletion }
+            #expect(document.documentState == .normal && document.handled.isEmpty)
+            document.type(" more")
+            try await document.relinquishPresentedItemToWriter()
+            try await document.accommodatePresentedItemDeletion()
+            try FileSystem.unlink(url.path)
+            await document.reacquirePresentedItem()
+            try await eventually { document.handled == [true] }
+            #expect(document.documentState == .savingError && document.hasUnsavedChanges)
+            #expect((document.lastError as? UbiquitousFileError)?.code == .fileNoSuchFile)
+            await #expect(throws: UbiquitousFileError.self) { try await document.close() }
+            let other = url.deletingLastPathComponent().appending(path: "kept.txt")
+            try await document.save(to: other, for: .forCreating)
+            #expect(document.documentState == .normal)
+            try await document.close()
+            #expect(try text(other) == "old mine more")
+        }
+    }
+
+    @Test("where nothing can be saved before a deletion, it is put back if that is wanted, or given up")
+    func deletionByPrograms() async throws {
+        try await opened { document, url in
+            @MainActor func delete() async throws {
+                document.type(" mine")
+                try await document.relinquishPresentedItemToWriter()
+                try await document.accommodateDeletion(canSave: false)
+                try FileSystem.unlink(url.path)
+                await document.reacquirePresentedItem()
+            }
+            document.recovery = {}
+            try await delete()
+            try await eventually { !document.hasUnsavedChanges }
+            #expect(try text(url) == "old mine" && document.documentState == .normal)
+            document.recovery = nil
+            try await delete()
+            try await eventually { document.documentState == .savingError }
+            document.updateChangeCount(.cleared)
+            try await document.close()
+            #expect(document.documentState == .closed && document.disabled == 0)
+        }
+    }
+
+    @Test("what cannot be saved calls off the deletion; with nothing to save it closes")
+    func deletionThatFails() async throws {
+        try await opened { document, url in
+            document.type(" mine")
+            let folder = url.deletingLastPathComponent().path
+            try FileSystem.rename(folder, to: folder + "-away")
+            await #expect(throws: UbiquitousFileError.self) { try await document.accommodatePresentedItemDeletion() }
+            #expect(document.documentState == .savingError && document.hasUnsavedChanges && document.handled == [true])
+            try FileSystem.rename(folder + "-away", to: folder)
+            try await document.autosave()
+            try await document.accommodatePresentedItemDeletion()
+            #expect(document.documentState == .closed)
+        }
+    }
+
+    @Test("what is typed while it waits to be read anew stays, and the next save finds the other's change")
+    func typingBeforeReading() async throws {
+        try await opened { document, url in
+            try Data("theirs!".utf8).write(to: url)
+            document.beforeReading = {
+                document.beforeReading = nil
+                document.type(" mine")
+            }
+            await document.presentedItemDidChange()
+            try await eventually { document.beforeReading == nil && document.changeLook == nil }
+            #expect(document.text == "old mine" && document.hasUnsavedChanges && document.handled.isEmpty)
+            await #expect { try await document.autosave() } throws: {
+                ($0 as? UbiquitousFileError)?.code == .fileChangedByOther
+            }
+            // Whoever reverts it gives up what was typed.
+            document.beforeReading = { document.type(" given up") }
+            try await document.revert(toContentsOf: url)
+            #expect(document.text == "theirs!" && !document.hasUnsavedChanges)
+        }
+    }
+
+    @Test("a look at a change holds up nothing that is asked, and one look is for all that was told")
+    func looks() async throws {
+        try await opened { document, url in
+            for _ in 0..<1000 { await document.presentedItemDidChange() }
+            #expect(document.changeLook != nil)
+            document.type(" mine")
+            try await document.savePresentedItemChanges()
+            #expect(try text(url) == "old mine" && document.changeLook != nil)
+            try await eventually { document.changeLook == nil }
+            #expect(document.loads == 1)
+            try Data("theirs!".utf8).write(to: url)
+            await document.presentedItemDidChange()
+            try await eventually { document.text == "theirs!" }
+            #expect(document.loads == 2)
+        }
+    }
+
+    @Test("a class that reads by itself is protected from others' changes as well")
+    func ownReading() async throws {
+        final class OwnReader: Document {
+            var text = ""
+            override func read(from url: URL) async throws {
+                text = String(decoding: try Data(contentsOf: url), as: UTF8.self)
+            }
+            override func contents(forType type: String?) throws -> Contents { .data(Data(text.utf8)) }
+        }
+        try await TemporaryFolder.with { folder in
+            let url = URL(filePath: folder + "/note.txt")
+            try Data("old".utf8).write(to: url)
+            let document = OwnReader(fileURL: url)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            #expect(document.fileModificationDate != nil)
+            try Data("theirs!".utf8).write(to: url)
+            document.text = "mine"
+            document.updateChangeCount(.done)
+            await #expect { try await document.autosave() } throws: {
+                ($0 as? UbiquitousFileError)?.code == .fileChangedByOther
+            }
+            try await document.revert(toContentsOf: url)
+            #expect(document.text == "theirs!")
+            document.text = "mine"
+            document.updateChangeCount(.done)
+            try await document.close()
+            #expect(try text(url) == "mine")
+        }
+    }
+
+    @Test("one that is closed while another writes is as new when it is opened again")
+    func closedWhileRelinquished() async throws {
+        try await opened { document, url in
+            try await document.relinquishPresentedItemToWriter()
+            #expect(document.disabled == 1)
+            try await document.close()
+            #expect(document.disabled == 0)
+            try await document.open()
+            try Data("theirs!".utf8).write(to: url)
+            await document.presentedItemDidChange()
+            try await eventually { document.text == "theirs!" && document.documentState == .normal }
+            #expect(document.disabled == 0)
+            // Nor does one that was asked last hold on to what it was asked.
+            try await document.close()
+            try await document.relinquishPresentedItemToWriter()
+            #expect(document.documentState == .closed && document.disabled == 0 && !document.isRelinquishedToWriter)
+        }
+    }
+
+    @Test("a document that is opened by a symlink is the one that the link leads to")
+    func symlink() async throws {
+        try await opened { _, url in
+            let link = url.deletingLastPathComponent().appending(path: "link.txt")
+            try FileSystem.symlink("note.txt", at: link.path)
+            let document = TextDocument(fileURL: link)
+            document.autosaveDelay = .seconds(1000)
+            try await document.open()
+            #expect(document.fileURL.path == url.path)
+            try Data("theirs!".utf8).write(to: url)
+            await document.presentedItemDidChange()
+            try await eventually { document.text == "theirs!" }
+            document.type(" mine")
+            try await document.close()
+            #expect(try text(url) == "theirs! mine" && FileSystem.status(link.path).isSymlink)
+        }
+    }
+}
