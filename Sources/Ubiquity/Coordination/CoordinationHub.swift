@@ -37,28 +37,32 @@ actor CoordinationHub {
     private final class Registration: Sendable {
         let presenter: any FilePresenter
         let mount: Mount
+        let connection: Int
         let client: CoordinationClient
         let number: UInt64
         let desk: PresenterDesk
 
         init(
-            _ presenter: any FilePresenter, _ mount: Mount, _ client: CoordinationClient, _ number: UInt64,
-            _ desk: PresenterDesk
+            _ presenter: any FilePresenter, _ mount: Mount, _ connection: Int, _ client: CoordinationClient,
+            _ number: UInt64, _ desk: PresenterDesk
         ) {
             self.presenter = presenter
             self.mount = mount
+            self.connection = connection
             self.client = client
             self.number = number
             self.desk = desk
         }
     }
 
-    /// Opening, or open.
-    private var clients: [String: Task<CoordinationClient, any Error>] = [:]
+    /// Opening, or open; by state folder.
+    private var clients = ConnectionTable<Task<CoordinationClient, any Error>>()
     private var registrations: [Registration] = []
     /// News that came before the registration's answer had, while presenters are being added.
     private var early: [UInt64: [ClientNews]] = [:]
     private var additions = 0
+    /// Times that messages were left out.
+    private var losses = 0
 
     var presenters: [any FilePresenter] { registrations.map(\.presenter) }
 
@@ -78,7 +82,7 @@ actor CoordinationHub {
         var claims = [(client: CoordinationClient, claim: UInt64)]()
         do {
             for (mount, items) in perMount.sorted(by: { $0.key.stateFolder < $1.key.stateFolder }) {
-                let client = try await client(of: mount)
+                let client = try await client(of: mount).client
                 let own = registrations.first { $0.presenter === presenter && $0.mount == mount }?.number
                 let granted = try await client.claim(items.map(\.item), presenter: own, purpose: purpose)
                 claims.append((client, granted.claim))
@@ -100,21 +104,27 @@ actor CoordinationHub {
         guard let (mount, path) = try Self.locate(url) else {
             throw UbiquityError(.notFound, "not in a mounted container", at: url.path)
         }
-        let client = try await client(of: mount)
+        let (connection, client) = try await client(of: mount)
         additions += 1
         defer {
             additions -= 1
             if additions == 0 { early = [:] }
         }
-        let connection = clients[mount.stateFolder]
+        let before = losses
         let number = try await client.present(path, abilities: PresenterDesk.abilities)
-        guard let connection, clients[mount.stateFolder] == connection else {
+        guard clients.isCurrent(connection, of: mount.stateFolder) else {
+            // Should the daemon be there still, it asks nobody who does not answer.
+            try? await client.stopPresenting(number)
             // It ended with the answer on its way: nobody would be told of that.
             throw UbiquityError(.stale, "the mount has ended", at: path)
         }
-        let desk = PresenterDesk(presenter, client: client, number: number) { Self.url($0, in: mount) }
-        registrations.append(Registration(presenter, mount, client, number, desk))
+        let desk = PresenterDesk(
+            presenter, number: number,
+            // An answer that does not reach the daemon is one that does not come in time: it takes care of that.
+            answer: { try? await client.answer($0, refusal: $1) }, place: { Self.url($0, in: mount) })
+        registrations.append(Registration(presenter, mount, connection, client, number, desk))
         for news in early.removeValue(forKey: number) ?? [] { desk.take(news) }
+        if losses != before { desk.take(ClientNews(.overflow)) }
     }
 
     func remove(_ presenter: any FilePresenter) async {
@@ -128,24 +138,26 @@ actor CoordinationHub {
 
     // MARK: Connections
 
-    private func client(of mount: Mount) async throws -> CoordinationClient {
-        if let known = clients[mount.stateFolder] { return try await known.value }
+    private func client(of mount: Mount) async throws -> (connection: Int, client: CoordinationClient) {
+        if let known = clients[mount.stateFolder] { return (known.number, try await known.value.value) }
+        let number = clients.newNumber()
         let opening = Task {
             try await CoordinationClient.open(
                 stateFolder: mount.stateFolder, name: ProcessHost.programName,
-                ended: { Task { await self.ended(mount) } }, each: { await self.pass($0, of: mount) })
+                ended: { Task { await self.ended(number, of: mount.stateFolder) } },
+                each: { await self.pass($0, of: number) })
         }
-        clients[mount.stateFolder] = opening
-        do { return try await opening.value } catch {
-            clients[mount.stateFolder] = nil
+        clients.note(opening, number, of: mount.stateFolder)
+        do { return (number, try await opening.value) } catch {
+            _ = clients.remove(number, of: mount.stateFolder)
             throw error
         }
     }
 
-    private func ended(_ mount: Mount) async {
-        let client = clients.removeValue(forKey: mount.stateFolder)
-        let gone = registrations.filter { $0.mount == mount }
-        registrations.removeAll { $0.mount == mount }
+    private func ended(_ connection: Int, of stateFolder: String) async {
+        let client = clients.remove(connection, of: stateFolder)
+        let gone = registrations.filter { $0.connection == connection }
+        registrations.removeAll { $0.connection == connection }
         for registration in gone {
             registration.desk.close()
             await registration.presenter.presentationDidEnd()
@@ -154,10 +166,14 @@ actor CoordinationHub {
         if let client = try? await client?.value { await client.close() }
     }
 
-    private func pass(_ news: ClientNews, of mount: Mount) {
+    private func pass(_ news: ClientNews, of connection: Int) {
+        if news.kind == .overflow {
+            losses += 1
+            for known in registrations where known.connection == connection { known.desk.take(news) }
+        }
         let numbers = Set([news.presenter].compactMap { $0 } + (news.presenters ?? []) + (news.folderPresenters ?? []))
         for number in numbers.sorted() {
-            if let known = registrations.first(where: { $0.mount == mount && $0.number == number }) {
+            if let known = registrations.first(where: { $0.connection == connection && $0.number == number }) {
                 known.desk.take(news)
             } else if additions > 0 {
                 early[number, default: []].append(news)

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import UbiquityControl
+import UbiquitySystem
 
 /// Hands a presenter its messages, one after the other, and answers what it was asked.
 final class PresenterDesk: Sendable {
@@ -9,42 +10,76 @@ final class PresenterDesk: Sendable {
         "accommodate-subitem-deletion", "accommodate-eviction",
     ]
 
-    private let news: AsyncStream<ClientNews>.Continuation
-    private let worker: Task<Void, Never>
+    private struct State {
+        var queue = PresenterQueue()
+        var isClosed = false
+    }
 
-    /// - Parameter place: the URL of a path in the mount.
+    private let state = Lock(State())
+    private let wake: AsyncStream<Void>.Continuation
+    private let looksAtContent: Bool
+
+    /// - Parameters:
+    ///   - answer: hands in the answer to a question, with the reason if it is a refusal.
+    ///   - place: the URL of a path in the mount.
     init(
-        _ presenter: any FilePresenter, client: CoordinationClient, number: UInt64,
+        _ presenter: any FilePresenter, number: UInt64,
+        answer: @escaping @Sendable (_ question: UInt64, _ refusal: String?) async -> Void,
         place: @escaping @Sendable (String) -> URL
     ) {
-        let (stream, news) = AsyncStream.makeStream(of: ClientNews.self)
-        self.news = news
-        worker = Task {
-            for await message in stream {
-                await Self.hand(message, to: presenter, client: client, number: number, place: place)
+        let (signals, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.wake = wake
+        looksAtContent = presenter is Document
+        let state = self.state
+        Task {
+            for await _ in signals {
+                while let message = state.withLock({ $0.queue.next() }) {
+                    await Self.hand(message, to: presenter, number: number, answer: answer, place: place)
+                }
             }
         }
     }
 
-    func take(_ message: ClientNews) { news.yield(message) }
+    func take(_ message: ClientNews) {
+        // A document's rights and attributes say nothing of what is in it.
+        guard !looksAtContent || message.mayBeOfContent else { return }
+        state.withLock { if !$0.isClosed { $0.queue.add(message) } }
+        wake.yield()
+    }
 
-    func close() { news.finish() }
+    /// What is waiting is still told.
+    func close() {
+        state.withLock { $0.isClosed = true }
+        wake.finish()
+    }
 
     private static func hand(
-        _ message: ClientNews, to presenter: any FilePresenter, client: CoordinationClient, number: UInt64,
-        place: @Sendable (String) -> URL
+        _ message: ClientNews, to presenter: any FilePresenter, number: UInt64,
+        answer: @Sendable (UInt64, String?) async -> Void, place: @Sendable (String) -> URL
     ) async {
         switch message.kind {
         case .ask:
             guard let question = message.question else { return }
             var refusal: String?
             do { try await carryOut(message, presenter, place) } catch { refusal = "\(error)" }
-            // An answer that does not reach the daemon is one that does not come in time: that is taken care of there.
-            try? await client.answer(question, refusal: refusal)
+            await answer(question, refusal)
         case .reacquire: await presenter.reacquirePresentedItem()
-        case .registered, .passedOver, .overflow, .begin, .end: return
+        case .overflow: await tellOfLoss(presenter)
+        case .registered, .passedOver, .begin, .end: return
         default: await tell(message, to: presenter, number, place)
         }
+    }
+
+    /// Messages were left out: anything may have happened.
+    private static func tellOfLoss(_ presenter: any FilePresenter) async {
+        await presenter.presentedItemDidChange()
+        let url = await presenter.presentedItemURL
+        // While nobody can tell of conflicts, the presenter that looks finds that out itself.
+        let conflicts = (try? await FileVersion.unresolvedConflictVersionsOfItem(at: url)) ?? []
+        for conflict in conflicts {
+            await presenter.presentedItemDidGainVersion(conflict.persistentIdentifier, isConflict: true)
+        }
+        if conflicts.isEmpty { await presenter.presentedItemDidResolveConflictVersion(nil) }
     }
 
     private static func carryOut(
@@ -55,7 +90,12 @@ final class PresenterDesk: Sendable {
             case "relinquish-to-reader": try await presenter.relinquishPresentedItemToReader()
             case "relinquish-to-writer": try await presenter.relinquishPresentedItemToWriter()
             case "save-changes": try await presenter.savePresentedItemChanges()
-            case "accommodate-deletion": try await presenter.accommodatePresentedItemDeletion()
+            case "accommodate-deletion":
+                if let document = presenter as? Document, message.isPlainCall == true {
+                    try await document.accommodateDeletion(canSave: false)
+                } else {
+                    try await presenter.accommodatePresentedItemDeletion()
+                }
             case "accommodate-eviction": try await presenter.accommodatePresentedItemEviction()
             case "accommodate-subitem-deletion":
                 for path in message.subitems ?? [] {
