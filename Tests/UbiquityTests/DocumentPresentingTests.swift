@@ -78,7 +78,7 @@ import UbiquitySystem
         }
     }
 
-    @Test("what cannot be saved calls off the deletion; with nothing to save it closes")
+    @Test("what cannot be saved calls off the deletion; with nothing to save it closes with it")
     func deletionThatFails() async throws {
         try await opened { document, url in
             document.type(" mine")
@@ -88,8 +88,17 @@ import UbiquitySystem
             #expect(document.documentState == .savingError && document.hasUnsavedChanges && document.handled == [true])
             try FileSystem.rename(folder + "-away", to: folder)
             try await document.autosave()
-            try await document.accommodatePresentedItemDeletion()
-            #expect(document.documentState == .closed)
+            // Called off, or carried out: it closes when its file is gone.
+            for isGone in [false, true] {
+                try await document.relinquishPresentedItemToWriter()
+                try await document.accommodatePresentedItemDeletion()
+                #expect(!document.documentState.contains(.closed))
+                if isGone { try FileSystem.unlink(url.path) }
+                await document.reacquirePresentedItem()
+                try await eventually { document.changeLook == nil }
+                #expect(document.documentState == (isGone ? .closed : .normal))
+            }
+            #expect(document.handled == [true])
         }
     }
 

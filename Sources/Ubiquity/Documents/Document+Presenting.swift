@@ -63,15 +63,18 @@ extension Document {
     /// deletions it is looked at when they are over.
     /// - Parameter canSave: false if nothing can be written until this returns.
     func accommodateDeletion(canSave: Bool) async throws {
-        guard hasUnsavedChanges else { return await finish() }
+        guard !documentState.contains(.closed) else { return }
+        let hadChanges = hasUnsavedChanges
         // What fails has been told by it, and calls off the deletion.
         if canSave { try await autosave() }
-        guard !documentState.contains(.closed) else { return }
         awaitsDeletion = true
+        if hadChanges { deletionTakesChanges = true }
     }
 
-    /// Its file is gone, and what it had to save with it, or not. It stays open with that until it is saved somewhere.
+    /// Its file is gone. What it had to save may be gone with it: it stays open with that until it is saved somewhere.
     private func noteDeletion() async {
+        guard deletionTakesChanges || hasUnsavedChanges else { return await finish() }
+        (awaitsDeletion, deletionTakesChanges) = (false, false)
         isDeleted = true
         await stopPresenting()
         changes.noteLost()
@@ -122,8 +125,8 @@ extension Document {
         // Asked again in the meantime: it is looked at afterwards.
         guard !isRelinquishedToWriter else { return hasChangedMeanwhile = true }
         if awaitsDeletion {
-            awaitsDeletion = false
             if differs, await isGone() { return await noteDeletion() }
+            (awaitsDeletion, deletionTakesChanges) = (false, false)
         }
         guard differs, !hasUnsavedChanges, !isDeleted else { return }
         // What fails has been told by it.

@@ -72,7 +72,7 @@ extension Document {
         returnTask?.cancel()
         returnTask = nil
         (isRelinquishedToWriter, hasChangedMeanwhile) = (false, false)
-        (awaitsDeletion, isDeleted) = (false, false)
+        (awaitsDeletion, deletionTakesChanges, isDeleted) = (false, false, false)
         let wasDisabled = documentState.contains(.editingDisabled)
         documentState = .closed
         if wasDisabled { enableEditing() }

@@ -66,8 +66,10 @@ open class Document: FilePresenter {
     var isRelinquishedToWriter = false
     var isClosing = false
     var hasChangedMeanwhile = false
-    /// It was asked to accommodate a deletion while it had unsaved changes: what became of that shows afterwards.
+    /// It was asked to accommodate a deletion: what became of that shows afterwards.
     var awaitsDeletion = false
+    /// Such a deletion takes what was not saved when it was announced.
+    var deletionTakesChanges = false
     /// Its file was deleted with what it had to save; it stays open until that is somewhere, or given up.
     var isDeleted = false
     /// A look at what was told to have changed, and whether more was told since it began.
