@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import UbiquityControl
 
@@ -169,35 +170,45 @@ import UbiquityControl
         }
     }
 
+    /// `UBIQUITY_UPDATES=10000 swift test --filter wholeContents` makes as many.
     @Test("LK-19: a reader sees the whole old or the whole new content while another device rewrites it")
     func wholeContents() async throws {
+        let updates = ProcessInfo.processInfo.environment["UBIQUITY_UPDATES"].flatMap(Int.init) ?? 200
         try await World.run { world in
-            let (a, b) = try await devices(world)
-            let program = """
-                import hashlib, time
-                while not os.path.exists('stop'):
-                    try:
-                        data = open('f.txt', 'rb').read()
-                    except FileNotFoundError:
-                        continue
-                    body, line, digest = data.rpartition(b'=')
-                    time.sleep(0.002)
-                    assert not line or hashlib.sha1(body).hexdigest().encode() == digest, (len(data), data[-50:])
-                """
-            let reader = try world.start(["/usr/bin/python3", "-c", "import os\nos.chdir('\(b.mountPoint)')\n\(program)"])
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            // Several files, since one that changes again and again is slowed down.
+            try await a.shell("for n in $(seq 0 39); do echo base > f$n; done")
+            try await world.settle(a, b)
+            let reader = try world.start(
+                [
+                    "/usr/bin/python3", "-c",
+                    """
+                    import hashlib, os, random
+                    os.chdir('\(b.mountPoint)')
+                    seen = set()
+                    while not os.path.exists('stop'):
+                        data = open('f%d' % random.randrange(40), 'rb').read()
+                        body, line, digest = data.rpartition(b'=')
+                        whole = data == b'base\\n' or hashlib.sha1(body).hexdigest().encode() == digest
+                        assert whole, (len(data), data[-50:])
+                        seen.add(digest)
+                    print(len(seen))
+                    """,
+                ])
             try await a.python(
                 """
-                import hashlib, random, time
-                for number in range(100):
+                import hashlib, random
+                for number in range(\(updates)):
                     body = random.randbytes(random.randrange(200000))
-                    with open('f.txt', 'wb') as file:
+                    with open('f%d' % random.randrange(40), 'wb') as file:
                         file.write(body + b'=' + hashlib.sha1(body).hexdigest().encode())
-                    time.sleep(0.02)
                 """)
             try await world.settle(a, b)
             try await a.shell("touch stop")
             let outcome = try await reader.finish(within: 60)
             #expect(outcome.status == 0, "\(outcome)")
+            let seen = try #require(Int(outcome.text), "\(outcome)")
+            #expect(seen > 20, "contents seen")
         }
     }
 }
