@@ -45,6 +45,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// What was saved a moment ago has not gone up when the next program empties the file and thinks about what to write.
+    @Test(arguments: [1, 300_000]) func whatIsBeingWrittenAnewIsNoContent(length: Int) async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f", Array(repeating: 1, count: length))
+            try await world.settle()
+            try await world.b.materialize("f")
+            try await world.settle()
+            try world.a.setPaused(true)
+            try await world.a.edit("f") { _ in Array(repeating: 2, count: length) }
+            async let writing: Void = world.a.overwrite("f", Array(repeating: 3, count: length), pause: .seconds(60))
+            try await world.sleep(.seconds(1))
+            try world.a.setPaused(false)
+            for _ in 0..<50 {
+                try await world.sleep(.seconds(1))
+                #expect(try await world.b.read("f").count == length)
+            }
+            try await writing
+            try await world.settle()
+            #expect(try await world.b.read("f") == Array(repeating: 3, count: length))
+        }
+    }
+
     /// `sed -i~` reads a placeholder, renames it to a backup and puts the new file in its place, all at once: the index
     /// may not know yet that the content has come.
     @Test func whatWasJustReadIsAWholeBackup() async throws {

@@ -64,7 +64,10 @@ extension SimulatedDevice {
     }
 
     /// `open(O_TRUNC)`: what was there is not needed.
-    package func overwrite(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
+    /// - Parameter pause: how long the program thinks before it writes.
+    package func overwrite(
+        _ path: String, _ bytes: [UInt8], synced: Bool = false, pause: Duration? = nil
+    ) async throws {
         let life = try life, row = try live(path)
         let taken = ledger.take(row.content)
         let file: OpenProgramFile
@@ -78,6 +81,7 @@ extension SimulatedDevice {
         }
         try await file.use {
             await world.pause()
+            if let pause { try await world.sleep(for: pause) }
             try file.write(bytes, at: 0)
             try await file.finish(synced: synced)
         }
