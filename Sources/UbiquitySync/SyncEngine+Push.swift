@@ -227,7 +227,12 @@ extension SyncEngine {
         guard let content = row.content, !isResting(row, timekeeper.now()) else { return nil }
         do {
             let file = try store.open(content, writable: false)
-            switch try scanner.scan(file) {
+            let outcome = try scanner.scan(file)
+            guard try isNotedState(row, outcome) else {
+                rest(row)
+                return nil
+            }
+            switch outcome {
             case .stable(let scanned) where scanned.manifest.count <= 1:
                 return try small(row, scanned, file)
             case .racy(let scanned) where !row.isWriting && scanned.manifest.count <= 1:
@@ -242,6 +247,19 @@ extension SyncEngine {
             if try index.row(key: row.key)?.content == content { problems.note(.from(error), .upload, of: row.key) }
             return nil
         }
+    }
+
+    /// While a program has a file open for writing, only the state that was noted last is one that it meant: what it
+    /// makes of it next (it may just have emptied it) goes when that is noted, at the latest at its close.
+    func isNotedState(_ row: ItemRow, _ outcome: ScanOutcome) throws -> Bool {
+        let scanned: ScannedContent
+        switch outcome {
+        case .stable(let found), .racy(let found): scanned = found
+        case .changedMeanwhile: return true
+        }
+        // Asked after the scan: an open is recorded before it is answered, and so before anything is written.
+        guard let now = try index.row(key: row.key), now.isWriting else { return true }
+        return scanned.size == now.size && scanned.modifiedAt == now.modifiedAt
     }
 
     private func small(_ row: ItemRow, _ scanned: ScannedContent, _ file: FileDescriptor) throws

@@ -76,7 +76,9 @@ extension SyncEngine {
         transfers.begin(row.key, total: row.size)
         progress.fire()
         let outcome = try await pool.run { [scanner] in try scanner.scan(file) { Task.isCancelled } }
-        guard case .stable(let scanned) = outcome else { return rest(row) }
+        guard case .stable(let scanned) = outcome, try await pool.run({ try self.isNotedState(row, outcome) }) else {
+            return rest(row)
+        }
         if try await pool.run({ try self.markUnchanged(row, scanned.manifest) }) { return }
         try await send(scanned.manifest, of: row, from: file)
         // Sent, but is it still one state of the file? Chunks were verified on arrival; the times tell of the rest.

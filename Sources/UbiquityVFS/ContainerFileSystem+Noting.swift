@@ -67,6 +67,8 @@ extension ContainerFileSystem {
         guard let file = state.whole?.file else { return false }
         let stamp = OpenNode.Stamp(try file.status())
         guard state.isTouched || stamp != state.stamp else { return false }
+        // A file that was emptied and is open is about to be written: a command's output may take its time.
+        guard stamp.size > 0 else { return false }
         if let unrest = state.unrest {
             if unrest.stamp == stamp { return true }
             if unrest.looks >= Self.looksAtUnrest, try index.row(ino: node.ino)?.dirty.contains(.created) == false {
