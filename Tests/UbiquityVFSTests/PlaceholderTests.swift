@@ -44,6 +44,20 @@ import UbiquityVFS
         #expect(container.cloud.interests == 0)
     }
 
+    /// The kernel knows the size that goes with the inode: through it another content would be cut off there.
+    @Test func anOpenThatMeetsAnotherContentIsToBeTriedAnew() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        guard case .later(let opening) = try container.fs.open(row.ino, flags: [], caller: container.caller) else {
+            throw Errno.EIO
+        }
+        try container.cloud.change(row.key, .replaced) { $0.ino += 1000 }
+        #expect(await errno { _ = try await opening() } == .ESTALE)
+        #expect(container.cloud.interests == 0)
+        let handle = try await container.open(row.ino + 1000)
+        #expect(try await container.read(handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
+    }
+
     @Test func aCancelledReadEnds() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
