@@ -169,16 +169,15 @@ extension ContainerFileSystem {
     }
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        let materializer = parts.materializer
         if flags.contains(.nonBlocking) {
-            let beginning = Task.detached { try await materializer.begin(row.key) }
+            let beginning = Task.detached { [self] in try await beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }
         // Held from now on, so that it is not evicted or taken for unused while the download begins.
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             do {
-                let content = try await materializer.begin(row.key)
+                let content = try await beginContent(of: row)
                 return handle(on: node, flags, partial: .content(content))
             } catch {
                 openNodes.release(node)
@@ -190,6 +189,20 @@ extension ContainerFileSystem {
                 }
                 throw error
             }
+        }
+    }
+
+    /// The content of the inode that was opened. Another device's change may come in between: the item has another
+    /// content and another inode then, and through this one the kernel would show the new bytes up to the old size. It
+    /// looks the name up anew.
+    private func beginContent(of row: ItemRow) async throws -> PartialContent {
+        let content = try await parts.materializer.begin(row.key)
+        do {
+            guard try index.row(ino: row.ino)?.content == content.id else { throw Errno.ESTALE }
+            return content
+        } catch {
+            parts.materializer.release(content)
+            throw error
         }
     }
 
