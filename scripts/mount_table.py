@@ -257,6 +257,14 @@ def bindfs(scratch):
     return mount
 
 
+def wait_for_mount(place):
+    for _ in range(300):
+        if os.path.ismount(place):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"nothing is mounted at {place} after 30 s")
+
+
 class Floor:
     """libfuse's own example of a file system that passes everything on, with its caches on (`cache=always`)."""
 
@@ -299,11 +307,7 @@ static inline int mknod_wrapper(int folder, const char *name, const char *link, 
         self.process = subprocess.Popen(
             [program, "-f", "-o", f"source={source},cache=always", self.mount],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(300):
-            if os.path.ismount(self.mount):
-                return
-            time.sleep(0.1)
-        raise RuntimeError("passthrough_ll does not mount")
+        wait_for_mount(self.mount)
 
     def end(self):
         subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)
@@ -321,11 +325,7 @@ class FullCache:
             [program, "mount", str(source), str(self.mount), "--vfs-cache-mode", "full", "--vfs-write-back", "1h",
              "--cache-dir", str(scratch / "rclone.full.cache"), "--config", "/dev/null"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(300):
-            if os.path.ismount(self.mount):
-                return
-            time.sleep(0.1)
-        raise RuntimeError("rclone does not mount")
+        wait_for_mount(self.mount)
 
     def end(self):
         subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)

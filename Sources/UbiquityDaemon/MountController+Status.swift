@@ -37,7 +37,7 @@ extension MountController {
         let (total, items) = try parts.index.read { reader in
             let total = try reader.conflictTotal()
             let limit = MountStatus.maximumPendingItems
-            return (total, total.items > 0 ? try reader.itemsWithConflicts(limit: limit) : [])
+            return (total, total.items > 0 ? try reader.itemsInConflict(withPackages: true, limit: limit) : [])
         }
         guard total.items > 0 else { return nil }
         return ConflictTotal(

@@ -64,21 +64,15 @@ extension IndexReader {
         return found ?? (0, 0, 0)
     }
 
-    /// Files and packages with unresolved conflicts, the first ones made first, at most `limit`.
-    package func itemsWithConflicts(limit: Int) throws -> [ItemRow] {
-        try rows(
+    /// Files with unresolved conflicts, and packages if they are wanted, those made first first, at most `limit`.
+    package func itemsInConflict(withPackages: Bool = false, limit: Int) throws -> [ItemRow] {
+        let kinds = withPackages ? "1, 2" : "1"
+        return try rows(
             RowCoding.select(
                 """
-                items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind IN (1, 2)
+                items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind IN (\(kinds))
                 AND items.dirty & \(DirtyFields.deleted.rawValue) = 0
                 """) + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
-    }
-
-    /// Files with unresolved conflicts, at most `limit`.
-    package func itemsInConflict(limit: Int) throws -> [ItemRow] {
-        try rows(
-            RowCoding.select("items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind = 1")
-                + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
     }
 
     /// The files and packages in a folder that have other versions, by name, those after `name`, at most `limit`.

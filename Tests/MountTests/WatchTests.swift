@@ -95,7 +95,8 @@ import UbiquityControl
             let (a, b) = try await devices(world, "mkdir d; echo one > d/log; echo 1 > d/gone")
             try await b.shell("ls d; cat d/log")
             let monitor = try await Watcher.start(
-                b, script: "touch d/.probe; (sleep 0.5; echo watching) & exec stdbuf -oL gio monitor -d d", ready: "watching")
+                b, script: "(for n in $(seq 600); do touch d/.probe; sleep 0.1; done) & exec stdbuf -oL gio monitor -d d",
+                ready: "d: \(b.mountPoint)/d/.probe: attributes changed")
             let tail = try await Watcher.start(b, script: "exec stdbuf -oL tail -n 1 -F d/log 2>&1", ready: "one")
             try await a.shell("echo 2 > d/two; rm d/gone")
             try await world.eventually("gio tells") {
@@ -118,7 +119,7 @@ import UbiquityControl
             let watcher = try await Watcher.start(b)
             try await b.ubiquity("offline", "")
             try await b.shell("echo b > f; touch -d '2 days ago' f; echo b > d/mine; mkdir both; echo b > both/b")
-            try await a.shell("sleep 0.1; echo a > f; mkdir both; echo a > both/a; rmdir d")
+            try await a.shell("echo a > f; mkdir both; echo a > both/a; rmdir d")
             try await a.waitUntilIdle()
             try await b.ubiquity("online", "")
             try await watcher.waitFor("CREATE ./both/a")

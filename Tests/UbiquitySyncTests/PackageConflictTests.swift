@@ -66,18 +66,29 @@ import UbiquityTestSupport
         _ world: Simulation, aFirst: Bool, _ first: (SimulatedDevice) async throws -> Void,
         _ second: (SimulatedDevice) async throws -> Void
     ) async throws -> (a: [String: [UInt8]], b: [String: [UInt8]]) {
+        var states = (a: [String: [UInt8]](), b: [String: [UInt8]]())
+        try await apart(world, aFirst: aFirst) {
+            try await first(world.a)
+        } _: {
+            try await second(world.b)
+            states = (try await state(world.a), try await state(world.b))
+        }
+        return states
+    }
+
+    /// Each of the two is told of the other's changes after its own; the second's are later.
+    func apart(
+        _ world: Simulation, aFirst: Bool, _ a: () async throws -> Void, _ b: () async throws -> Void
+    ) async throws {
         for device in [world.a, world.b] { try device.setPaused(true) }
-        try await first(world.a)
+        try await a()
         try await world.sleep(.seconds(5))
-        try await second(world.b)
-        let states = (try await state(world.a), try await state(world.b))
-        let order = aFirst ? [world.a, world.b] : [world.b, world.a]
-        for device in order {
+        try await b()
+        for device in aFirst ? [world.a, world.b] : [world.b, world.a] {
             try device.setPaused(false)
             try await world.settle(world.devices.filter { $0 === device || $0.name == "c" })
         }
         try await world.settle()
-        return states
     }
 
     @Test(arguments: [true, false]) func differentMembersAreNotMixed(aFirst: Bool) async throws {

@@ -6,22 +6,6 @@ import UbiquityTestSupport
 
 // Conflicts of packages with what is around them.
 extension PackageConflictTests {
-    /// Each of the two is told of the other's changes after its own.
-    private func apart(
-        _ world: Simulation, first: SimulatedDevice, _ a: () async throws -> Void, _ b: () async throws -> Void
-    ) async throws {
-        for device in [world.a, world.b] { try device.setPaused(true) }
-        try await a()
-        try await world.sleep(.seconds(5))
-        try await b()
-        try await world.sleep(.seconds(5))
-        for device in [first, first === world.a ? world.b : world.a] {
-            try device.setPaused(false)
-            try await world.settle(world.devices.filter { $0 === device })
-        }
-        try await world.settle()
-    }
-
     /// The folder's deletion may go before the package's has come to rest.
     @Test func anEditWinsOverTheDeletionOfAFolderAroundIt() async throws {
         try await run(["a", "b"]) { world in
@@ -46,7 +30,7 @@ extension PackageConflictTests {
     @Test(arguments: [true, false]) func changesOfRightsAndAttributesAloneAreMerged(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
-            try await apart(world, first: aFirst ? world.a : world.b) {
+            try await apart(world, aFirst: aFirst) {
                 try world.a.setMode("d.rtfd/text", 0o600)
                 try world.a.setXattr("d.rtfd/images/one", "user.of", "a")
             } _: {
@@ -63,7 +47,7 @@ extension PackageConflictTests {
     @Test func whatHasAnotherNameOutsideStaysThereWhenThePackageGivesWay() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
-            try await apart(world, first: world.b) {
+            try await apart(world, aFirst: false) {
                 try await world.a.create("d.rtfd/new", [7, 8, 9])
                 try world.a.makeHardLink("outside", to: "d.rtfd/new")
             } _: {
@@ -92,9 +76,9 @@ extension PackageConflictTests {
             }
             let there = { try await world.b.edit("e.rtfd/y") { _ in [6] } }
             if aLater {
-                try await apart(world, first: world.b, there, here)
+                try await apart(world, aFirst: false, there, here)
             } else {
-                try await apart(world, first: world.b, here, there)
+                try await apart(world, aFirst: false, here, there)
             }
             for device in world.devices {
                 let paths = try device.paths().map(\.path)
@@ -138,7 +122,7 @@ extension PackageConflictTests {
             try await world.settle()
             try await world.b.materialize("d.rtfd/10007")
             try await world.settle()
-            try await apart(world, first: world.a) {
+            try await apart(world, aFirst: true) {
                 try world.a.remove("d.rtfd")
             } _: {
                 try await world.b.edit("d.rtfd/10007") { _ in [2] }

@@ -4,29 +4,7 @@ import Testing
 import UbiquitySystem
 
 /// What a document does when it is asked and told, outside of containers.
-@MainActor @Suite struct DocumentPresentingTests {
-    private func eventually(_ condition: () async throws -> Bool) async throws {
-        for _ in 0..<6000 {
-            if try await condition() { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        Issue.record("not so after 60 s")
-    }
-
-    private func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }
-
-    /// A document that is open and saves nothing by itself.
-    private func opened(_ body: (TextDocument, URL) async throws -> Void) async throws {
-        try await TemporaryFolder.with { folder in
-            let url = URL(filePath: folder + "/note.txt")
-            try Data("old".utf8).write(to: url)
-            let document = TextDocument(fileURL: url)
-            document.autosaveDelay = .seconds(1000)
-            try await document.open()
-            try await body(document, url)
-        }
-    }
-
+@MainActor @Suite struct DocumentPresentingTests: DocumentTestCase {
     @Test("DC-04: what is not saved is saved before a deletion, and stays with the document if the file goes all the same")
     func deletion() async throws {
         try await opened { document, url in

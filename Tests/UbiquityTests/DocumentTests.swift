@@ -4,17 +4,7 @@ import Ubiquity
 import UbiquitySystem
 
 /// A document, by itself: outside of containers it is coordinated with nobody.
-@MainActor @Suite struct DocumentTests {
-    private func eventually(_ condition: () async throws -> Bool) async throws {
-        for _ in 0..<3000 {
-            if try await condition() { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        Issue.record("not so after 30 s")
-    }
-
-    private func text(_ url: URL) throws -> String { String(decoding: try Data(contentsOf: url), as: UTF8.self) }
-
+@MainActor @Suite struct DocumentTests: DocumentTestCase {
     @Test("DC-01: a document is created, saves itself, is closed and opened, and tells its states")
     func life() async throws {
         try await TemporaryFolder.with { folder in
@@ -44,12 +34,7 @@ import UbiquitySystem
 
     @Test("DC-06, DC-07: nothing is saved before it is asked for; a save writes a snapshot while typing goes on")
     func snapshots() async throws {
-        try await TemporaryFolder.with { folder in
-            let url = URL(filePath: folder + "/note.txt")
-            try Data("old".utf8).write(to: url)
-            let document = TextDocument(fileURL: url)
-            document.autosaveDelay = .seconds(1000)
-            try await document.open()
+        try await opened { document, url in
             document.type(" A")
             #expect(try text(url) == "old")
             document.whileWriting = { document.type(" B") }
@@ -108,12 +93,7 @@ import UbiquitySystem
 
     @Test("another program's change is not overwritten without a word; revert gives up one's own")
     func changedByOther() async throws {
-        try await TemporaryFolder.with { folder in
-            let url = URL(filePath: folder + "/note.txt")
-            try Data("old".utf8).write(to: url)
-            let document = TextDocument(fileURL: url)
-            document.autosaveDelay = .seconds(1000)
-            try await document.open()
+        try await opened { document, url in
             document.type(" mine")
             try Data("theirs!".utf8).write(to: url)
             await #expect { try await document.autosave() } throws: {

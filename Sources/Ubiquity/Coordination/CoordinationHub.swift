@@ -59,7 +59,7 @@ actor CoordinationHub {
     private var clients = ConnectionTable<Task<CoordinationClient, any Error>>()
     private var registrations: [Registration] = []
     /// News that came before the registration's answer had, while presenters are being added.
-    private var early: [UInt64: [ClientNews]] = [:]
+    private var early: [UInt64: PresenterQueue] = [:]
     private var additions = 0
     /// Times that messages were left out.
     private var losses = 0
@@ -123,7 +123,8 @@ actor CoordinationHub {
             // An answer that does not reach the daemon is one that does not come in time: it takes care of that.
             answer: { try? await client.answer($0, refusal: $1) }, place: { Self.url($0, in: mount) })
         registrations.append(Registration(presenter, mount, connection, client, number, desk))
-        for news in early.removeValue(forKey: number) ?? [] { desk.take(news) }
+        var missed = early.removeValue(forKey: number) ?? PresenterQueue()
+        while let news = missed.next() { desk.take(news) }
         if losses != before { desk.take(ClientNews(.overflow)) }
     }
 
@@ -176,7 +177,7 @@ actor CoordinationHub {
             if let known = registrations.first(where: { $0.connection == connection && $0.number == number }) {
                 known.desk.take(news)
             } else if additions > 0 {
-                early[number, default: []].append(news)
+                early[number, default: PresenterQueue()].add(news)
             }
         }
     }
