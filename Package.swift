@@ -102,7 +102,7 @@ let package = Package(
             name: "UbiquityTestSupport",
             dependencies: [
                 "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
-                "UbiquityCloudStore", "UbiquitySync", "UbiquityVFS", "CSimulatedDisk", logging,
+                "UbiquityCloudStore", "UbiquitySync", "UbiquityVFS", "UbiquityCoordination", "CSimulatedDisk", logging,
             ],
             path: "Tests/UbiquityTestSupport",
             swiftSettings: strict),
@@ -120,7 +120,7 @@ let package = Package(
         tests("UbiquitySystemTests", ["UbiquitySystem", "UbiquityCore"]),
         tests("UbiquityIndexTests", ["UbiquityIndex", "UbiquityCore", "UbiquitySystem", grdb]),
         tests("UbiquityContentTests", ["UbiquityContent", "UbiquityCore", "UbiquitySystem", crypto]),
-        tests("UbiquityCoordinationTests", ["UbiquityCoordination", "UbiquityCore", "UbiquitySystem"]),
+        tests("UbiquityCoordinationTests", ["UbiquityTestSupport", "UbiquityCoordination", "UbiquityCore"]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
         tests("UbiquityTests", ["Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem"]),

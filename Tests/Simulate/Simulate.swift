@@ -29,6 +29,9 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Do not look for a shorter history.")
     var noShrink = false
 
+    @Flag(help: "Claims of programs and apps on an arbiter, instead of devices and a cloud.")
+    var claims = false
+
     @Option(help: "Stop after so many failing seeds.")
     var failures = 10
 
@@ -37,16 +40,30 @@ struct Simulate: ParsableCommand {
         var count = 0, failed: [UInt64] = []
         for seed in Swift.stride(from: seed ?? first, to: (seed ?? first) + (self.seed == nil ? seeds : 1), by: Int(stride)) {
             count += 1
-            let plan = Plan(seed: seed)
-            do { try PlanRun(plan, fault: `break`).run() } catch let failure as SimulationFailure {
+            if try claims ? !runClaims(seed) : !runWorld(seed) {
                 failed.append(seed)
-                report(plan, failure)
                 if failed.count >= failures || `break` != nil { break }
             }
         }
         let seconds = (clock.now - start) / .seconds(1)
         print("\(count) seeds, \(failed.count) failed\(failed.isEmpty ? "" : " (\(failed))"), \(Int(seconds)) s")
         guard failed.isEmpty else { throw ExitCode.failure }
+    }
+
+    private func runWorld(_ seed: UInt64) throws -> Bool {
+        let plan = Plan(seed: seed)
+        do { try PlanRun(plan, fault: `break`).run() } catch let failure as SimulationFailure {
+            report(plan, failure)
+            return false
+        }
+        return true
+    }
+
+    private func runClaims(_ seed: UInt64) -> Bool {
+        var run = RandomArbiter(seed: seed)
+        guard let failure = run.play() else { return true }
+        print("seed \(seed) failed: \(failure)\nagain: scripts/simulate --claims --seed \(seed)\n")
+        return false
     }
 
     private func report(_ plan: Plan, _ failure: SimulationFailure) {

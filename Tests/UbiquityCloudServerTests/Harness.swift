@@ -117,9 +117,9 @@ enum Harness {
         try await running.task.value
     }
 
-    /// Waits for a state, at most ten seconds.
+    /// Waits for a state, at most a minute: all tests may run at once on two threads.
     static func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
             if try await condition() { return }
             await Task.yield()

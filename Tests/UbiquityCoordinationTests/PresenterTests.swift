@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCoordination
 import UbiquityCore
+import UbiquityTestSupport
 
 @Suite("Presenters")
 struct PresenterTests {

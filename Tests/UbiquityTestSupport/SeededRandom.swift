@@ -2,7 +2,7 @@ internal import UbiquityCore
 internal import UbiquitySystem
 
 /// SplitMix64: the same numbers for the same seed, on every machine.
-package final class SeededRandom: RandomSource {
+package final class SeededRandom: RandomSource, RandomNumberGenerator {
     private let state: Lock<UInt64>
 
     package init(_ seed: UInt64) { state = Lock(seed) }

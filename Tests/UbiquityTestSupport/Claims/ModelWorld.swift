@@ -1,75 +1,75 @@
-import UbiquityCoordination
-import UbiquityCore
+package import UbiquityCoordination
+package import UbiquityCore
 
 /// A small tree and some processes, and an arbiter among them whose clock is turned by hand.
 ///
 /// Folders: 1 (top), 10 in 1, 11 in 10, 12 in 1; package 20 in 10, folder 21 and package 22 in package 20.
 /// Files: 100… in 10, 200… in 11, 300… in 12, 400… in 20, 500… in 21, 600… in 22, all others in 1.
-struct ModelWorld {
-    struct Tree: Surroundings {
-        static let folders: Set<Int64> = [1, 10, 11, 12, 20, 21, 22]
-        static let packages: Set<ItemKey> = [ItemKey(20), ItemKey(22)]
-        var parents: [ItemKey: ItemKey] = [
+package struct ModelWorld {
+    package struct Tree: Surroundings {
+        package static let folders: Set<Int64> = [1, 10, 11, 12, 20, 21, 22]
+        package static let packages: Set<ItemKey> = [ItemKey(20), ItemKey(22)]
+        package var parents: [ItemKey: ItemKey] = [
             ItemKey(10): ItemKey(1), ItemKey(11): ItemKey(10), ItemKey(12): ItemKey(1), ItemKey(20): ItemKey(10),
             ItemKey(21): ItemKey(20), ItemKey(22): ItemKey(20),
         ]
         /// The process that started a process.
-        var starters: [Int32: Int32] = [:]
-        var names: [ItemKey: ItemName] = [:]
+        package var starters: [Int32: Int32] = [:]
+        package var names: [ItemKey: ItemName] = [:]
 
-        func parent(of item: ItemKey) -> ItemKey? {
+        package func parent(of item: ItemKey) -> ItemKey? {
             if let parent = parents[item] { return parent }
             guard item != .root else { return nil }
             let folders: [Int64: Int64] = [1: 10, 2: 11, 3: 12, 4: 20, 5: 21, 6: 22]
             return ItemKey(folders[item.rawValue / 100] ?? 1)
         }
 
-        func ancestry(of folder: ItemKey) -> Ancestry {
+        package func ancestry(of folder: ItemKey) -> Ancestry {
             var folders = [folder]
             while let parent = folders.last.flatMap(parent(of:)) { folders.append(parent) }
             return Ancestry(folders: folders, package: folders.last { Self.packages.contains($0) })
         }
 
-        func entry(of item: ItemKey) -> ClaimTarget.Entry? {
+        package func entry(of item: ItemKey) -> ClaimTarget.Entry? {
             parent(of: item).map { ClaimTarget.Entry(parent: $0, name: name(of: item)) }
         }
 
-        func name(of item: ItemKey) -> ItemName { names[item] ?? ItemName(stored: Array("\(item.rawValue)".utf8)) }
+        package func name(of item: ItemKey) -> ItemName { names[item] ?? ItemName(stored: Array("\(item.rawValue)".utf8)) }
 
-        func isAlive(_ process: Int32) -> Bool { true }
+        package func isAlive(_ process: Int32) -> Bool { true }
 
-        func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool {
+        package func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool {
             lineage(of: process).contains(ancestor)
         }
 
-        func lineage(of process: Int32) -> [Int32] {
+        package func lineage(of process: Int32) -> [Int32] {
             Array(sequence(first: process) { starters[$0] })
         }
     }
 
-    var tree = Tree()
-    var arbiter: Arbiter
-    var now: Duration = .seconds(1000)
+    package var tree = Tree()
+    package var arbiter: Arbiter
+    package var now: Duration = .seconds(1000)
     /// What came back and was not looked at yet.
-    var log: [ArbiterAction] = [] {
+    package var log: [ArbiterAction] = [] {
         didSet {
             for case .granted(let id) in log.suffix(max(0, log.count - oldValue.count)) { granted.insert(id) }
         }
     }
     private var granted: Set<ClaimID> = []
 
-    init(isStrict: Bool = false) { arbiter = Arbiter(isStrict: isStrict) }
+    package init(isStrict: Bool = false) { arbiter = Arbiter(isStrict: isStrict) }
 
-    func target(_ number: Int64) -> ClaimTarget {
+    package func target(_ number: Int64) -> ClaimTarget {
         let item = ItemKey(number)
         return ClaimTarget(item: item, entry: tree.entry(of: item), isFolder: Tree.folders.contains(number))
     }
 
-    mutating func client(_ name: String = "app", process: Int32 = 0) -> ClientID {
+    package mutating func client(_ name: String = "app", process: Int32 = 0) -> ClientID {
         arbiter.add(ClientDescription(name: name, process: process))!
     }
 
-    mutating func presenter(
+    package mutating func presenter(
         of client: ClientID, _ number: Int64, _ abilities: Set<PresenterDescription.Ability> = Set(
             PresenterDescription.Ability.allCases)
     ) -> PresenterID {
@@ -78,7 +78,7 @@ struct ModelWorld {
 
     /// Asks for a claim.
     @discardableResult
-    mutating func claim(
+    package mutating func claim(
         _ owner: ClaimOwner, _ intents: [(Int64, Access)], presenter: PresenterID? = nil, purpose: String? = nil,
         limit: Duration = .seconds(3600), mayWait: Bool = true
     ) -> ClaimID {
@@ -91,18 +91,18 @@ struct ModelWorld {
     }
 
     @discardableResult
-    mutating func read(_ client: ClientID, _ number: Int64, _ options: ReadingOptions = []) -> ClaimID {
+    package mutating func read(_ client: ClientID, _ number: Int64, _ options: ReadingOptions = []) -> ClaimID {
         claim(.client(client), [(number, .reading(options))])
     }
 
     @discardableResult
-    mutating func write(_ client: ClientID, _ number: Int64, _ option: WritingOption? = nil) -> ClaimID {
+    package mutating func write(_ client: ClientID, _ number: Int64, _ option: WritingOption? = nil) -> ClaimID {
         claim(.client(client), [(number, .writing(option))])
     }
 
     /// A plain open.
     @discardableResult
-    mutating func open(_ process: Int32, _ number: Int64, writes: Bool = false) -> ClaimID {
+    package mutating func open(_ process: Int32, _ number: Int64, writes: Bool = false) -> ClaimID {
         let intent = ClaimIntent(target(number), writes ? .writing(.forMerging) : .reading([]))
         switch arbiter.access(
             [intent], by: process, waitingTime: .seconds(3600), mayWait: true, now: now, in: tree)
@@ -116,32 +116,32 @@ struct ModelWorld {
         }
     }
 
-    mutating func close(_ id: ClaimID, _ number: Int64) {
+    package mutating func close(_ id: ClaimID, _ number: Int64) {
         log += arbiter.endAccess(id, to: ItemKey(number), now: now, in: tree)
     }
 
-    mutating func end(_ id: ClaimID) { log += arbiter.end(id, now: now, in: tree) }
-    mutating func leave(_ client: ClientID) { log += arbiter.remove(client, now: now, in: tree) }
+    package mutating func end(_ id: ClaimID) { log += arbiter.end(id, now: now, in: tree) }
+    package mutating func leave(_ client: ClientID) { log += arbiter.remove(client, now: now, in: tree) }
 
-    mutating func answer(_ question: Question, refusal: String? = nil) {
+    package mutating func answer(_ question: Question, refusal: String? = nil) {
         log += arbiter.answer(question.id, by: question.client, refusal: refusal, now: now, in: tree)
     }
 
-    mutating func pass(_ time: Duration) {
+    package mutating func pass(_ time: Duration) {
         now += time
         log += arbiter.tick(now: now, in: tree)
     }
 
-    func isGranted(_ id: ClaimID) -> Bool { granted.contains(id) }
-    func failure(of id: ClaimID) -> ClaimFailure? {
+    package func isGranted(_ id: ClaimID) -> Bool { granted.contains(id) }
+    package func failure(of id: ClaimID) -> ClaimFailure? {
         for case .failed(id, let failure) in log { return failure }
         return nil
     }
     /// All questions so far.
-    var questions: [Question] {
+    package var questions: [Question] {
         log.compactMap { if case .ask(let question) = $0 { question } else { nil } }
     }
-    func reacquired(_ question: Question) -> Bool {
+    package func reacquired(_ question: Question) -> Bool {
         log.contains(.reacquire(question.id, question.client, question.presenter))
     }
 }

@@ -1,28 +1,11 @@
-import UbiquityCore
-import UbiquityCoordination
-import UbiquitySystem
+internal import UbiquityCoordination
+internal import UbiquityCore
 
 /// One life of an arbiter with clients and programs that claim at random, are slow, refuse, and die.
 ///
 /// Time is virtual. After every step the books must be right and no two claims that exclude each other be held; a
 /// request must be answered within a bound, whatever the others do.
-struct RandomArbiter {
-    static var wantedSeeds: Int? {
-        ProcessHost.variable("UBIQUITY_SEEDS").flatMap { Int($0) }
-    }
-
-    private struct Generator: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            // SplitMix64, by Sebastiano Vigna: a seed is a life.
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var value = state
-            value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-            return value ^ (value >> 31)
-        }
-    }
-
+package struct RandomArbiter {
     private struct Held {
         var id: ClaimID
         var owner: ClaimOwner
@@ -38,7 +21,7 @@ struct RandomArbiter {
     /// By then everyone must be answered: each of those before may hold, be asked, and be passed over.
     private static let patience: Duration = .seconds(3000)
 
-    private var random: Generator
+    private var random: SeededRandom
     private var world: ModelWorld
     private var clients: [ClientID] = []
     private var asked: [(question: Question, at: Duration)] = []
@@ -48,14 +31,15 @@ struct RandomArbiter {
     private var checked = 0
     private var slow: Set<ClientID> = []
 
-    init(seed: UInt64) {
-        random = Generator(state: seed)
-        world = ModelWorld(isStrict: Bool.random(using: &random))
+    package init(seed: UInt64) {
+        random = SeededRandom(seed)
+        world = ModelWorld(isStrict: random.chance(0.5))
         world.tree.starters = [51: 50]
         for _ in 0..<Int.random(in: 1...5, using: &random) { addClient() }
     }
 
-    mutating func play() -> String? {
+    /// What is wrong, or nil.
+    package mutating func play() -> String? {
         for _ in 0..<Self.steps {
             act()
             if let failure = settle() { return failure }
@@ -66,18 +50,18 @@ struct RandomArbiter {
     // MARK: What they do
 
     private mutating func addClient() {
-        let client = world.client("app", process: Bool.random(using: &random) ? 50 : Int32(clients.count) + 100)
+        let client = world.client("app", process: random.chance(0.5) ? 50 : Int32(clients.count) + 100)
         clients.append(client)
-        if Int.random(in: 0..<4, using: &random) == 0 { slow.insert(client) }
+        if random.below(4) == 0 { slow.insert(client) }
         for _ in 0..<Int.random(in: 0...2, using: &random) {
             guard let item = Self.items.randomElement(using: &random) else { continue }
             let all = PresenterDescription.Ability.allCases
-            _ = world.presenter(of: client, item, Set(all.filter { _ in Bool.random(using: &random) }))
+            _ = world.presenter(of: client, item, Set(all.filter { _ in random.chance(0.5) }))
         }
     }
 
     private mutating func act() {
-        switch Int.random(in: 0..<20, using: &random) {
+        switch random.below(20) {
         case 0..<8: claim()
         case 8..<12: open()
         case 12: cancel()
@@ -91,16 +75,16 @@ struct RandomArbiter {
     private mutating func access() -> Access {
         let reading: [ReadingOptions] = [[], [], .withoutChanges, .immediatelyAvailableMetadataOnly]
         let writing: [WritingOption?] = [nil, nil, .forDeleting, .forMoving, .forMerging, .forReplacing]
-        if Bool.random(using: &random) { return .reading(reading.randomElement(using: &random) ?? []) }
+        if random.chance(0.5) { return .reading(reading.randomElement(using: &random) ?? []) }
         return .writing(writing.randomElement(using: &random) ?? nil)
     }
 
     private mutating func claim() {
         guard let client = clients.randomElement(using: &random) else { return }
-        let owner = Int.random(in: 0..<8, using: &random) == 0 ? ClaimOwner.system : .client(client)
+        let owner = random.below(8) == 0 ? ClaimOwner.system : .client(client)
         let count = Int.random(in: 1...3, using: &random)
         let intents = (0..<count).map { _ in (Self.items.randomElement(using: &random) ?? 7, access()) }
-        let purpose = Int.random(in: 0..<3, using: &random) == 0 ? "purpose \(Int.random(in: 0..<3, using: &random))" : nil
+        let purpose = random.below(3) == 0 ? "purpose \(random.below(3))" : nil
         let id = world.claim(owner, intents, purpose: purpose, limit: .seconds(10_000))
         pending[id] = (owner, nil, world.now)
     }
@@ -109,7 +93,7 @@ struct RandomArbiter {
         let item = Self.items.filter { $0 >= 100 || $0 < 10 }.randomElement(using: &random) ?? 7
         let processes: [Int32] = [50, 51, 60, 61, 62]
         let process = processes.randomElement(using: &random) ?? 60
-        let id = world.open(process, item, writes: Bool.random(using: &random))
+        let id = world.open(process, item, writes: random.chance(0.5))
         pending[id] = (.program(process), ItemKey(item), world.now)
     }
 
@@ -192,7 +176,7 @@ struct RandomArbiter {
 
     private mutating func answer() {
         for (question, at) in asked where at <= world.now {
-            let refuses = Int.random(in: 0..<10, using: &random) == 0
+            let refuses = random.below(10) == 0
             world.answer(question, refusal: refuses ? "no" : nil)
         }
         asked.removeAll { $0.at <= world.now }
