@@ -40,9 +40,39 @@ package struct PackageTree: Hashable, Sendable {
     package let members: [PackageMember]
 
     package init(_ members: some Sequence<PackageMember>) {
-        self.members = members.sorted { left, right in
-            left.path.lexicographicallyPrecedes(right.path) { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        self.members = members.sorted { Self.precedes($0.path, $1.path) }
+    }
+
+    private static func precedes(_ left: [ItemName], _ right: [ItemName]) -> Bool {
+        left.lexicographicallyPrecedes(right) { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+    }
+
+    package func member(at path: [ItemName]) -> PackageMember? {
+        let index = firstIndex(from: 0) { !Self.precedes($0.path, path) }
+        return index < members.count && members[index].path == path ? members[index] : nil
+    }
+
+    /// What lies right in a folder of the package; of an empty path in the package itself.
+    package func children(of path: [ItemName]) -> [PackageMember] {
+        var result: [PackageMember] = []
+        var index = firstIndex(from: 0) { Self.precedes(path, $0.path) }
+        while index < members.count, members[index].path.starts(with: path) {
+            let child = members[index]
+            if child.path.count == path.count + 1 { result.append(child) }
+            // What lies in it comes right behind it.
+            index = firstIndex(from: index + 1) { !$0.path.starts(with: child.path) }
         }
+        return result
+    }
+
+    /// The first member from there on of which it holds; it must hold of all behind that one.
+    private func firstIndex(from start: Int, _ holds: (PackageMember) -> Bool) -> Int {
+        var low = start, high = members.count
+        while low < high {
+            let middle = (low + high) / 2
+            if holds(members[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 
     /// Bytes of the files.

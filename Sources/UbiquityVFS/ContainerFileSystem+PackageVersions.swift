@@ -25,23 +25,27 @@ extension ContainerFileSystem {
         return found
     }
 
-    private func children(
-        of node: VersionNodes.Node
-    ) async throws -> [(node: VersionNodes.Node, member: PackageMember, version: RemoteVersion)] {
+    private typealias Child = (node: VersionNodes.Node, member: PackageMember)
+
+    private func children(of node: VersionNodes.Node) async throws -> [Child] {
         let (version, path, key) = try await place(of: node)
-        return try await parts.versions.tree(of: version).members.compactMap { member in
-            guard member.path.count == path.count + 1, member.path.starts(with: path) else { return nil }
+        return try await parts.versions.tree(of: version).children(of: path).compactMap { member in
             let node = VersionNodes.Node.member(member.path, version.id, of: key)
-            return versionNodes.isRemoved(node) ? nil : (node, member, version)
+            return versionNodes.isRemoved(node) ? nil : (node, member)
         }
+    }
+
+    private func child(_ name: ItemName, of node: VersionNodes.Node) async throws -> Child? {
+        let (version, path, key) = try await place(of: node)
+        guard let member = try await parts.versions.tree(of: version).member(at: path + [name]) else { return nil }
+        let node = VersionNodes.Node.member(member.path, version.id, of: key)
+        return versionNodes.isRemoved(node) ? nil : (node, member)
     }
 
     func findMember(named name: ItemName, in parent: UInt64) throws -> Answer<NodeAttributes?> {
         guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
         return .later { [self] in
-            guard let found = try await children(of: node).first(where: { $0.member.path.last == name }) else {
-                return nil
-            }
+            guard let found = try await child(name, of: node) else { return nil }
             return try known(found.node, nil, found.member)
         }
     }
@@ -69,9 +73,7 @@ extension ContainerFileSystem {
     func removeMember(named name: ItemName, in parent: UInt64, _ directory: Bool) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
         return .later { [self] in
-            guard let found = try await children(of: node).first(where: { $0.member.path.last == name }) else {
-                throw Errno.ENOENT
-            }
+            guard let found = try await child(name, of: node) else { throw Errno.ENOENT }
             guard directory == (found.member.kind == .directory) else {
                 throw directory ? Errno.ENOTDIR : Errno.EISDIR
             }
