@@ -112,6 +112,38 @@ import UbiquityCore
         }
     }
 
+    @Test("DQ-01, VC-01: folders tell of conflicts in them wherever these go")
+    func conflicts() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p d/e f; echo base > d/e/x")
+            try await world.settle(a, b)
+            let query = MetadataQuery(
+                predicate: .attribute(.hasUnresolvedConflicts), container: URL(filePath: b.mountPoint),
+                notificationBatchingInterval: .milliseconds(50))
+            try await query.start()
+            func tells(_ paths: String...) async throws {
+                try await world.eventually("\(paths) tell of conflicts: \(query.results.map(\.relativePath))") {
+                    Set(query.results.map(\.relativePath)) == Set(paths)
+                }
+            }
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo a > d/e/x")
+            try await b.shell("echo b > d/e/x")
+            for device in [b, a] {
+                try await device.ubiquity("online", "")
+                try await device.waitUntilIdle()
+            }
+            try await tells("d", "d/e", "d/e/x")
+            try await b.shell("mv d/e/x d/y")
+            try await tells("d", "d/y")
+            try await a.shell("mv d f/g")
+            try await tells("f", "f/g", "f/g/y")
+            try await b.shell("rm f/g/y")
+            try await tells()
+        }
+    }
+
     @Test("DQ-01: the library's query gathers, updates, and holds still when it is asked to")
     func library() async throws {
         try await World.run { world in

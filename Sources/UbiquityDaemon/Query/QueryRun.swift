@@ -20,6 +20,13 @@ final class QueryRun: Sendable {
     private struct State {
         var results = LiveResults<ItemID>()
         var walk: QueryWalk?
+        /// Of the results that have any.
+        var conflicts: [ItemID: Int] = [:]
+
+        mutating func noteConflicts(of id: ItemID, _ record: MetadataRecord?) {
+            let count = record?.item.conflictCount ?? 0
+            if count != conflicts[id] ?? 0 { conflicts[id] = count == 0 ? nil : count }
+        }
     }
 
     private let query: ItemQuery
@@ -83,6 +90,7 @@ final class QueryRun: Sendable {
                 guard let row = try reader.row(key: key), found[row.id] == nil else { continue }
                 found.updateValue(try record(of: row, reader), forKey: row.id)
             }
+            try lookAtConflicts(above: changes.conflictFolders, &found, reader)
         }
         return take(found.map { ($0.key, $0.value) })
     }
@@ -109,20 +117,30 @@ final class QueryRun: Sendable {
         return true
     }
 
-    /// Items that have not changed themselves and tell something else now: packages in which something has changed,
-    /// folders above a conflict, the other names of a file.
+    /// The folders that tell another number of conflicts than before. Most changes are of items without any.
+    private func lookAtConflicts(
+        above folders: Set<ItemKey>, _ found: inout [ItemID: MetadataRecord?], _ reader: IndexReader
+    ) throws {
+        var seen = Set<ItemKey>()
+        for folder in folders {
+            var next: ItemKey? = folder
+            while let key = next, key != .root, seen.insert(key).inserted, let row = try reader.row(key: key) {
+                next = row.entry?.parent
+                guard found[row.id] == nil else { continue }
+                let record = try record(of: row, reader)
+                let told = state.withLock { $0.conflicts[row.id] ?? 0 }
+                if record?.item.conflictCount ?? 0 != told { found.updateValue(record, forKey: row.id) }
+            }
+        }
+    }
+
+    /// Items that have not changed themselves and tell something else now: packages in which something has changed, the
+    /// other names of a file.
     private func others(than changes: QueryChanges, _ reader: IndexReader) throws -> Set<ItemKey> {
         var keys = Set<ItemKey>()
         var finder = PackageFinder(reader, look.index)
         for folder in changes.folders {
             if let row = try reader.row(key: folder), let package = try finder.package(of: row) { keys.insert(package) }
-        }
-        for key in changes.conflicts {
-            var next = try reader.row(key: key)?.entry?.parent
-            while let folder = next, folder != .root, keys.count < Self.maximumMoved {
-                keys.insert(folder)
-                next = try reader.row(key: folder)?.entry?.parent
-            }
         }
         for key in changes.items.keys {
             guard let row = try reader.row(key: key), row.isLinked else { continue }
@@ -147,6 +165,7 @@ final class QueryRun: Sendable {
         state.withLock { state in
             var changes = Changes()
             for (id, record) in page {
+                state.noteConflicts(of: id, record)
                 switch (state.results.take(id, isResult: record != nil), record) {
                 case (.added, let record?): changes.added.append(record)
                 case (.changed, let record?): changes.changed.append(record)

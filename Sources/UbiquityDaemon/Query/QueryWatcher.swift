@@ -11,8 +11,9 @@ struct QueryChanges: Sendable {
     var movedFolders: Set<ItemKey> = []
     /// Folders in which something has changed: a package is a result that changes with what is in it.
     var folders: Set<ItemKey> = []
-    /// Items whose conflicts have changed: folders tell how many there are in them.
-    var conflicts: Set<ItemKey> = []
+    /// Folders that things with conflicts may have come into or left, or in which conflicts have changed: they and
+    /// those above them tell how many there are.
+    var conflictFolders: Set<ItemKey> = []
     /// There were more than are kept: all is to be looked at.
     var hasLost = false
 
@@ -24,7 +25,10 @@ struct QueryChanges: Sendable {
             if row.kind == .directory, change.before?.entry != change.after?.entry || change.isMarkChanged {
                 movedFolders.insert(row.key)
             }
-            if change.kind == .versions { conflicts.insert(row.key) }
+        }
+        let places = [change.before, change.after].map { $0?.entry?.parent }
+        if change.kind == .versions || change.before != nil && places[0] != places[1] {
+            conflictFolders.formUnion(places.compactMap { $0 })
         }
     }
 
