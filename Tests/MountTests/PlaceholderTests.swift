@@ -45,6 +45,9 @@ import UbiquityControl
             }
             let write = try await b.attempt("'\(World.program)' run --no-materialize -- sh -c 'echo more >> d/x'")
             #expect(write.status != 0)
+            let cut = try await b.attempt(
+                "'\(World.program)' run --no-materialize -- python3 -c 'import os; os.truncate(\"d/x\", 3)'")
+            #expect(cut.status == 1 && cut.err.contains("Resource deadlock avoided"), "\(cut)")
             #expect(try await b.attribute("downloading-status", of: "d/x") == "not-downloaded")
             #expect(try await b.shell("'\(World.program)' run --no-materialize -- stat -c %s d/x") == "7")
             #expect(try await b.shell("grep -r needle d") == "d/x:needle")
