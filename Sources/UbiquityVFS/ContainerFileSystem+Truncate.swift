@@ -89,6 +89,7 @@ extension ContainerFileSystem {
             return .now(())
         }
         if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
+        guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
         if nonBlocking { throw Errno.EAGAIN }
         let work: Answer<Void> = .later { [self] in
             try await materialize(ino)
