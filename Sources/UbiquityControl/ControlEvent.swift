@@ -1,6 +1,6 @@
 /// Something that happened in a mount, told to whoever listens.
 package struct ControlEvent: Codable, Hashable, Sendable {
-    package enum Kind: String, Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
         /// The stream's first event; what happened before it is not told.
         case listening
         /// The listener was too slow and events were left out: look again at what you show.

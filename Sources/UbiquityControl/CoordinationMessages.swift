@@ -25,7 +25,7 @@ package struct ClientLeave: Codable, Hashable, Sendable {
 
 /// One message to a client.
 package struct ClientNews: Codable, Hashable, Sendable {
-    package enum Kind: String, Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
         /// The first: `client` is its number.
         case registered
         /// Somebody wants to use a presented item: the client carries out `steps` in their order and then posts a
@@ -123,7 +123,7 @@ package struct PresenterAnswer: Codable, Hashable, Sendable {
 
 /// One item of a claim.
 package struct ClaimItem: Codable, Hashable, Sendable {
-    package enum Use: String, Codable, Hashable, Sendable {
+    package enum Use: String, Codable, CaseIterable, Hashable, Sendable {
         case read
         case write
     }

@@ -1,6 +1,6 @@
 /// What is to become of the deletions that are held because they are many.
 package struct DeletionsRequest: Codable, Hashable, Sendable {
-    package enum Decision: String, Codable, Hashable, Sendable {
+    package enum Decision: String, Codable, CaseIterable, Hashable, Sendable {
         /// They go up.
         case confirm
         /// The items come back.

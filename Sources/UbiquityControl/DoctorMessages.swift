@@ -13,7 +13,7 @@ package struct DoctorRequest: Codable, Hashable, Sendable {
 
 /// One thing that the doctor found.
 package struct DoctorFinding: Codable, Hashable, Sendable {
-    package enum Outcome: String, Codable, Hashable, Sendable {
+    package enum Outcome: String, Codable, CaseIterable, Hashable, Sendable {
         /// Found, and not to be repaired.
         case found
         case repaired

@@ -1,6 +1,6 @@
 /// The state of one item: what the extended attributes `user.ubiquity.*` tell, in one message.
 package struct ItemReport: Codable, Hashable, Sendable {
-    package enum DownloadingStatus: String, Codable, Hashable, Sendable {
+    package enum DownloadingStatus: String, Codable, CaseIterable, Hashable, Sendable {
         case notDownloaded = "not-downloaded"
         /// An older content is here; a newer one is known.
         case downloaded

@@ -103,7 +103,7 @@ package struct DeviceDescription: Codable, Hashable, Sendable {
 
 /// The cloud, and whether it answers.
 package struct CloudContact: Codable, Hashable, Sendable {
-    package enum State: String, Codable, Hashable, Sendable {
+    package enum State: String, Codable, CaseIterable, Hashable, Sendable {
         case online
         /// Away, or the mount was told to be offline; the reason says which.
         case offline
@@ -152,12 +152,12 @@ package struct PassthroughStatus: Codable, Hashable, Sendable {
 
 /// An item that is not yet what it shall be: changed here and not at the cloud, or wanted here and not here.
 package struct PendingItem: Codable, Hashable, Sendable {
-    package enum Direction: String, Codable, Hashable, Sendable {
+    package enum Direction: String, Codable, CaseIterable, Hashable, Sendable {
         case upload
         case download
     }
 
-    package enum Reason: String, Codable, Hashable, Sendable {
+    package enum Reason: String, Codable, CaseIterable, Hashable, Sendable {
         /// Its turn has not come, or it waits for the cloud.
         case waiting
         case transferring

@@ -1,6 +1,6 @@
 /// One version of a file.
 package struct VersionReport: Codable, Hashable, Sendable {
-    package enum Kind: String, Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
         case current
         /// Replaced by a later one.
         case history

@@ -37,7 +37,7 @@ package struct QueryRequest: Codable, Hashable, Sendable {
 
 /// One message to whoever asked.
 package struct QueryNews: Codable, Hashable, Sendable {
-    package enum Kind: String, Codable, Hashable, Sendable {
+    package enum Kind: String, Codable, CaseIterable, Hashable, Sendable {
         /// The first: the index is being read.
         case gathering
         /// Some results, in `added`. An item that was met twice, since it moved meanwhile, is in `changed`, or in
