@@ -132,6 +132,7 @@ let package = Package(
             "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
             logging,
         ]),
+        tests("UbiquityFUSETests", ["UbiquityFUSE", "UbiquitySystem"]),
         tests("UbiquityCloudStoreTests", [
             "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto, logging,
         ]),

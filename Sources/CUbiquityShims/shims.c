@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,10 @@ ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffse
 }
 
 int CUbiquity_syncfs(int fd) { return syncfs(fd); }
+
+int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end) {
+    return sem_clockwait(semaphore, CLOCK_MONOTONIC, end);
+}
 
 int CUbiquity_flock(int fd, int operation) { return flock(fd, operation); }
 

@@ -126,7 +126,7 @@ func makeSessionIO() -> fuse_custom_io {
     io.read = { descriptor, buffer, length, userdata in
         let context = SessionContext.of(userdata)
         while true {
-            let count = read(descriptor, buffer, length)
+            let count = context?.turn.read(descriptor, buffer, length) ?? read(descriptor, buffer, length)
             guard count > 0, let buffer else { return count }
             context?.handshake.look(at: buffer, length: count)
             guard BirthTime.answer(UnsafeRawBufferPointer(start: buffer, count: count), context, descriptor) else {

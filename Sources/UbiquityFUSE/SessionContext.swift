@@ -6,6 +6,7 @@ internal import UbiquityVFS
 final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
     let handshake: Handshake
+    let turn = ReadingTurn()
 
     init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough) {
         self.fileSystem = fileSystem

@@ -98,6 +98,8 @@ extension IndexTransaction {
     package func repairContradictions() throws {
         for statement in Self.repairs { try execute(statement, []) }
         try renumberChanges()
+        // These did not go row by row.
+        index.cache.removeAll()
     }
 
     private static let repairs = [

@@ -7,6 +7,8 @@ package final class IndexTransaction: IndexReader {
     let index: ItemIndex
     let origin: IndexEvent.Origin
     private(set) var touched: Set<ItemKey> = []
+    /// Of these, the rows as they are now.
+    private(set) var written: [ItemKey: ItemRow] = [:]
     private(set) var events: [IndexEvent] = []
 
     /// What it changed, in order, if that is kept for the journal.
@@ -44,10 +46,21 @@ package final class IndexTransaction: IndexReader {
 
     // MARK: Rows
 
+    // The cache has what was committed, and nobody else commits meanwhile.
+    package override func row(key: ItemKey) throws -> ItemRow? {
+        if !touched.contains(key), let row = index.cache.row(key: key) { return row }
+        return try super.row(key: key)
+    }
+
+    package override func row(ino: UInt64) throws -> ItemRow? {
+        if let row = index.cache.row(ino: ino), !touched.contains(row.key) { return row }
+        return try super.row(ino: ino)
+    }
+
     /// Adds a row (its key must be new) and its entry.
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))
-        touched.insert(row.key)
+        noteWritten(row)
         if let entry = row.entry { try link(entry, to: row) }
     }
 
@@ -58,7 +71,7 @@ package final class IndexTransaction: IndexReader {
             let values = RowCoding.values(row).enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map(\.element)
             try execute(index.updateStatement(mask), values + [SQLValue(row.key)])
         }
-        touched.insert(row.key)
+        noteWritten(row)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
         if let entry = row.entry { try link(entry, to: row) }
@@ -68,7 +81,13 @@ package final class IndexTransaction: IndexReader {
     package func delete(_ row: ItemRow) throws {
         try execute("DELETE FROM items WHERE key = ?", [SQLValue(row.key)])
         touched.insert(row.key)
+        written[row.key] = nil
         if let entry = row.entry { try unlink(entry) }
+    }
+
+    private func noteWritten(_ row: ItemRow) {
+        touched.insert(row.key)
+        written[row.key] = row
     }
 
     private func link(_ entry: ItemRow.Entry, to row: ItemRow) throws {

@@ -1,5 +1,16 @@
 internal import UbiquityCore
 
+extension ItemIndex {
+    /// Checks what holds after every transaction, also of what is remembered; while nobody writes. Throws `.damaged`
+    /// with what was found.
+    package func check() throws {
+        try read { try $0.checkInvariants() }
+        for row in cache.all where try read({ try $0.row(ino: row.ino) }) != row {
+            throw UbiquityError(.damaged, "what is remembered of \(row.key) is not what the index has")
+        }
+    }
+}
+
 extension IndexReader {
     /// Checks what holds after every transaction, over the whole index; for tests, the simulator and `doctor`.
     /// To be called inside `write`, or while nobody writes. Throws `.damaged` with what was found.

@@ -59,6 +59,7 @@ extension ItemIndex {
         }
         FaultPoints.reach("index.committed")
         setBatch(isOpen: !journal.batch.isEmpty)
+        cache.endCommit(written: transaction.written.values)
         publish(transaction.events)
         // The journal holds what is in the batch. If the database does not take it now it is asked again, and when the
         // journal is full whoever changes something is told.

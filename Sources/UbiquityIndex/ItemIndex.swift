@@ -168,6 +168,7 @@ package final class ItemIndex: Sendable {
         let db = transaction.db
         // Kept statements: GRDB's own transactions compile theirs each time.
         try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        // Nothing if it is made.
         defer { cache.endCommit() }
         let changes = db.totalChangesCount
         do {
@@ -178,6 +179,7 @@ package final class ItemIndex: Sendable {
             FaultPoints.reach("index.committing")
             try db.cachedStatement(sql: "COMMIT").execute()
             FaultPoints.reach("index.committed")
+            cache.endCommit(written: transaction.written.values)
             if let number { journal?.skip(to: number) }
             return result
         } catch {
@@ -212,7 +214,7 @@ package final class ItemIndex: Sendable {
         return row
     }
 
-    package func row(key: ItemKey) throws -> ItemRow? { try peek { try $0.row(key: key) } }
+    package func row(key: ItemKey) throws -> ItemRow? { try cache.row(key: key) ?? peek { try $0.row(key: key) } }
 
     /// What has that name; for a hard link, what it leads to.
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {

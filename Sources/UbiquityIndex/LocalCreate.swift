@@ -90,7 +90,11 @@ extension IndexTransaction {
             dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
         if isExcluded { row.flags.insert(.excluded) }
         if new.isWriting { row.flags.insert(.writing) }
-        try markDirty(&row, new.kind == .file ? [.created, .content] : .created, now: now)
+        if !isExcluded {
+            // As `markDirty`; the cloud knows nothing of a new id.
+            row.dirtyOrder = try newDirtyOrder()
+            row.dirty = new.kind == .file ? [.created, .content] : .created
+        }
         try insert(row)
         note(.added, before: nil, after: row)
         try touchFolder(folder, now: now, isSynced: !isExcluded || new.kind.isSpecial)

@@ -212,6 +212,6 @@ final class Fixture: Sendable {
     }
 
     func check(_ location: SourceLocation = #_sourceLocation) {
-        #expect(throws: Never.self, sourceLocation: location) { try index.read { try $0.checkInvariants() } }
+        #expect(throws: Never.self, sourceLocation: location) { try index.check() }
     }
 }

@@ -197,7 +197,7 @@ package final class Simulation: Sendable {
                 throw UbiquityError(
                     .damaged, "\(device.name) differs from the cloud:\n" + differences.joined(separator: "\n"))
             }
-            try device.index.read { try $0.checkInvariants() }
+            try device.index.check()
         }
         try await settle()
         try await checkLedgers()

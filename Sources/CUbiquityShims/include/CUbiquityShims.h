@@ -7,6 +7,7 @@
 #ifndef CUBIQUITY_SHIMS_H
 #define CUBIQUITY_SHIMS_H
 
+#include <time.h>
 #include <spawn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,8 @@ int CUbiquity_endLease(int fd);
 int CUbiquity_fileSystemKind(int fd, int64_t *kind);
 /// splice(2). A null offset is the descriptor's own position (a pipe has no other).
 ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags);
+/// sem_clockwait(3) on the monotonic clock.
+int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end);
 /// flock(2); in Swift the name means the structure of fcntl.
 int CUbiquity_flock(int fd, int operation);
 

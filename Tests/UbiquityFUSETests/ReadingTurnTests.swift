@@ -1,0 +1,99 @@
+import Glibc
+import Synchronization
+import Testing
+@testable import UbiquityFUSE
+import UbiquitySystem
+
+/// Threads as libfuse's, which read requests from a socket in the device's place: each has a number and a kind, as the
+/// kernel's header has them.
+@Suite struct ReadingTurnTests {
+    private static let lookup: UInt32 = 1
+    private static let read: UInt32 = 15
+
+    private final class Loop: Sendable {
+        let turn: ReadingTurn
+        let device: Int32
+        let kernel: Int32
+        let served = Lock<[UInt32: Int]>([:])
+        /// While it is held, whoever serves request 0 is stuck.
+        let gate = Monitor(false)
+        private let threads = Lock<[pthread_t]>([])
+
+        init(threads count: Int, cores: Int) throws {
+            var ends: [Int32] = [0, 0]
+            try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
+            (device, kernel) = (ends[0], ends[1])
+            turn = ReadingTurn(cores: cores)
+            for _ in 0..<count { try start() }
+        }
+
+        private func start() throws {
+            var thread = pthread_t()
+            let code = pthread_create(
+                &thread, nil,
+                { context in
+                    guard let context else { return nil }
+                    Unmanaged<Loop>.fromOpaque(context).takeUnretainedValue().run()
+                    return nil
+                }, Unmanaged.passUnretained(self).toOpaque())
+            try #require(code == 0)
+            threads.withLock { $0.append(thread) }
+        }
+
+        private func run() {
+            let buffer = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 8)
+            var old: Int32 = 0
+            while true {
+                pthread_setcancelstate(Int32(PTHREAD_CANCEL_ENABLE), &old)
+                let count = turn.read(device, buffer, 64)
+                pthread_setcancelstate(Int32(PTHREAD_CANCEL_DISABLE), &old)
+                guard count == 8 else { continue }
+                let number = buffer.load(as: UInt32.self)
+                if number == 0 { _ = gate.wait(atMost: .seconds(600)) { $0 ? true : nil } }
+                served.withLock { $0[number, default: 0] += 1 }
+            }
+        }
+
+        func send(_ number: UInt32, _ kind: UInt32) {
+            var request = [number, kind]
+            write(kernel, &request, 8)
+        }
+
+        /// Cancels the threads wherever they wait, as libfuse does.
+        func end() {
+            for thread in threads.withLock({ $0 }) { pthread_cancel(thread) }
+            for thread in threads.withLock({ $0 }) { pthread_join(thread, nil) }
+            close(device)
+            close(kernel)
+        }
+
+        func eventually(_ holds: ([UInt32: Int]) -> Bool) async throws {
+            for _ in 0..<30_000 where !served.withLock({ holds($0) }) { try await Task.sleep(for: .milliseconds(2)) }
+            #expect(served.withLock { holds($0) })
+        }
+    }
+
+    @Test(arguments: [1, 2]) func eachRequestIsServedOnceAndTheThreadsEnd(cores: Int) async throws {
+        let loop = try Loop(threads: 6, cores: cores)
+        for number in 1...UInt32(20_000) { loop.send(number, number % 7 < 5 ? Self.lookup : Self.read) }
+        try await loop.eventually { $0.count == 20_000 }
+        #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
+        loop.end()
+    }
+
+    /// After a rest, in which all sleep, as well as at once.
+    @Test(arguments: [ReadingTurnTests.lookup, ReadingTurnTests.read], [false, true])
+    func aRequestThatIsStuckHoldsUpNoOther(kind: UInt32, rested: Bool) async throws {
+        let loop = try Loop(threads: 3, cores: 2)
+        if rested { try await Task.sleep(for: .milliseconds(100)) }
+        loop.send(0, kind)
+        for number in 1...UInt32(100) { loop.send(number, Self.lookup) }
+        try await loop.eventually { $0.count == 100 && $0[0] == nil }
+        for number in 101...UInt32(200) { loop.send(number, Self.read) }
+        try await loop.eventually { $0.count == 200 && $0[0] == nil }
+        loop.gate.withLock { $0 = true }
+        loop.gate.broadcast()
+        try await loop.eventually { $0[0] == 1 }
+        loop.end()
+    }
+}
