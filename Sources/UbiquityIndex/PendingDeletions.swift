@@ -7,6 +7,11 @@ extension IndexReader {
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)
         """
 
+    /// The last place in the order of changes that wait; 0 if none does.
+    package func lastDirtyOrder() throws -> Int64 {
+        try number("SELECT dirtyOrder FROM items WHERE dirty <> 0 ORDER BY dirtyOrder DESC LIMIT 1", []) ?? 0
+    }
+
     /// When they were made, those after a place in the order of changes.
     package func pendingDeletionTimes(after order: Int64) throws -> [Timestamp] {
         var times = [Timestamp]()

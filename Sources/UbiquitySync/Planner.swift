@@ -31,6 +31,7 @@ package struct Planner {
     private let limit: Int
     /// Whether a change goes with others of its own, and so not with these.
     private let isOwned: (ItemRow) throws -> Bool
+    private let deletionsUpTo: Int64
     private var included: Set<ItemKey> = []
     package private(set) var group: [PlannedChange] = []
     /// Deleted rows that the cloud never had: they go without a word.
@@ -40,11 +41,14 @@ package struct Planner {
 
     /// - Parameters:
     ///   - limit: changes in the group, but for the ones that a change cannot go without.
+    ///   - deletionsUpTo: Deletions with a later place in the order of changes wait, and so does what cannot go
+    ///     without them.
     ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
     package init(
         _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
-        isOwned: @escaping (ItemRow) throws -> Bool = { _ in false }
+        deletionsUpTo: Int64 = .max, isOwned: @escaping (ItemRow) throws -> Bool = { _ in false }
     ) {
+        self.deletionsUpTo = deletionsUpTo
         self.isOwned = isOwned
         self.reader = reader
         self.prepared = prepared
@@ -71,6 +75,7 @@ package struct Planner {
         let remote = try reader.remote(id: row.id)
         let mayExist = remote.map { !$0.isDeleted } ?? row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
+        guard row.dirtyOrder <= deletionsUpTo else { return }
         // The cloud does not delete what it knows another name of.
         for link in try reader.allLinks(to: row.id) where link.isDeleted { try add(link) }
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
@@ -83,11 +88,16 @@ package struct Planner {
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
             guard let row = try reader.row(id: id), row.isDeleted else { continue }
-            guard try !isOwned(row) else { return false }
+            guard try mayComeAlong(row) else { return false }
             guard included.count < Limits.maximumChangesPerCommit else { return false }
             try add(row)
         }
         return included.count < Limits.maximumChangesPerCommit
+    }
+
+    private func mayComeAlong(_ row: ItemRow) throws -> Bool {
+        if row.isDeleted, row.dirtyOrder > deletionsUpTo { return false }
+        return try !isOwned(row)
     }
 
     private func change(of row: ItemRow, _ action: ItemChange.Action) -> ItemChange {
@@ -145,7 +155,7 @@ package struct Planner {
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
         guard linked.dirty.contains(.created) else { return true }
-        guard try !isOwned(linked) else { return false }
+        guard try mayComeAlong(linked) else { return false }
         try add(linked)
         return group.contains { $0.row.key == linked.key }
     }
@@ -156,7 +166,7 @@ package struct Planner {
         if parent.dirty.contains(.created) { try add(parent) }
         for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
             guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
-            guard try !isOwned(other) else { return nil }
+            guard try mayComeAlong(other) else { return nil }
             try add(other)
         }
         return parent.id

@@ -8,6 +8,8 @@ struct DeletionState {
     var guarding = DeletionGuard()
     /// How many are held now.
     var held = 0
+    /// The place in the order of changes up to which a person has confirmed them, in this life of the engine.
+    var confirmed: Int64 = 0
 }
 
 // Holding deletions back that are too many to be meant (`DeletionGuard`).
@@ -18,9 +20,11 @@ extension SyncEngine {
     /// Which deletions may go now: those up to this place in the order of changes.
     func deletionLimit(now: Timestamp) throws -> Int64 {
         guard !configuration.allowsMassDelete else { return .max }
-        let (confirmed, times, items) = try index.read { reader in
+        let (last, confirmed, times, items) = try index.read { reader in
+            // First of all: what is deleted from here on is not counted.
+            let last = try reader.lastDirtyOrder()
             let confirmed = try reader.confirmedDeletions()
-            return (confirmed, try reader.pendingDeletionTimes(after: confirmed), try reader.itemCount())
+            return (last, confirmed, try reader.pendingDeletionTimes(after: confirmed), try reader.itemCount())
         }
         let (verdict, isNew) = deletions.withLock { state in
             let verdict = state.guarding.verdict(pending: times, items: Int(items), now: now)
@@ -30,7 +34,7 @@ extension SyncEngine {
         }
         if isNew { logger.warning("many deletions are held", metadata: ["items": "\(times.count)"]) }
         switch verdict {
-        case .send: return .max
+        case .send: return max(last, confirmed)
         case .hold: return confirmed
         case .wait(let until):
             push.withLock { $0.deletionsWaitUntil = until }
@@ -42,18 +46,28 @@ extension SyncEngine {
     package var heldDeletions: Int { deletions.withLock { $0.held } }
 
     func noteSentDeletions(_ group: [PlannedChange]) {
-        let times = group.filter { $0.change.action == .delete }.map(\.row.dirtyAt)
-        if !times.isEmpty { deletions.withLock { $0.guarding.noteSent(times, now: timekeeper.now()) } }
+        let deleted = group.filter { $0.change.action == .delete }.map(\.row)
+        guard !deleted.isEmpty else { return }
+        deletions.withLock { state in
+            // Those that a person has confirmed do not count against what is deleted next.
+            let times = deleted.filter { $0.dirtyOrder > state.confirmed }.map(\.dirtyAt)
+            state.guarding.noteSent(times, now: timekeeper.now())
+        }
     }
 
     /// Lets the held deletions go up. Returns how many.
     package func confirmDeletions() throws -> Int {
-        let count = try index.write(.remote) { transaction in
+        let (count, last) = try index.write(.remote) { transaction in
             let times = try transaction.pendingDeletionTimes(after: transaction.confirmedDeletions())
-            try transaction.confirmDeletions(upTo: transaction.newDirtyOrder())
-            return times.count
+            let last = try transaction.newDirtyOrder()
+            try transaction.confirmDeletions(upTo: last)
+            return (times.count, last)
         }
-        deletions.withLock { $0.held = 0 }
+        deletions.withLock { state in
+            state.held = 0
+            state.confirmed = last
+            state.guarding = DeletionGuard()
+        }
         pushSignal.fire()
         return count
     }

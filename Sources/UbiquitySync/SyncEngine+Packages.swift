@@ -17,6 +17,8 @@ struct SendableRows: Sendable {
     var loose: [ItemRow] = []
     /// A package all of whose changes may go, ahead of the loose ones.
     var package: PackageChanges?
+    /// Deletions later in the order of changes wait. Nil: none was met, and it was not asked.
+    var deletionsUpTo: Int64?
 }
 
 // Packages: what was changed in one goes up in one commit, when it has come to rest and every content is ready.
@@ -67,7 +69,7 @@ extension SyncEngine {
 
     /// Makes the group of a package's changes. Small contents that are more than a commit carries are sent before, as
     /// many at a time as a commit would carry.
-    func gather(_ changes: PackageChanges) throws -> Outgoing {
+    func gather(_ changes: PackageChanges, deletionsUpTo: Int64) throws -> Outgoing {
         var outgoing = Outgoing(package: changes.package)
         var prepared = push.withLock { $0.prepared }
         var bytes = 0, cleaned = 0, rows = [ItemRow]()
@@ -92,7 +94,8 @@ extension SyncEngine {
             rows.append(row)
         }
         outgoing.ahead = [:]
-        outgoing.group = try plan(rows, prepared, limit: Limits.maximumChangesPerCommit)
+        outgoing.group = try plan(
+            rows, prepared, limit: Limits.maximumChangesPerCommit, deletionsUpTo: deletionsUpTo)
         outgoing.packages = try packageEdits(outgoing.group)
         // What travels in several commits is no state that could be decided about: file by file then, and others who
         // come after it learn of it.

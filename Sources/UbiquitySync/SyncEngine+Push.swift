@@ -115,7 +115,7 @@ extension SyncEngine {
         var chunks = [ChunkID: Chunk]()
         var prepared = push.withLock { $0.prepared }
         let sendable = try sendableRows()
-        if let package = sendable.package { return try gather(package) }
+        if let package = sendable.package { return try gather(package, deletionsUpTo: sendable.deletionsUpTo ?? 0) }
         let rows = sendable.loose
         guard !rows.isEmpty else { return nil }
         var inlineBytes = 0, cleaned = 0
@@ -142,7 +142,14 @@ extension SyncEngine {
             }
             ready.append(row)
         }
-        let group = try plan(ready, prepared, limit: SyncLimits.changesPerCommit, leavingPackages: true)
+        func planned(_ deletionsUpTo: Int64) throws -> [PlannedChange] {
+            try plan(
+                ready, prepared, limit: SyncLimits.changesPerCommit, deletionsUpTo: deletionsUpTo,
+                leavingPackages: true)
+        }
+        var group = try planned(sendable.deletionsUpTo ?? 0)
+        // All of these may wait for names that items have which were deleted later.
+        if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(deletionLimit(now: timekeeper.now())) }
         let isIdle = group.isEmpty && cleaned == 0
         return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
     }
@@ -152,8 +159,7 @@ extension SyncEngine {
         let now = timekeeper.now()
         var result = SendableRows()
         var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
-        // Asked for when the first deletion is met.
-        var lastDeletion: Int64?, heldPackages = Set<ItemKey>()
+        var heldPackages = Set<ItemKey>()
         while true {
             let (rows, owners) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
@@ -163,9 +169,11 @@ extension SyncEngine {
             guard let last = rows.last else { break }
             order = last.dirtyOrder
             scanned += rows.count
-            if lastDeletion == nil, rows.contains(where: \.isDeleted) { lastDeletion = try deletionLimit(now: now) }
+            if result.deletionsUpTo == nil, rows.contains(where: \.isDeleted) {
+                result.deletionsUpTo = try deletionLimit(now: now)
+            }
             for (row, owner) in zip(rows, owners) {
-                let isHeld = row.isDeleted && row.dirtyOrder > lastDeletion ?? 0
+                let isHeld = row.isDeleted && row.dirtyOrder > result.deletionsUpTo ?? 0
                 if isHeld, let owner { heldPackages.insert(owner) }
                 if let owner {
                     packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
@@ -318,7 +326,8 @@ extension SyncEngine {
 
     /// Draws version ids, drops what the cloud never saw, and makes the group.
     func plan(
-        _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int, leavingPackages: Bool = false
+        _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int, deletionsUpTo: Int64,
+        leavingPackages: Bool = false
     ) throws -> [PlannedChange] {
         let (group, dropped) = try index.write(.remote) { transaction in
             for row in rows where row.isToBeMarked {
@@ -332,7 +341,10 @@ extension SyncEngine {
                 try transaction.update(current, before: before)
             }
             var finder = PackageFinder(transaction, index)
-            var planner = Planner(transaction, prepared: prepared, limit: limit) { row in
+            // A program may have gone on since the rows were chosen: what it has deleted since is not decided about.
+            var planner = Planner(
+                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo
+            ) { row in
                 guard leavingPackages else { return false }
                 return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty
             }

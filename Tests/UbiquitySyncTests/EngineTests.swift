@@ -217,6 +217,24 @@ import UbiquityTestSupport
         }
     }
 
+    /// The question was answered.
+    @Test func whatIsDeletedAfterAConfirmationIsAQuestionOfItsOwn() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            for number in 0..<120 { try await world.a.create("d/f\(number)", []) }
+            for number in 0..<20 { try await world.a.create("keep\(number)", []) }
+            try await world.settle()
+            try world.a.remove("d")
+            try await world.sleep(.seconds(5))
+            #expect(try world.a.engine.heldDeletions == 121)
+            #expect(try world.a.engine.confirmDeletions() == 121)
+            try await world.sleep(.seconds(5))
+            try world.a.remove("keep3")
+            try await world.settle()
+            #expect(try world.b.paths().count == 19 && world.a.engine.heldDeletions == 0)
+        }
+    }
+
     // MARK: Another cloud, or one that has forgotten
 
     @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {

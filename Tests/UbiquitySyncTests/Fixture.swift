@@ -148,14 +148,16 @@ final class Fixture: Sendable {
     func dirty() throws -> [ItemRow] { try index.read { try $0.dirtyRows(after: 0, limit: 1000) } }
 
     /// Plans what the rows have to send.
-    func plan(_ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000) throws -> Planner {
+    func plan(
+        _ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000, deletionsUpTo: Int64 = .max
+    ) throws -> Planner {
         try index.write(.remote) { transaction in
             for row in rows where row.dirty.contains(.content) && row.nextVersion == nil && !row.isDeleted {
                 var next = row
                 next.nextVersion = VersionID(high: 7, low: UInt64(row.key.rawValue))
                 try transaction.update(next, before: row)
             }
-            var planner = Planner(transaction, prepared: prepared, limit: limit)
+            var planner = Planner(transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo)
             for row in rows {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }

@@ -67,6 +67,23 @@ import UbiquitySync
         #expect(planner.group.contains { $0.change.action == .delete })
     }
 
+    /// The folder was changed by the deletions in it, and stood among the rows when it was not deleted yet.
+    @Test func whatWasDeletedLaterThanIsDecidedWaits() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.file(2, "f", in: Fixture.id(1)))
+        try fixture.remove("a/f")
+        let rows = try fixture.dirty()
+        #expect(rows.contains { $0.kind == .directory && !$0.isDeleted })
+        let decided = try #require(rows.map(\.dirtyOrder).max())
+        try fixture.remove("a")
+        #expect(try ids(fixture.plan(rows, deletionsUpTo: decided)) == [Fixture.id(2)])
+        #expect(try fixture.plan(rows, deletionsUpTo: 0).group.isEmpty)
+        // What needs its name waits with it.
+        let new = try fixture.make("a", .directory)
+        #expect(try fixture.plan([new], deletionsUpTo: decided).group.isEmpty)
+        #expect(try Set(ids(fixture.plan([new]))).isSuperset(of: [Fixture.id(1), new.id]))
+    }
+
     @Test func aDeletionIsSentWithTheRevisionItKnew() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", at: 7))
