@@ -44,6 +44,36 @@ extension PackageConflictTests {
         }
     }
 
+    /// It is a document of its own by then, and is worked on there.
+    @Test(arguments: [true, false], [false, true])
+    func whatWasMovedOutOfAPackageStaysOutside(aFirst: Bool, isFolder: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            try world.a.makeFolder("Docs")
+            try await world.settle()
+            try await apart(world, aFirst: aFirst) {
+                if isFolder {
+                    try world.a.rename("d.rtfd/images", "Docs/out")
+                    try await world.a.edit("Docs/out/one") { _ in [8] }
+                } else {
+                    try world.a.rename("d.rtfd/text", "Docs/out")
+                    try await world.a.edit("Docs/out") { _ in [8] }
+                }
+            } _: {
+                try await world.b.edit("d.rtfd/old") { _ in [9] }
+            }
+            for device in world.devices {
+                #expect(try await device.read(isFolder ? "Docs/out/one" : "Docs/out") == [8])
+                #expect(try await state(device)["old"] == [9])
+                #expect(try versions(device).count == 1)
+            }
+            try await world.a.edit(isFolder ? "Docs/out/one" : "Docs/out") { _ in [7] }
+            try await world.settle()
+            #expect(try await world.b.read(isFolder ? "Docs/out/one" : "Docs/out") == [7])
+            try await world.check()
+        }
+    }
+
     @Test func whatHasAnotherNameOutsideStaysThereWhenThePackageGivesWay() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
@@ -81,8 +111,8 @@ extension PackageConflictTests {
                 try await apart(world, aFirst: false, here, there)
             }
             for device in world.devices {
-                let paths = try device.paths().map(\.path)
                 #expect(try await state(device)["text"] == [1])
+                let paths = try device.paths().map(\.path)
                 #expect(!paths.contains("d.rtfd/old"))
                 #expect(paths.filter { $0.hasSuffix("/x") }.count == 1)
             }
