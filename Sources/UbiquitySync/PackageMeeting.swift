@@ -136,7 +136,7 @@ extension PackageMeeting {
         let ids = Dictionary(rows.map { ($0.key, $0.id) }) { first, _ in first }
         let known = Dictionary((remotes ?? []).map { ($0.id, $0) }) { first, _ in first }
         for row in rows.dropFirst() where !row.isExcluded {
-            if row.dirty.contains(.created) { continue }
+            if row.dirty.contains(.created) || isOutside(row.id) { continue }
             left[row.id] = nil
             guard let remote = known[row.id] ?? departed[row.id] else { continue }
             if let change = change(of: row, over: remote, contents[row.key], ids, newVersion) {
@@ -145,7 +145,8 @@ extension PackageMeeting {
         }
         for (id, change) in left.sorted(by: { $0.value.row.dirtyOrder < $1.value.row.dirtyOrder }) {
             var change = change
-            if own.contains(id), change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
+            let isOverriding = own.contains(id) && !isOutside(id)
+            if isOverriding, change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
                 change.change.baseRevision = max(revision, change.change.baseRevision)
             }
             planned.append(change)
@@ -158,6 +159,10 @@ extension PackageMeeting {
         }
         return (planned, others)
     }
+
+    /// Moved out of the package at the cloud: it stays outside, as a document of its own, and what was changed of it
+    /// here meets what was done with it there as of any other.
+    private func isOutside(_ id: ItemID) -> Bool { departed[id].map { !$0.isDeleted } ?? false }
 
     /// When something was changed here last.
     var latest: Timestamp { (rows + deleted).filter { !$0.dirty.isEmpty }.map(\.dirtyAt).max() ?? .zero }
