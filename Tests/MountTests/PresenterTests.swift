@@ -85,4 +85,53 @@ import UbiquityControl
             try await far.waitUntilHeard("gained false unnamed")
         }
     }
+
+    @Test("PN-09, PN-10, RT-06, RT-07: of a package that loses a conflict its presenter is asked first, and told of it")
+    func packageConflicts() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir p.rtfd; echo base > p.rtfd/text; echo base > p.rtfd/other")
+            try await world.settle(a, b)
+            try await b.shell("cat p.rtfd/*")
+            let (near, far) = (try await LibraryProbe.start(a), try await LibraryProbe.start(b))
+            for probe in [near, far] { try await probe.perform("watch p.rtfd") }
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await b.shell("echo earlier > p.rtfd/text")
+            try await far.waitUntilHeard("subitem changed text")
+            try await a.shell("sleep 1; echo later > p.rtfd/other")
+            try await a.ubiquity("online", "")
+            try await a.waitUntilIdle()
+            let told = far.heard.count
+            try await b.ubiquity("online", "")
+            try await b.waitFor("conflict-count", "1", of: "p.rtfd")
+            try await b.waitUntil("test $(cat p.rtfd/text p.rtfd/other | tr '\\n' ' ' | tr -d ' ') = baselater")
+            try await far.waitUntilHeard("gained true named")
+            try await near.waitUntilHeard("gained true named")
+            let heard = far.heard.dropFirst(told)
+            let asked = try #require(heard.firstIndex(of: "save"), "\(far.heard)")
+            #expect(try asked < #require(heard.firstIndex { $0.hasPrefix("subitem changed") }), "\(far.heard)")
+            try await b.ubiquity("resolve", "p.rtfd")
+            for probe in [near, far] { try await probe.waitUntilHeard("resolved conflict named") }
+        }
+    }
+
+    /// Who comes later knows what the device knew.
+    @Test func theEndOfAConflictIsToldToWhoCameAfterItsBeginning() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo loses > f")
+            try await b.shell("echo wins > f")
+            for device in [b, a] {
+                try await device.ubiquity("online", "")
+                try await device.waitUntilIdle()
+            }
+            try await world.settle(a, b)
+            try await a.waitFor("conflict-count", "1", of: "f")
+            let probe = try await LibraryProbe.start(a)
+            try await probe.perform("watch f")
+            try await b.ubiquity("resolve", "f")
+            try await probe.waitUntilHeard("resolved conflict named")
+        }
+    }
 }
