@@ -80,16 +80,17 @@ final class Mount: Sendable {
                 coordination: coordination,
                 backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders)),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
+        let presenters = PresenterPump(coordination, index)
         engine.setOpenItems(
             ItemUsers(
-                fileSystem: fileSystem, index: index, coordination: coordination,
-                presenters: PresenterPump(coordination, index), pool: pool))
+                fileSystem: fileSystem, index: index, coordination: coordination, presenters: presenters, pool: pool))
         // What the last run was interrupted in is put right before anybody can see it.
         try engine.recover()
         try fileSystem.adoptWriters()
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
-            coordination: coordination, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+            coordination: coordination, presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(),
+            logger: logger)
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

@@ -41,6 +41,7 @@ extension MountController {
         return try await pool.run { [self] in
             let target = try parts.tree.row(at: wanted.path).claimTarget
             let description = PresenterDescription(target: target, abilities: Set(abilities))
+            if !coordination.hasPresenters { parts.presenters.noteConflicts() }
             guard let id = coordination.add(description, for: ClientID(wanted.client)) else {
                 throw UbiquityError(
                     .tooManyRequests, "there is no such client, or it has too many presenters", at: wanted.path)

@@ -33,6 +33,7 @@ struct MountParts: Sendable {
     var fileSystem: ContainerFileSystem
     var passthrough: KernelPassthrough
     var coordination: Coordination
+    var presenters: PresenterPump
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger

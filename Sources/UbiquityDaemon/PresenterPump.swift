@@ -23,6 +23,17 @@ final class PresenterPump: Sendable {
         index.observe { [weak self] events in self?.take(events) }
     }
 
+    /// Takes note of the conflicts that there are, so that their end is told as that: before the first presenter comes,
+    /// since nobody has looked till then. Reads the index.
+    func noteConflicts() {
+        let known = try? tree.index.read { reader in
+            try reader.itemsInConflict(withPackages: true, limit: Self.maximumKnown).map { row in
+                (row.key, Set(try reader.conflicts(of: row.id).map(\.id)))
+            }
+        }
+        conflicts.withLock { $0 = Dictionary(known ?? []) { first, _ in first } }
+    }
+
     /// On the committing thread, inside the index: it only takes note.
     private func take(_ changes: [IndexEvent]) {
         guard coordination.hasPresenters else { return }

@@ -68,6 +68,8 @@ extension Settler {
         }
         holdsPackages = true
         try transaction.setRemote(item, state: .awaitingPackage)
+        // Versions lie beside what is shown: they are told of at once.
+        try noteVersions(of: item, old: old)
     }
 
     /// Shows what was held of a package.

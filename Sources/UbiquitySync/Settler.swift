@@ -44,6 +44,10 @@ package struct Settler {
         try transaction.setRemote(item, state: .waiting)
         try overlay(item, old: old)
         try settle(item.id)
+        try noteVersions(of: item, old: old)
+    }
+
+    func noteVersions(of item: RemoteItem, old: RemoteItem?) throws {
         if item.conflictCount > 0 || old.map({ $0.conflictCount > 0 || item.hasHistory }) ?? false {
             try transaction.noteVersions(of: item.id)
         }

@@ -58,6 +58,8 @@ enum SyncLimits {
     static let packagePatience = Duration.seconds(10)
     /// How long an open of a file waits for the other files of its package that are on their way.
     static let packageWait = Duration.seconds(60)
+    /// Those who use a package are held off for so long at most if it is not decided about after all.
+    static let packageClaim = Duration.seconds(10)
     /// Dirty rows looked through for the changes of packages.
     static let packageScan = 50_000
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.

@@ -25,6 +25,11 @@ extension SyncEngine {
     func decide(_ conflict: PackageConflict, _ group: [PlannedChange], _ outgoing: Outgoing) async throws {
         let key = try await pool.run { [index] in try index.read { try $0.row(id: conflict.package)?.key } }
         guard let key else { return restPackage(outgoing.package) }
+        guard let letGo = claimPackage(key) else {
+            restPackage(outgoing.package)
+            return restPackage(key)
+        }
+        defer { letGo() }
         guard let meeting = try await pool.run({ [self] in try meeting(of: key, conflict, group) }) else {
             feedSignal.fire()
             restPackage(outgoing.package)

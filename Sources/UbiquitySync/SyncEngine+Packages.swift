@@ -27,7 +27,9 @@ extension SyncEngine {
     func readyPackage(among packages: [PackageChanges], _ now: Timestamp) throws -> PackageChanges? {
         guard !packages.isEmpty else { return nil }
         let written = try packagesBeingWritten()
-        return packages.first { isReady($0, isWritten: written.contains($0.package), now) }
+        return packages.first {
+            !isAsking(about: $0.package) && isReady($0, isWritten: written.contains($0.package), now)
+        }
     }
 
     private func packagesBeingWritten() throws -> Set<ItemKey> {

@@ -15,6 +15,8 @@ struct PushState {
     var rescanAt: [ItemKey: Timestamp] = [:]
     /// Since when packages have had changes that have not gone up.
     var packagesSince: [ItemKey: Timestamp] = [:]
+    /// Packages of which another state is to be decided about, and who uses them.
+    var packageClaims: [ItemKey: PackageClaim] = [:]
     /// Packages whose changes go up in several commits, until none is left.
     var packagesInParts: Set<ItemKey> = []
     /// When a burst of deletions may be over.
