@@ -162,6 +162,25 @@ import UbiquityControl
         }
     }
 
+    /// It is no deleted file.
+    @Test func aFileOfWhichTheCloudHasLostAPartIsDamaged() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 900000 /dev/urandom > lost; printf small > tiny")
+            try await world.settle(a, b)
+            try await world.shell(
+                """
+                find '\(world.cloudData)' -path '*chunk*' -type f -delete
+                sqlite3 '\(world.cloudData)/metadata.db' 'DELETE FROM smallChunks'
+                """)
+            for name in ["lost", "tiny"] {
+                let read = try await b.attempt("cat \(name) > /dev/null")
+                #expect(read.status != 0 && read.err.contains("Input/output error"), "\(read)")
+                #expect(try await b.shell("stat -c %n \(name)") == name)
+            }
+        }
+    }
+
     /// Changes one byte in the cloud's file that holds the first 64 KiB of an item.
     private func damage(firstChunkOf path: String, on device: Device) async throws {
         try await Tools.python(

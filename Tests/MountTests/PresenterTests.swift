@@ -134,4 +134,17 @@ import UbiquityControl
             try await probe.waitUntilHeard("resolved conflict named")
         }
     }
+
+    @Test("LK-11: truncate(1), which opens without waiting, asks like every writer")
+    func truncation() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo base > f")
+            let probe = try await LibraryProbe.start(a)
+            try await probe.perform("watch f")
+            try await a.shell("truncate -s 2 f")
+            try await probe.waitUntilHeard("relinquish to writer")
+            #expect(try await a.shell("cat f") == "ba")
+        }
+    }
 }
