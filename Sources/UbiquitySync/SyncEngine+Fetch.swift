@@ -96,15 +96,22 @@ extension SyncEngine {
         let ids = indexes.map { content.manifest[$0].id }
         // Equal chunks of one content stand at several places: each arrival fills all of them.
         let places = Dictionary(grouping: indexes) { content.manifest[$0].id }
-        try await service.fetchChunks(Array(Set(ids)).sorted { places[$0]![0] < places[$1]![0] }) { [pool] chunk in
-            guard let wanted = places[chunk.id] else {
-                throw UbiquityError(.damaged, "the cloud sent a chunk that was not asked for")
+        do {
+            try await service.fetchChunks(Array(Set(ids)).sorted { places[$0]![0] < places[$1]![0] }) { [pool] chunk in
+                guard let wanted = places[chunk.id] else {
+                    throw UbiquityError(.damaged, "the cloud sent a chunk that was not asked for")
+                }
+                try await pool.run {
+                    for index in wanted { _ = try content.store(index, chunk.bytes) }
+                }
+                download.wakeReaders()
+                self.progress.fire()
             }
-            try await pool.run {
-                for index in wanted { _ = try content.store(index, chunk.bytes) }
-            }
-            download.wakeReaders()
-            self.progress.fire()
+        } catch let error as UbiquityError where error.code == .notFound {
+            // The item is there: a program must not take it for deleted.
+            throw UbiquityError(
+                .damaged, "the cloud has lost a part of the content: \(error.message)",
+                remedy: "'ubiquity doctor' on a device that has it sends it again")
         }
         connection.succeeded()
     }

@@ -30,7 +30,8 @@ extension ContainerFileSystem {
             }
         }
         // Programs that open everything with O_NONBLOCK mean files to be waited for, as with downloads.
-        let mayWait = !flags.contains(.nonBlocking) || DeviceGuards.isOne(caller.pid)
+        // truncate(1) opens so, and nobody who writes means to be turned away for an app that only has to save.
+        let mayWait = !flags.contains(.nonBlocking) || flags.writes || DeviceGuards.isOne(caller.pid)
         return try claimed(
             [intent], caller.pid, Self.openWaitingTime, mayWait: mayWait, keeping: { $0.handle }, body)
     }
