@@ -107,7 +107,20 @@ extension Arbiter {
         case .granted: return !isPassed(other, by: request, now, surroundings)
         case .asking where isAsked(by: other, request.owner, surroundings): return false
         case .waiting, .asking:
-            return other.id < request.id && !depends(other, on: request.owner, surroundings)
+            return other.id < request.id && !mayPass(other, request, surroundings)
+        }
+    }
+
+    /// Whether the request need not wait behind an earlier one that waits itself: for what the request's owner holds,
+    /// and may not give back before he has this one too.
+    ///
+    /// Not for what he has got since by passing it: a client that reads in many threads, so that one has always begun
+    /// before another ends, would be passed to without end. Whether one is nested in another its purpose tells, or that
+    /// the other does not end (`breakDeadlock`).
+    func mayPass(_ other: Request, _ request: Request, _ surroundings: some Surroundings) -> Bool {
+        if request.passesWaiting { return depends(other, on: request.owner, surroundings) }
+        return depends(other, on: request.owner, surroundings) { held in
+            held.id < other.id || (request.purpose != nil && held.purpose == request.purpose)
         }
     }
 

@@ -31,7 +31,11 @@ extension Arbiter {
     // MARK: Circles
 
     /// Whether the request waits, perhaps over others, for a claim that this owner holds, or for his answer.
-    func depends(_ request: Request, on owner: ClaimOwner, _ surroundings: some Surroundings) -> Bool {
+    /// - Parameter counts: whether a claim of his does.
+    func depends(
+        _ request: Request, on owner: ClaimOwner, _ surroundings: some Surroundings,
+        counts: (Request) -> Bool = { _ in true }
+    ) -> Bool {
         guard mayHold(owner) || isAskedAnything(owner) else { return false }
         var search = DependencySearch(arbiter: self)
         return search.leads(from: request, surroundings) { search, obstacle in
@@ -40,7 +44,7 @@ extension Arbiter {
             case .request(let id):
                 search.arbiter.requests[id].map { other in
                     switch other.state {
-                    case .granted: search.arbiter.areOne(other.owner, owner, surroundings)
+                    case .granted: search.arbiter.areOne(other.owner, owner, surroundings) && counts(other)
                     case .asking: search.arbiter.isAsked(by: other, owner, surroundings)
                     case .waiting: false
                     }
@@ -80,7 +84,23 @@ extension Arbiter {
         guard let broken else { return }
         // What else was suspected may go on by this, and is suspected anew if not.
         for id in waiting { requests[id]?.suspectedSince = nil }
-        fail(broken, .deadlock, now, surroundings, &actions)
+        if waitsInLineAlone(broken, now, surroundings) {
+            requests[broken]?.passesWaiting = true
+            advance([broken], now, surroundings, &actions)
+        } else {
+            fail(broken, .deadlock, now, surroundings, &actions)
+        }
+    }
+
+    /// Whether nothing is in its way but those who wait for its owner: it seems to be nested in what they wait for.
+    private func waitsInLineAlone(_ id: ClaimID, _ now: Duration, _ surroundings: some Surroundings) -> Bool {
+        guard let request = requests[id], !request.passesWaiting else { return false }
+        return obstacles(to: request, now, surroundings, all: true).allSatisfy { obstacle in
+            guard case .request(let found) = obstacle, let other = requests[found], other.state != .granted else {
+                return false
+            }
+            return depends(other, on: request.owner, surroundings)
+        }
     }
 }
 

@@ -8,8 +8,8 @@ internal import UbiquityCore
 ///   deletes, moves or replaces a folder waits also for claims on what is in it, and holds those up.
 /// - A request is granted whole or not at all, so nobody holds one item while he waits for the other of a pair. It is
 ///   granted when no other owner's claim is in its way and no earlier request waits for the same: a stream of readers
-///   starves no writer. An earlier request is passed if it waits itself for the one who passes (directly or over
-///   others), or if it has just asked him to act.
+///   starves no writer. An earlier request is passed if it waits itself (directly or over others) for what the one who
+///   passes has held for longer, or if it has just asked him to act.
 /// - When nothing is in the way, presenters of the unit are asked what the access demands. The request waits for their
 ///   answers, each for a limited time, and then for what they claimed in order to answer.
 /// - Owners never block themselves: a client, its process and what that started, and all claims of one purpose.

@@ -62,6 +62,8 @@ struct Request: Sendable {
     var deadline: Duration
     var askedAt: Duration?
     var suspectedSince: Duration?
+    /// Whether it goes before all who wait for its owner.
+    var passesWaiting = false
 
     var isProgram: Bool {
         if case .program = owner { true } else { false }

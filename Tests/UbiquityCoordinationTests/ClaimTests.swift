@@ -198,4 +198,48 @@ struct ClaimTests {
         world.end(claim)
         #expect(world.isGranted(reading))
     }
+
+    @Test("LK-09: readers of one client that overlap starve no writer, and what is nested in one waits for nobody")
+    func overlappingReaders() {
+        var world = ModelWorld()
+        let (one, two) = (world.client(), world.client())
+        let first = world.read(one, 7)
+        let writer = world.write(two, 7)
+        // It may be nested in the first, for which the writer waits.
+        let second = world.read(one, 7)
+        #expect(world.isGranted(second) && !world.isGranted(writer))
+        world.end(first)
+        let third = world.read(one, 7)
+        #expect(!world.isGranted(third))
+        world.end(second)
+        #expect(world.isGranted(writer) && !world.isGranted(third))
+        world.end(writer)
+        #expect(world.isGranted(third))
+    }
+
+    @Test("LK-09: whose own claim does not end because of one that waits for it goes on")
+    func nestedReaders() {
+        var world = ModelWorld()
+        let (one, two) = (world.client(), world.client())
+        let first = world.read(one, 7)
+        let writer = world.write(two, 7)
+        let second = world.read(one, 7)
+        world.end(first)
+        let third = world.read(one, 7)
+        for _ in 0..<20 { world.pass(.milliseconds(500)) }
+        #expect(world.isGranted(third) && world.failure(of: third) == nil && !world.isGranted(writer))
+        // Of one purpose it is known at once.
+        let fourth = world.claim(.client(one), [(7, .reading([]))], purpose: "p")
+        for claim in [third, second] { world.end(claim) }
+        #expect(!world.isGranted(fourth))
+        world.end(writer)
+        #expect(world.isGranted(fourth))
+        let next = world.write(two, 7)
+        let fifth = world.claim(.client(one), [(7, .reading([]))], purpose: "p")
+        world.end(fourth)
+        let sixth = world.claim(.client(one), [(7, .reading([]))], purpose: "p")
+        #expect(world.isGranted(sixth))
+        world.end(fifth)
+        #expect(!world.isGranted(next))
+    }
 }
