@@ -230,4 +230,31 @@ import UbiquityControl
             #expect(try await a.shell("cat Documents/report.txt") == "b 2")
         }
     }
+
+    @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
+    func restoringIsACoordinatedWrite() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            for text in ["one", "two"] {
+                try await a.shell("echo \(text) > f")
+                try await world.settle(a)
+            }
+            let versions = try await a.ubiquity("versions", "f", options: ["--json"]).text
+            let report = try ControlCodec.decode(VersionsReport.self, from: versions.utf8)
+            let first = try #require(report.versions.first { $0.kind == .history }).id
+            let second = try #require(report.versions.first { $0.kind == .current }).id
+            let probe = try await LibraryProbe.start(a)
+            try await probe.perform("watch f")
+            #expect(try await a.shell("'\(World.program)' restore f \(first) > /dev/null; cat f") == "one")
+            try await probe.waitUntilHeard("save")
+            // Who has it claimed is waited for; not by what he started himself.
+            let holder = try world.start(
+                [World.program, "coordinate", "write", a.mountPoint + "/f", "--", "sh", "-c",
+                 "'\(World.program)' restore '\(a.mountPoint)/f' \(second) && touch '\(world.folder)/done' && sleep 600"])
+            try await a.waitUntil("test -e '\(world.folder)/done'")
+            let other = try await a.attempt("'\(World.program)' restore f \(first)")
+            #expect(other.status != 0 && other.err.contains("somebody else uses it"), "\(other)")
+            holder.signal(SIGTERM)
+        }
+    }
 }
