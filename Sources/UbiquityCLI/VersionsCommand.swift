@@ -2,6 +2,7 @@ import ArgumentParser
 import Ubiquity
 import UbiquityControl
 import UbiquityCore
+import UbiquitySystem
 
 struct VersionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,7 +61,8 @@ struct ResolveCommand: AsyncParsableCommand {
     func run() async throws {
         let location = try MountFinder.locate(path)
         var report: ResolveReport = try await Daemon.asking(location, "resolving …") {
-            try await $0.ask(ControlRoute.resolve, ResolveRequest(path: location.path, keep: keep))
+            try await $0.ask(
+                ControlRoute.resolve, ResolveRequest(path: location.path, keep: keep, process: ProcessHost.id))
         }
         report.path = path
         if output.asJSON { return try Output.json(report) }
@@ -90,11 +92,14 @@ struct RestoreCommand: AsyncParsableCommand {
         let target = try to.map { try location.sameMount($0) }
         let report: RestoreReport = try await Daemon.asking(location, "restoring …") {
             try await $0.ask(
-                ControlRoute.restore, RestoreRequest(path: location.path, version: version, to: target))
+                ControlRoute.restore,
+                RestoreRequest(path: location.path, version: version, to: target, process: ProcessHost.id))
         }
         if output.asJSON { return try Output.json(report) }
         Output.line("restored \(to ?? path)")
-        if report.isQueued { Output.message("the cloud is away: it is done when that is back") }
+        if report.isQueued {
+            Output.message("it is not there yet: it comes when the cloud is back, or its content is here")
+        }
     }
 }
 

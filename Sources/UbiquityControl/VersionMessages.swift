@@ -64,10 +64,13 @@ package struct ResolveRequest: Codable, Hashable, Sendable {
     package var path: String
     /// `current`, `both`, or a version: its id (or the beginning of it) or its name in `.versions`.
     package var keep: String
+    /// The process that asks: what it, or what started it, has claimed does not hold it up.
+    package var process: Int32?
 
-    package init(path: String, keep: String) {
+    package init(path: String, keep: String, process: Int32? = nil) {
         self.path = path
         self.keep = keep
+        self.process = process
     }
 }
 
@@ -91,18 +94,21 @@ package struct RestoreRequest: Codable, Hashable, Sendable {
     package var version: String
     /// Where to put it; nil: in the place of the current version.
     package var to: String?
+    /// The process that asks: what it, or what started it, has claimed does not hold it up.
+    package var process: Int32?
 
-    package init(path: String, version: String, to: String? = nil) {
+    package init(path: String, version: String, to: String? = nil, process: Int32? = nil) {
         self.path = path
         self.version = version
         self.to = to
+        self.process = process
     }
 }
 
 package struct RestoreReport: Codable, Hashable, Sendable {
     package var path: String
     package var version: String
-    /// The cloud is away: it is carried out when that is back.
+    /// It is not in its place yet: the cloud is away, or the content on its way.
     package var isQueued: Bool
 
     package init(path: String, version: String, isQueued: Bool) {

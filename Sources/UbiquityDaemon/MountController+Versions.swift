@@ -1,5 +1,6 @@
 import UbiquityContent
 import UbiquityControl
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -90,6 +91,10 @@ extension MountController {
 
     func resolve(_ request: ResolveRequest) async throws -> ResolveReport {
         let row = try await file(at: request.path)
+        return try await claiming(row, for: request.process) { [self] in try await resolve(request, row) }
+    }
+
+    private func resolve(_ request: ResolveRequest, _ row: ItemRow) async throws -> ResolveReport {
         let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
         switch request.keep {
         case ResolveRequest.current:
@@ -106,6 +111,7 @@ extension MountController {
             let others = conflicts.filter { $0.id != chosen.id }
             let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
             try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
+            _ = try await waitUntilShown(row)
             return ResolveReport(path: request.path, resolved: conflicts.count)
         }
     }
@@ -116,6 +122,43 @@ extension MountController {
         guard !actions.isEmpty else { return }
         try await pool.run { [index = parts.index] in try index.decide(actions, of: key) }
     }
+
+    /// Runs `body` while nobody else uses the item, after those who show it have saved. Throws `.timedOut` if that does
+    /// not come to be.
+    private func claiming<R: Sendable>(
+        _ row: ItemRow, for process: Int32?, _ body: @Sendable () async throws -> R
+    ) async throws -> R {
+        let coordination = parts.coordination
+        let request = ClaimRequest(
+            owner: process.map(ClaimOwner.program) ?? .system,
+            intents: [ClaimIntent(row.claimTarget, .writing(.forMerging))], waitingTime: Self.decisionLimit)
+        let claim: ClaimID
+        do { claim = try await coordination.claim(request) } catch let failure as ClaimFailure {
+            throw failure.error(at: row.entry?.name.description ?? "")
+        }
+        defer { coordination.end(claim) }
+        return try await body()
+    }
+
+    /// Waits until the cloud knows what was decided, and the file shows it.
+    /// - Returns: false if that takes its time: it goes on by itself.
+    private func waitUntilShown(_ row: ItemRow) async throws -> Bool {
+        guard engine.connection.isOnline else { return false }
+        return try await engine.wait(atMost: Self.decisionLimit) { [self] in
+            try await pool.run { [index = parts.index] in
+                try index.read { reader in
+                    guard try reader.decidedVersions(of: row.id).isEmpty else { return false }
+                    guard let now = try reader.row(key: row.key), now.kind == .file, now.dirty.isEmpty,
+                        let remote = try reader.remote(id: now.id)
+                    else { return true }
+                    return now.version == remote.content?.version
+                }
+            }
+        }
+    }
+
+    /// A decision waits so long for others, and then so long until it is carried out.
+    private static let decisionLimit: Duration = .seconds(10)
 
     private func requireAvailable(_ version: RemoteVersion) throws {
         guard version.content.isAvailable else {
@@ -137,14 +180,13 @@ extension MountController {
         let chosen = try await version(request.version, of: row)
         try requireAvailable(chosen)
         guard let target = request.to else {
-            if row.kind == .directory {
-                try await putBack(chosen, of: row)
-                return RestoreReport(
-                    path: request.path, version: chosen.id.description, isQueued: !engine.connection.isOnline)
+            let isShown = try await claiming(row, for: request.process) { [self] in
+                if row.kind == .directory { try await putBack(chosen, of: row) } else {
+                    try await decide([(.restore, chosen.id)], of: row.key)
+                }
+                return try await waitUntilShown(row)
             }
-            try await decide([(.restore, chosen.id)], of: row.key)
-            return RestoreReport(
-                path: request.path, version: chosen.id.description, isQueued: !engine.connection.isOnline)
+            return RestoreReport(path: request.path, version: chosen.id.description, isQueued: !isShown)
         }
         let (folder, name) = try await pool.run { [self] in try newPlace(target) }
         let path = try await place(chosen, of: row, in: folder.key, named: name, orNumbered: false)
