@@ -96,6 +96,21 @@ import UbiquityWire
         }
     }
 
+    /// The last earlier one: the record says no more that there is any, and the list that was asked for before is old.
+    @Test func aRemovedEarlierVersionIsListedNoMore() async throws {
+        try await run { world in
+            _ = try await makeConflict(world)
+            func kinds(_ device: SimulatedDevice) async throws -> [RemoteVersion.Kind] {
+                try await device.engine.otherVersions(of: device.live("f").id).map(\.kind)
+            }
+            for device in [world.a, world.b] { #expect(try await kinds(device) == [.conflict, .history]) }
+            let earlier = try await world.a.engine.otherVersions(of: world.a.live("f").id).first { $0.kind == .history }
+            try world.a.index.decide([(.remove, #require(earlier).id)], of: world.a.live("f").key)
+            try await world.settle()
+            for device in [world.a, world.b] { #expect(try await kinds(device) == [.conflict], "\(device.name)") }
+        }
+    }
+
     @Test func theSameDecisionTwiceIsOne() async throws {
         try await run { world in
             _ = try await makeConflict(world)
