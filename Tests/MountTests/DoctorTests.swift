@@ -46,6 +46,24 @@ import UbiquityControl
             """, in: world)
     }
 
+    /// What was read of versions, and what was removed a moment before, is no lost content.
+    @Test func aDeviceThatWasUnmountedIsWell() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            for number in 1...3 {
+                try await a.shell("echo \(number) > f; echo \(number) > gone")
+                try await world.settle(a)
+            }
+            try await a.shell("cat .versions/f/* > /dev/null; rm gone")
+            try await world.settle(a)
+            try await a.shell("echo 4 > f")
+            try await world.settle(a)
+            try await a.unmount()
+            let (status, found) = try await examineUnmounted(a, "--check")
+            #expect(status == 0 && found.isEmpty, "\(found)")
+        }
+    }
+
     @Test func contentsComeBackFromTheCloud() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
