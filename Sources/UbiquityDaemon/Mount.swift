@@ -170,6 +170,9 @@ final class Mount: Sendable {
         await Self.end(of: engine, within: Self.engineEndLimit)
         await server.stop()
         await parts.client.shutdown()
+        do { try parts.engine.tidyUp() } catch {
+            parts.logger.warning("the next start removes what is of no use here", metadata: ["reason": "\(error)"])
+        }
         try parts.index.close()
         try outcome.get()
     }

@@ -112,7 +112,7 @@ extension SyncEngine {
     }
 
     /// Contents whose package needs them no longer.
-    private func dropStaged() {
+    func dropStaged() {
         let unneeded = staged.withLock { staged in
             defer { staged = [:] }
             return staged.values.map(\.content.id)

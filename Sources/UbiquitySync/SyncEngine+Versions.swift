@@ -53,7 +53,7 @@ extension SyncEngine {
         let fresh = versionLists.list(of: item, at: remote.revision, now: now)
         let list = fresh ?? versionLists.list(of: item, at: remote.revision, now: now, old: true) ?? []
         // A restored one stays where it is in the history.
-        let history = list.filter { $0.kind == .history && decided[$0.id] != .remove }
+        let history = remote.hasHistory ? list.filter { $0.kind == .history && decided[$0.id] != .remove } : []
         // Of very many conflicts the record has only some.
         let isWhole = remote.conflictCount <= Limits.maximumConflictsInRecord
         let known = Set(conflicts.map(\.id))

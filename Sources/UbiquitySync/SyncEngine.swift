@@ -87,6 +87,14 @@ package final class SyncEngine: Sendable {
         downloads.stopAll()
     }
 
+    /// Removes contents that no item has, so that none is taken for a lost one. To be called when nobody uses the files
+    /// any more. Throws `.io`.
+    package func tidyUp() throws {
+        discard(versionContents.takeAll())
+        dropStaged()
+        try store.removeRetired { try index.makeDurable() }
+    }
+
     /// Wakes the loops that an index change concerns.
     private func noteEvents(_ events: [IndexEvent]) {
         var wakesPush = false, wakesDownloads = false

@@ -62,6 +62,14 @@ final class VersionContents: Sendable {
         }
     }
 
+    /// All of them; they are the caller's to remove, and nobody's any more.
+    func takeAll() -> [ContentID] {
+        state.withLock { state in
+            defer { state = State() }
+            return Array(state.versions.keys)
+        }
+    }
+
     private func trim(_ state: inout State) -> [ContentID] {
         var idle = state.entries.filter { $0.value.users == 0 }.sorted { $0.value.lastUse > $1.value.lastUse }
         var bytes = idle.reduce(0) { $0 + $1.value.content.presentBytes }
