@@ -49,7 +49,9 @@ struct ItemUsers: OpenItems {
         case .content(let key):
             return try index.row(key: key).map { ClaimIntent($0.claimTarget, .writing(.forMerging)) }
         case .deletion(let id):
-            return try index.read { try $0.row(id: id) }.map { ClaimIntent($0.claimTarget, .writing(.forDeleting)) }
+            // What was deleted here comes back through the feed: there is nothing left to let go of.
+            guard let row = try index.read({ try $0.row(id: id) }), !row.isDeleted else { return nil }
+            return ClaimIntent(row.claimTarget, .writing(.forDeleting))
         }
     }
 }

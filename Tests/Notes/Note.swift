@@ -78,7 +78,10 @@ final class Note: Document {
         var before = State.normal
         for await state in states {
             if state.contains(.inConflict), !before.contains(.inConflict) { tell("in conflict; ':merge' settles it") }
-            if !state.contains(.inConflict), before.contains(.inConflict) { tell("conflict settled") }
+            // A note that is closed knows nothing of conflicts any more.
+            if !state.contains(.inConflict), !state.contains(.closed), before.contains(.inConflict) {
+                tell("conflict settled")
+            }
             if state == .normal, before.contains(.editingDisabled) { tell("ready") }
             if state.contains(.closed), !before.contains(.closed) { tell(isBeingClosed ? "closed" : "deleted") }
             before = state

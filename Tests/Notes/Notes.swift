@@ -15,11 +15,16 @@ struct Notes {
         let commands: [String: @MainActor (URL) async throws -> Void] = ["list": list, "show": show, "edit": edit]
         guard let name = arguments.first, let command = commands[name], arguments.count > 1 else {
             print("usage: notes list|show|edit FILE…")
-            return
+            Output.end(2)
         }
+        var hasFailed = false
         for path in arguments.dropFirst() {
-            do { try await command(URL(filePath: path)) } catch { tell("notes: \(error)") }
+            do { try await command(URL(filePath: path)) } catch {
+                tell("notes: \(error)")
+                hasFailed = true
+            }
         }
+        if hasFailed { Output.end(1) }
     }
 
     /// Names and first lines. A note's own conflict is a mark here and no question.

@@ -25,5 +25,6 @@ enum Typing {
 
 /// Standard output, unbuffered.
 enum Output {
+    static func end(_ code: Int32) -> Never { exit(code) }
     static func write(_ bytes: UnsafeBufferPointer<UInt8>) -> Int { Glibc.write(1, bytes.baseAddress, bytes.count) }
 }
