@@ -9,6 +9,8 @@ package protocol OpenItems: Sendable {
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
     /// Whether a client shows the item: it is not evicted unasked.
     func isShown(_ key: ItemKey) -> Bool
+    /// Whether a client may show the item or have claimed it, so that it has to be asked.
+    func mayBeUsed(_ key: ItemKey) -> Bool
     /// Whether a client has it claimed for writing: what is there is not finished, and does not go up yet.
     func isBeingWritten(_ row: ItemRow) -> Bool
     /// Waits until clients that show or have claimed the items have saved, and let go of them. To be called before what
@@ -26,6 +28,7 @@ package enum ComingChange: Sendable, Hashable {
 
 extension OpenItems {
     package func isShown(_ key: ItemKey) -> Bool { false }
+    package func mayBeUsed(_ key: ItemKey) -> Bool { false }
     package func isBeingWritten(_ row: ItemRow) -> Bool { false }
     package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
 }

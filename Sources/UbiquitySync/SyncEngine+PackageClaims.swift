@@ -18,7 +18,7 @@ extension SyncEngine {
     /// Asks those who use the package, the first time.
     /// - Returns: what is to be called when the package may be used again; nil if it is to be tried again later.
     func claimPackage(_ package: ItemKey) -> (@Sendable () -> Void)? {
-        guard let openItems else { return {} }
+        guard let openItems, openItems.mayBeUsed(package) else { return {} }
         let (granted, isNew) = push.withLock { state -> ((@Sendable () -> Void)?, Bool) in
             switch state.packageClaims[package] {
             case .granted(_, let done):
@@ -30,7 +30,7 @@ extension SyncEngine {
                 return (nil, true)
             }
         }
-        if isNew { Task { [self] in await ask(openItems, for: package) } }
+        if isNew { Task(executorPreference: executor) { [self] in await ask(openItems, for: package) } }
         return granted
     }
 

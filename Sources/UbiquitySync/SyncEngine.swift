@@ -30,6 +30,7 @@ package final class SyncEngine: Sendable {
     let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
     let versionLists = VersionLists()
+    let executor: (any TaskExecutor)?
     let packageTrees = PackageTrees()
 
     let pushSignal = Signal()
@@ -70,6 +71,7 @@ package final class SyncEngine: Sendable {
         problems = Problems(timekeeper: timekeeper, random: random)
         transfers = Transfers()
         throttle = Throttle(timekeeper: timekeeper)
+        self.executor = executor
         downloads = DownloadTable(executor: executor)
         progress = Broadcast()
         index.observe { [weak self] events in self?.noteEvents(events) }
