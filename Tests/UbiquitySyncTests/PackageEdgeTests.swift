@@ -74,6 +74,36 @@ extension PackageConflictTests {
         }
     }
 
+    /// Whoever comes first, and whoever was later: a touch says nothing about what is in the files.
+    @Test(arguments: [true, false], [true, false])
+    func rightsAndTimesOnOneSideAreNoOtherState(aFirst: Bool, isEditLater: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            func edit(_ device: SimulatedDevice) async throws {
+                try await device.edit("d.rtfd/text") { _ in [1] }
+                try await device.create("d.rtfd/new", [2])
+                try device.rename("d.rtfd/old", "d.rtfd/renamed")
+            }
+            func touch(_ device: SimulatedDevice) throws {
+                try device.setMode("d.rtfd/images", 0o700)
+                try device.setXattr("d.rtfd/images/one", "user.of", "b")
+            }
+            if isEditLater {
+                try await apart(world, aFirst: aFirst) { try touch(world.a) } _: { try await edit(world.b) }
+            } else {
+                try await apart(world, aFirst: aFirst) { try await edit(world.a) } _: { try touch(world.b) }
+            }
+            for device in world.devices {
+                let state = try await state(device)
+                #expect(state["text"] == [1] && state["new"] == [2] && state["renamed"] != nil && state["old"] == nil)
+                #expect(try device.live("d.rtfd/images").mode == 0o700)
+                #expect(try device.live("d.rtfd/images/one").xattrs.count == 1)
+                #expect(try versions(device).isEmpty, "\(device.name)")
+            }
+            try await world.check()
+        }
+    }
+
     @Test func whatHasAnotherNameOutsideStaysThereWhenThePackageGivesWay() async throws {
         try await run(["a", "b"]) { world in
             try await make(world)
