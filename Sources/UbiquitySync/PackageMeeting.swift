@@ -160,6 +160,24 @@ extension PackageMeeting {
         return (planned, others)
     }
 
+    /// Whether the cloud's state has the files, names and contents that were known here before anything was changed
+    /// here: only rights, times or attributes are other.
+    var isContentAsBefore: Bool {
+        let shown = Set((rows + deleted).map(\.id))
+        guard let remotes, departed.isEmpty, elsewhere.isSubset(of: shown) else { return false }
+        let before = Dictionary((rows + deleted).map { ($0.id, $0) }) { first, _ in first }
+        let kept = rows.dropFirst().filter { !$0.isExcluded && !$0.dirty.contains(.created) }
+        guard remotes.count == kept.count + deleted.count(where: { $0.id != id }) + 1 else { return false }
+        return remotes.dropFirst().allSatisfy { item in
+            guard let row = before[item.id], row.kind == item.kind, row.version == item.content?.version else {
+                return false
+            }
+            // Where it was before it was moved or deleted here nobody knows any more.
+            if row.dirty.contains(.place) || row.isDeleted { return item.revision <= row.dirtyBase }
+            return paths[row.key] == remotePaths[item.id]
+        }
+    }
+
     /// Moved out of the package at the cloud: it stays outside, as a document of its own, and what was changed of it
     /// here meets what was done with it there as of any other.
     private func isOutside(_ id: ItemID) -> Bool { departed[id].map { !$0.isDeleted } ?? false }

@@ -16,6 +16,9 @@ private struct PackageDecision {
     var lost: PackageTree?
     /// The state here gives way.
     var givesWay: Bool
+    /// What was changed here says nothing of what is in the package: the cloud's state comes as if there were no
+    /// conflict.
+    var isAside = false
 }
 
 // Two devices have changed a package without knowing of each other. The cloud has taken the first and said which of the
@@ -151,6 +154,11 @@ extension SyncEngine {
         guard let theirs else { return mine == nil ? there : here }
         guard let mine else { return there }
         if mine.hasContent(of: theirs) { return metadataAlone(group, of: meeting, edit) ?? there }
+        if var decision = metadataAlone(group, of: meeting, edit), decision.planned.count == group.count {
+            decision.isAside = true
+            return decision
+        }
+        if meeting.isContentAsBefore { return PackageDecision(planned: group, edit: edit, givesWay: false) }
         let isWhole = (meeting.remotes ?? []).allSatisfy { item in
             item.content.map { manifests[$0.version] != nil } ?? true
         }
@@ -226,9 +234,10 @@ extension SyncEngine {
             let changes = decision.planned.map(\.change) + decision.others
             let response = try await sendPersistently(request(changes, [decision.edit] + others, meeting))
             try await pool.run(evenIfCancelled: true) { [self] in
-                try accept(decision.planned, response, of: meeting)
+                try accept(decision.planned, response, of: meeting, releasing: !decision.isAside)
             }
             push.withLock { $0.packagesSince[meeting.key] = nil }
+            if decision.isAside { downloadSignal.fire() }
         } catch is PackageConflict {
             feedSignal.fire()
             restPackage(meeting.key)
@@ -288,11 +297,12 @@ extension SyncEngine {
     }
 
     /// The state here stands: what was held of the other is over.
+    /// - Parameter releasing: false if it is held on, until all of it is here.
     private func accept(
-        _ planned: [PlannedChange], _ response: CommitResponse, of meeting: PackageMeeting
+        _ planned: [PlannedChange], _ response: CommitResponse, of meeting: PackageMeeting, releasing: Bool = true
     ) throws {
         let dropped = try index.write(.remote) { transaction in
-            let held = try transaction.heldPackages(index)[meeting.key] ?? []
+            let held = releasing ? try transaction.heldPackages(index)[meeting.key] ?? [] : []
             for id in held { try transaction.setState(id, .waiting) }
             var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
             let own = CommitResponse(
@@ -305,6 +315,7 @@ extension SyncEngine {
         }
         discard(dropped)
         noteSent(planned)
+        if !releasing { try showReadyPackages() }
     }
 
     /// The state here is kept at the cloud, or is the one there: the cloud's takes its place, all at once. What of it
