@@ -54,6 +54,21 @@ import UbiquitySystem
         #expect(FaultPointsProbe.visits(toDie: "nonsense,x:kill,x:kill:0,x:burn:1", name: "x") == nil)
     }
 
+    /// Tests run beside each other: one that lets its own calls fail is not to fail another's.
+    @Test func hookIsOfItsOwnThread() throws {
+        FaultPoints.setHook { $0 == "probe.d" ? UbiquityError(.io, "hook") : nil }
+        defer { FaultPoints.setHook(nil) }
+        let pool = BlockingPool(name: "other", threads: 1)
+        let hasFailed = Monitor<Bool?>(nil)
+        let isTaken = pool.start {
+            let failed = (try? FaultPoints.check("probe.d")) == nil
+            hasFailed.withLock { $0 = failed }
+            hasFailed.broadcast()
+        }
+        #expect(isTaken && hasFailed.wait(atMost: .seconds(60)) { $0 } == false)
+        #expect(throws: UbiquityError(.io, "hook")) { try FaultPoints.check("probe.d") }
+    }
+
     @Test func hookSeesPlacesAndMakesChecksFail() throws {
         let seen = Lock([String]())
         FaultPoints.setHook { name in
