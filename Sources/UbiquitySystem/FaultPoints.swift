@@ -22,10 +22,13 @@ package enum FaultPoints {
 
     struct State {
         var plans: [Plan]
-        var hook: Hook?
+        /// By their threads: tests run beside each other in one process.
+        var hooks: [UInt: Hook] = [:]
+
+        var isArmed: Bool { !hooks.isEmpty || !plans.isEmpty }
     }
 
-    private static let state = Lock(State(plans: plans(in: environmentText), hook: nil))
+    private static let state = Lock(State(plans: plans(in: environmentText)))
 
     /// True until the first visit has read the variable: a constant at the start costs every later visit no question
     /// whether it has been set up.
@@ -46,19 +49,19 @@ package enum FaultPoints {
         throw error
     }
 
-    /// For tests in one process. Nil takes it away.
+    /// For tests in one process: of what the calling thread does from here on. Nil takes it away.
     package static func setHook(_ hook: Hook?) {
         state.withLock { state in
-            state.hook = hook
-            isArmed.store(hook != nil || !state.plans.isEmpty, ordering: .relaxed)
+            state.hooks[UInt(pthread_self())] = hook
+            isArmed.store(state.isArmed, ordering: .relaxed)
         }
     }
 
     @usableFromInline
     static func visit(_ name: String) -> UbiquityError? {
         let (action, hook) = state.withLock { state in
-            isArmed.store(state.hook != nil || !state.plans.isEmpty, ordering: .relaxed)
-            return (take(name, &state.plans), state.hook)
+            isArmed.store(state.isArmed, ordering: .relaxed)
+            return (take(name, &state.plans), state.hooks[UInt(pthread_self())])
         }
         switch action {
         case .kill: kill(getpid(), SIGKILL)

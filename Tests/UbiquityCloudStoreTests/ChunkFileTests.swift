@@ -130,20 +130,14 @@ import UbiquityWire
         #expect(try folder.durable().count == many.count)
     }
 
-    /// Lets every sync of chunks on this thread fail. The hook is one for the process, so two tests take turns.
+    /// Lets every sync of chunks on this thread fail.
     private static func failingSyncs(_ body: () -> Void) {
-        hooking.withLock { _ in
-            let thread = UInt(pthread_self())
-            FaultPoints.setHook { name in
-                guard name == "chunks.sync", UInt(pthread_self()) == thread else { return nil }
-                return UbiquityError(.io, "failed on purpose", at: name)
-            }
-            defer { FaultPoints.setHook(nil) }
-            body()
+        FaultPoints.setHook { name in
+            name == "chunks.sync" ? UbiquityError(.io, "failed on purpose", at: name) : nil
         }
+        defer { FaultPoints.setHook(nil) }
+        body()
     }
-
-    private static let hooking = Lock(())
 
     @Test func foreignFilesAreNoChunks() throws {
         let store = try folder.open()
