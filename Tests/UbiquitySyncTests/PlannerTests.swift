@@ -84,6 +84,22 @@ import UbiquitySync
         #expect(try Set(ids(fixture.plan([new]))).isSuperset(of: [Fixture.id(1), new.id]))
     }
 
+    /// Else the cloud has two of one name, and gives the new one another.
+    @Test func whoWaitsForANameWaitsAlsoWhenItsOwnerHasToWait() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"), fixture.folder(2, "b"))
+        try fixture.remove("b")
+        try fixture.rename("a", "b")
+        let new = try fixture.make("a", .directory)
+        #expect(try fixture.plan([new], deletionsUpTo: 0).group.isEmpty)
+        #expect(try Set(ids(fixture.plan([new]))) == [Fixture.id(1), Fixture.id(2), new.id])
+        // Two that exchange their names wait for nobody else.
+        let other = try Fixture()
+        try other.receive(other.folder(1, "a"), other.folder(2, "b"))
+        for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] { try other.rename(from, to) }
+        #expect(try Set(ids(other.plan([other.found("a")], deletionsUpTo: 0))) == [Fixture.id(1), Fixture.id(2)])
+    }
+
     @Test func aDeletionIsSentWithTheRevisionItKnew() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", at: 7))
