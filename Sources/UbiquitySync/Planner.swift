@@ -33,6 +33,8 @@ package struct Planner {
     private let isOwned: (ItemRow) throws -> Bool
     private let deletionsUpTo: Int64
     private var included: Set<ItemKey> = []
+    /// Of these, what goes or goes without a word, and what is being looked at.
+    private var settled: Set<ItemKey> = []
     package private(set) var group: [PlannedChange] = []
     /// Deleted rows that the cloud never had: they go without a word.
     package private(set) var forgettable: [ItemRow] = []
@@ -61,6 +63,13 @@ package struct Planner {
     package mutating func add(_ row: ItemRow) throws {
         guard !row.dirty.isEmpty, included.insert(row.key).inserted else { return }
         guard included.count <= Limits.maximumChangesPerCommit else { return }
+        settled.insert(row.key)
+        try addIncluded(row)
+        let goes = group.last?.row.key == row.key || (forgettable + unchanged).contains { $0.key == row.key }
+        if !goes { settled.remove(row.key) }
+    }
+
+    private mutating func addIncluded(_ row: ItemRow) throws {
         if row.isDeleted { return try addDeletion(row) }
         guard let fields = try fields(of: row) else { return }
         guard fields != ChangedFields() else {
@@ -168,6 +177,8 @@ package struct Planner {
             guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
             guard try mayComeAlong(other) else { return nil }
             try add(other)
+            // It still has the name there.
+            if other.isDeleted || other.dirty.contains(.place), !settled.contains(other.key) { return nil }
         }
         return parent.id
     }
