@@ -65,8 +65,9 @@ package struct Planner {
         guard included.count <= Limits.maximumChangesPerCommit else { return }
         settled.insert(row.key)
         try addIncluded(row)
-        let goes = group.last?.row.key == row.key || (forgettable + unchanged).contains { $0.key == row.key }
-        if !goes { settled.remove(row.key) }
+        // What is decided about a row comes after all that is taken along with it.
+        let last = [group.last?.row.key, forgettable.last?.key, unchanged.last?.key]
+        if !last.contains(row.key) { settled.remove(row.key) }
     }
 
     private mutating func addIncluded(_ row: ItemRow) throws {
