@@ -121,6 +121,9 @@ final class QueryRun: Sendable {
     private func lookAtConflicts(
         above folders: Set<ItemKey>, _ found: inout [ItemID: MetadataRecord?], _ reader: IndexReader
     ) throws {
+        guard !folders.isEmpty else { return }
+        // Nothing was told of conflicts, and there are none: so in most containers, whatever moves.
+        if state.withLock({ $0.conflicts.isEmpty }), try reader.conflictTotal().items == 0 { return }
         var seen = Set<ItemKey>()
         for folder in folders {
             var next: ItemKey? = folder
