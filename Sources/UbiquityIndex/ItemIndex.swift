@@ -168,7 +168,7 @@ package final class ItemIndex: Sendable {
         let db = transaction.db
         // Kept statements: GRDB's own transactions compile theirs each time.
         try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
-        // Nothing if it is made.
+        // For a commit that fails; of one that is made it was told.
         defer { cache.endCommit() }
         let changes = db.totalChangesCount
         do {
