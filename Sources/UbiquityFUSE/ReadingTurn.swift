@@ -70,6 +70,9 @@ final class ReadingTurn: Sendable {
         if let key { pthread_key_delete(key) }
     }
 
+    /// For tests: whether the deputy sleeps, as all others do, until there is something to do.
+    var isAtRest: Bool { deputy.load(ordering: .acquiring) != 0 && !isWatched.load(ordering: .acquiring) }
+
     /// As read(2), for the device of FUSE; waits for the turn first.
     func read(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
         guard let seat = seat() else { return Glibc.read(descriptor, buffer, length) }

@@ -67,9 +67,13 @@ import UbiquitySystem
             close(kernel)
         }
 
+        /// Waits for a state, at most a minute.
         func eventually(_ holds: ([UInt32: Int]) -> Bool) async throws {
-            for _ in 0..<30_000 where !served.withLock({ holds($0) }) { try await Task.sleep(for: .milliseconds(2)) }
-            #expect(served.withLock { holds($0) })
+            let deadline = ContinuousClock.now + .seconds(60)
+            while !served.withLock({ holds($0) }) {
+                try #require(ContinuousClock.now < deadline)
+                try await Task.sleep(for: .milliseconds(2))
+            }
         }
     }
 
@@ -85,7 +89,7 @@ import UbiquitySystem
     @Test(arguments: [ReadingTurnTests.lookup, ReadingTurnTests.read], [false, true])
     func aRequestThatIsStuckHoldsUpNoOther(kind: UInt32, rested: Bool) async throws {
         let loop = try Loop(threads: 3, cores: 2)
-        if rested { try await Task.sleep(for: .milliseconds(100)) }
+        if rested { try await loop.eventually { _ in loop.turn.isAtRest } }
         loop.send(0, kind)
         for number in 1...UInt32(100) { loop.send(number, Self.lookup) }
         try await loop.eventually { $0.count == 100 && $0[0] == nil }
