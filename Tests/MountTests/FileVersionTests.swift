@@ -13,14 +13,7 @@ import UbiquityControl
     }
 
     private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
-        for device in [a, b] { try await device.ubiquity("offline", "") }
-        try await a.shell("echo \(text) a > f")
-        try await b.shell("echo \(text) b > f")
-        for device in [b, a] {
-            try await device.ubiquity("online", "")
-            try await device.waitUntilIdle()
-        }
-        try await world.settle(a, b)
+        try await world.meet(a, "echo \(text) a > f", b, "echo \(text) b > f")
         for device in [a, b] { try await device.waitFor("conflict-count", "1", of: "f") }
     }
 

@@ -80,14 +80,7 @@ import Testing
     /// Both devices add to one package without knowing of each other; ':merge' takes in the lines of the one that lost.
     private func mergePackage(_ world: World, _ a: Device, _ b: Device) async throws {
         try await b.shell("cat trip.textbundle/*")
-        for device in [a, b] { try await device.ubiquity("offline", "") }
-        try await a.shell("echo 'by a' >> trip.textbundle/text.md")
-        try await b.shell("echo 'by b' >> trip.textbundle/text.md")
-        for device in [b, a] {
-            try await device.ubiquity("online", "")
-            try await device.waitUntilIdle()
-        }
-        try await world.settle(a, b)
+        try await world.meet(a, "echo 'by a' >> trip.textbundle/text.md", b, "echo 'by b' >> trip.textbundle/text.md")
         try await b.waitFor("conflict-count", "1", of: "trip.textbundle")
         let editor = try b.start("(echo :merge; exec sleep 1000) | exec '\(notes)' edit trip.textbundle")
         try await world.eventually("it is settled: \(editor.outputSoFar)") {

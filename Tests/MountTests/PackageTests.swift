@@ -58,14 +58,9 @@ import UbiquityControl
 
     /// Both change other members of one package offline, `b` later; `b` reaches the cloud first.
     private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
-        for device in [a, b] { try await device.ubiquity("offline", "") }
-        try await a.shell("echo 'a \(text)' > d.rtfd/text; rm -f d.rtfd/ofB; echo a > d.rtfd/images/ofA")
-        try await b.shell("echo 'b \(text)' > d.rtfd/images/one; rm -f d.rtfd/images/ofA; echo b > d.rtfd/ofB")
-        for device in [b, a] {
-            try await device.ubiquity("online", "")
-            try await device.waitUntilIdle()
-        }
-        try await world.settle(a, b)
+        try await world.meet(
+            a, "echo 'a \(text)' > d.rtfd/text; rm -f d.rtfd/ofB; echo a > d.rtfd/images/ofA",
+            b, "echo 'b \(text)' > d.rtfd/images/one; rm -f d.rtfd/images/ofA; echo b > d.rtfd/ofB")
         for device in [a, b] {
             #expect(try await device.shell("cat d.rtfd/images/one d.rtfd/ofB") == "b \(text)\nb")
             #expect(try await device.shell("ls d.rtfd/images") == "one")

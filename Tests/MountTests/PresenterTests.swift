@@ -119,14 +119,7 @@ import UbiquityControl
     @Test func theEndOfAConflictIsToldToWhoCameAfterItsBeginning() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
-            for device in [a, b] { try await device.ubiquity("offline", "") }
-            try await a.shell("echo loses > f")
-            try await b.shell("echo wins > f")
-            for device in [b, a] {
-                try await device.ubiquity("online", "")
-                try await device.waitUntilIdle()
-            }
-            try await world.settle(a, b)
+            try await world.meet(a, "echo loses > f", b, "echo wins > f")
             try await a.waitFor("conflict-count", "1", of: "f")
             let probe = try await LibraryProbe.start(a)
             try await probe.perform("watch f")

@@ -127,13 +127,7 @@ import UbiquityCore
                     Set(query.results.map(\.relativePath)) == Set(paths)
                 }
             }
-            for device in [a, b] { try await device.ubiquity("offline", "") }
-            try await a.shell("echo a > d/e/x")
-            try await b.shell("echo b > d/e/x")
-            for device in [b, a] {
-                try await device.ubiquity("online", "")
-                try await device.waitUntilIdle()
-            }
+            try await world.meet(a, "echo a > d/e/x", b, "echo b > d/e/x")
             try await tells("d", "d/e", "d/e/x")
             try await b.shell("mv d/e/x d/y")
             try await tells("d", "d/y")

@@ -12,14 +12,7 @@ import Testing
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("mkdir d; echo base > f; echo base > g; echo base > d/h")
             try await world.settle(a, b)
-            for device in [a, b] { try await device.ubiquity("offline", "") }
-            try await a.shell("echo loses > f")
-            try await b.shell("echo wins > f")
-            for device in [b, a] {
-                try await device.ubiquity("online", "")
-                try await device.waitUntilIdle()
-            }
-            try await world.settle(a, b)
+            try await world.meet(a, "echo loses > f", b, "echo wins > f")
             try await a.waitFor("conflict-count", "1", of: "f")
             let arguments = [a.containerState + "/control.sock", Self.sources.path]
             let outcome = try await world.attempt(["/usr/bin/python3", "-c", Self.program] + arguments, within: 120)

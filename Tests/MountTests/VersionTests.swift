@@ -16,14 +16,7 @@ import UbiquityControl
 
     /// Both edit it offline, `b` later; `b` reaches the cloud first.
     private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
-        for device in [a, b] { try await device.ubiquity("offline", "") }
-        try await a.shell("echo 'a \(text)' > Documents/report.txt")
-        try await b.shell("echo 'b \(text)' > Documents/report.txt")
-        for device in [b, a] {
-            try await device.ubiquity("online", "")
-            try await device.waitUntilIdle()
-        }
-        try await world.settle(a, b)
+        try await world.meet(a, "echo 'a \(text)' > Documents/report.txt", b, "echo 'b \(text)' > Documents/report.txt")
         #expect(try await b.shell("cat Documents/report.txt") == "b \(text)")
         #expect(try await conflicts(a).count == 1)
         #expect(try await conflicts(b).count == 1)

@@ -199,8 +199,10 @@ struct ClaimTests {
         #expect(world.isGranted(reading))
     }
 
-    @Test("LK-09: readers of one client that overlap starve no writer, and what is nested in one waits for nobody")
-    func overlappingReaders() {
+    /// One reads, the other waits to write; the first begins a second read before the first one ends, and then a third.
+    private func overlap() -> (
+        ModelWorld, clients: (ClientID, ClientID), writer: ClaimID, second: ClaimID, third: ClaimID
+    ) {
         var world = ModelWorld()
         let (one, two) = (world.client(), world.client())
         let first = world.read(one, 7)
@@ -211,6 +213,12 @@ struct ClaimTests {
         world.end(first)
         let third = world.read(one, 7)
         #expect(!world.isGranted(third))
+        return (world, (one, two), writer, second, third)
+    }
+
+    @Test("LK-09: readers of one client that overlap starve no writer, and what is nested in one waits for nobody")
+    func overlappingReaders() {
+        var (world, _, writer, second, third) = overlap()
         world.end(second)
         #expect(world.isGranted(writer) && !world.isGranted(third))
         world.end(writer)
@@ -219,13 +227,8 @@ struct ClaimTests {
 
     @Test("LK-09: whose own claim does not end because of one that waits for it goes on")
     func nestedReaders() {
-        var world = ModelWorld()
-        let (one, two) = (world.client(), world.client())
-        let first = world.read(one, 7)
-        let writer = world.write(two, 7)
-        let second = world.read(one, 7)
-        world.end(first)
-        let third = world.read(one, 7)
+        var (world, clients, writer, second, third) = overlap()
+        let (one, two) = clients
         for _ in 0..<20 { world.pass(.milliseconds(500)) }
         #expect(world.isGranted(third) && world.failure(of: third) == nil && !world.isGranted(writer))
         // Of one purpose it is known at once.

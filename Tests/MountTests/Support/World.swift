@@ -159,6 +159,18 @@ final class World: Sendable {
         for device in devices where devices.count > 1 { try await device.waitUntilIdle(within: limit) }
     }
 
+    /// Both change something while they are offline, one after the other; what `second` did comes to the cloud first.
+    func meet(_ first: Device, _ its: String, _ second: Device, _ other: String) async throws {
+        for device in [first, second] { try await device.ubiquity("offline", "") }
+        try await first.shell(its)
+        try await second.shell(other)
+        for device in [second, first] {
+            try await device.ubiquity("online", "")
+            try await device.waitUntilIdle()
+        }
+        try await settle(first, second)
+    }
+
     /// Waits until a condition holds.
     func eventually(
         _ what: String, within limit: Double = 30, sourceLocation: SourceLocation = #_sourceLocation,
