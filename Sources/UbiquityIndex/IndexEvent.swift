@@ -1,3 +1,5 @@
+package import UbiquityCore
+
 /// One committed change of the local tree.
 package struct IndexEvent: Sendable {
     package enum Origin: Sendable {
@@ -24,10 +26,22 @@ package struct IndexEvent: Sendable {
         case versions
     }
 
+    /// What of an item's versions is other, as far as its record says.
+    package enum VersionsChange: Hashable, Sendable {
+        /// Conflicts: which, the index says.
+        case conflicts
+        /// An earlier one: what was current.
+        case gained(VersionID)
+        /// One that was no conflict; nil if it is not known which.
+        case lost(VersionID?)
+    }
+
     package var origin: Origin
     package var kind: Kind
     /// Before; nil if it was not there.
     package var before: ItemRow?
     /// After; nil if it is gone.
     package var after: ItemRow?
+    /// Of `.versions`: which are other.
+    package var versionsChange: VersionsChange?
 }

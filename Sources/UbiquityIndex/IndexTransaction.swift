@@ -34,8 +34,11 @@ package final class IndexTransaction: IndexReader {
     /// saw misses nothing.
     package func newDirtyOrder() throws -> Int64 { newNumber() }
 
-    package func note(_ kind: IndexEvent.Kind, before: ItemRow?, after: ItemRow?) {
-        events.append(IndexEvent(origin: origin, kind: kind, before: before, after: after))
+    package func note(
+        _ kind: IndexEvent.Kind, before: ItemRow?, after: ItemRow?, versions: IndexEvent.VersionsChange? = nil
+    ) {
+        events.append(
+            IndexEvent(origin: origin, kind: kind, before: before, after: after, versionsChange: versions))
     }
 
     /// Another inode stands at all names of an item: `note` tells of its entry, this of its hard links.

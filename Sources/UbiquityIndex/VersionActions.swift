@@ -84,7 +84,8 @@ extension IndexTransaction {
                 .int(newNumber()), SQLValue(item), SQLValue(version), .int(kind.rawValue), SQLValue(newVersion),
                 SQLValue(after?.rawValue), .int(index.timekeeper.now().nanoseconds),
             ])
-        try noteVersions(of: item)
+        // A conflict that is restored or removed is resolved.
+        try noteVersions(of: item, kind == .remove ? .lost(version) : .conflicts)
     }
 
     /// The cloud has taken these decisions in, or will never.
@@ -93,8 +94,8 @@ extension IndexTransaction {
     }
 
     /// Tells observers that an item has other versions than before.
-    package func noteVersions(of item: ItemID) throws {
+    package func noteVersions(of item: ItemID, _ change: IndexEvent.VersionsChange) throws {
         guard let row = try row(id: item) else { return }
-        note(.versions, before: row, after: row)
+        note(.versions, before: row, after: row, versions: change)
     }
 }

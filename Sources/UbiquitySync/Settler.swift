@@ -45,12 +45,7 @@ package struct Settler {
         try overlay(item, old: old)
         try settle(item.id)
         try noteVersions(of: item, old: old)
-    }
-
-    func noteVersions(of item: RemoteItem, old: RemoteItem?) throws {
-        if item.conflictCount > 0 || old.map({ $0.conflictCount > 0 || item.hasHistory }) ?? false {
-            try transaction.noteVersions(of: item.id)
-        }
+        try noteOutdated(item, old: old)
     }
 
     /// Shows the known record in every field that is clean now: after a commit, whose outcome the feed may have brought

@@ -83,7 +83,7 @@ extension SyncEngine {
         try await pool.run { [self] in
             try index.write(.remote) { transaction in
                 try transaction.forgetVersionActions(decided.actions)
-                try transaction.noteVersions(of: decided.change.id)
+                try transaction.noteVersions(of: decided.change.id, .conflicts)
             }
             if let row = try index.read({ try $0.row(id: decided.change.id) }) {
                 problems.show(error, .upload, of: row.key)
@@ -106,9 +106,10 @@ extension SyncEngine {
 
     private func accept(_ decided: [Decided], _ response: CommitResponse) throws {
         let dropped = try index.write(.remote) { transaction in
-            for one in decided { try transaction.forgetVersionActions(one.actions) }
             var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
             try applier.take(response)
+            // After it, so that what was decided here is not told again as the cloud's news.
+            for one in decided { try transaction.forgetVersionActions(one.actions) }
             return applier.dropped
         }
         discard(dropped)

@@ -221,6 +221,10 @@ final class Watcher: FilePresenter {
     func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {
         Probe.say("gained \(isConflict) \(identifier == nil ? "unnamed" : "named")")
     }
+    func presentedItemDidLoseVersion(_ identifier: String?) async {
+        Probe.say("lost \(identifier == nil ? "unnamed" : "named")")
+    }
+    func presentedSubitemDidLoseVersion(at url: URL, identifier: String?) async { Probe.say("subitem lost \(name(url))") }
     func presentedItemDidResolveConflictVersion(_ identifier: String?) async {
         Probe.say("resolved conflict \(identifier == nil ? "unnamed" : "named")")
     }

@@ -80,9 +80,10 @@ import UbiquityControl
             try await far.waitUntilHeard("subitem changed mark")
             #expect(far.count("changed") == changes)
             // A version that is no conflict is told as such.
+            let gained = far.count("gained false named")
             try await a.shell("echo later > f")
             try await far.waitUntilHeard("changed", times: changes + 1)
-            try await far.waitUntilHeard("gained false unnamed")
+            try await far.waitUntilHeard("gained false named", times: gained + 1)
         }
     }
 
@@ -125,6 +126,53 @@ import UbiquityControl
             try await probe.perform("watch f")
             try await b.ubiquity("resolve", "f")
             try await probe.waitUntilHeard("resolved conflict named")
+        }
+    }
+
+    @Test("PN-09, PN-11: a version that is no conflict is told as gained, and as lost where it is removed and elsewhere")
+    func earlierVersions() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let (near, far) = (try await LibraryProbe.start(a), try await LibraryProbe.start(b))
+            for probe in [near, far] { for path in ["f", ""] { try await probe.perform("watch \(path)") } }
+            try await a.shell("echo newer > f")
+            try await world.settle(a, b)
+            for probe in [near, far] {
+                try await probe.waitUntilHeard("gained false named")
+                try await probe.waitUntilHeard("subitem gained false f")
+            }
+            // Rights are no version.
+            try await a.shell("chmod 600 f")
+            try await world.settle(a, b)
+            try await a.shell("rm .versions/f/*")
+            try await near.waitUntilHeard("lost named")
+            try await far.waitUntilHeard("lost unnamed")
+            try await far.waitUntilHeard("subitem lost f")
+            try await a.shell("echo mark > mark")
+            try await world.settle(a, b)
+            for probe in [near, far] {
+                try await probe.waitUntilHeard("subitem changed mark")
+                #expect(probe.count("gained false named") == 1 && probe.count("subitem lost f") == 1, "\(probe.heard)")
+            }
+        }
+    }
+
+    @Test("that a newer content is at the cloud is told while it has to wait")
+    func aWaitingContentIsTold() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            let probe = try await LibraryProbe.start(b)
+            try await b.shell("cat f; mkfifo ../go")
+            let writer = try b.start("exec 3>> f; echo open; read -r line < ../go")
+            try await world.eventually("it is open") { writer.outputSoFar == "open\n" }
+            try await probe.perform("watch f")
+            try await a.shell("echo newer > f")
+            try await b.waitFor("downloading-status", "downloaded", of: "f")
+            try await probe.waitUntilHeard("attributes")
+            #expect(try await b.shell("cat f") == "base")
+            try await world.shell("echo > '\(world.folder)/go'")
+            try await writer.finish(within: 60)
+            try await b.waitUntil("test \"$(cat f)\" = newer")
         }
     }
 

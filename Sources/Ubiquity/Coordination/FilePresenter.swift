@@ -40,12 +40,15 @@ public protocol FilePresenter: AnyObject, Sendable {
     func presentedItemDidChangeUbiquityAttributes() async
     /// There is a version beside the current one. Not each is a conflict.
     func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async
+    /// A version that was no conflict is gone; nil where it is not known which.
+    func presentedItemDidLoseVersion(_ identifier: String?) async
     /// A conflict was settled, here or elsewhere.
     func presentedItemDidResolveConflictVersion(_ identifier: String?) async
     /// Something in the presented folder is new or has changed.
     func presentedSubitemDidChange(at url: URL) async
     func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async
     func presentedSubitemDidGainVersion(at url: URL, identifier: String?, isConflict: Bool) async
+    func presentedSubitemDidLoseVersion(at url: URL, identifier: String?) async
     func presentedSubitemDidResolveConflictVersion(at url: URL, identifier: String?) async
     /// The mount has ended, or the connection to it: the presenter is registered no more.
     func presentationDidEnd() async
@@ -64,10 +67,12 @@ extension FilePresenter {
     public func presentedItemDidChange() async {}
     public func presentedItemDidChangeUbiquityAttributes() async {}
     public func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async {}
+    public func presentedItemDidLoseVersion(_ identifier: String?) async {}
     public func presentedItemDidResolveConflictVersion(_ identifier: String?) async {}
     public func presentedSubitemDidChange(at url: URL) async {}
     public func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async {}
     public func presentedSubitemDidGainVersion(at url: URL, identifier: String?, isConflict: Bool) async {}
+    public func presentedSubitemDidLoseVersion(at url: URL, identifier: String?) async {}
     public func presentedSubitemDidResolveConflictVersion(at url: URL, identifier: String?) async {}
     public func presentationDidEnd() async {}
 }

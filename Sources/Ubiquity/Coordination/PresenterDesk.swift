@@ -122,6 +122,9 @@ final class PresenterDesk: Sendable {
         case (.versionGained, false):
             await presenter.presentedSubitemDidGainVersion(
                 at: url, identifier: message.version, isConflict: isConflict)
+        case (.versionLost, true): await presenter.presentedItemDidLoseVersion(message.version)
+        case (.versionLost, false):
+            await presenter.presentedSubitemDidLoseVersion(at: url, identifier: message.version)
         case (.versionResolved, true): await presenter.presentedItemDidResolveConflictVersion(message.version)
         case (.versionResolved, false):
             await presenter.presentedSubitemDidResolveConflictVersion(at: url, identifier: message.version)

@@ -1,0 +1,33 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+// What a record from the cloud changes beside what programs see of the item.
+extension Settler {
+    func noteVersions(of item: RemoteItem, old: RemoteItem?) throws {
+        guard let change = try versionsChange(from: old, to: item) else { return }
+        try transaction.noteVersions(of: item.id, change)
+    }
+
+    private func versionsChange(from old: RemoteItem?, to item: RemoteItem) throws -> IndexEvent.VersionsChange? {
+        if item.conflictCount != old?.conflictCount ?? 0 || item.conflicts != old?.conflicts ?? [] { return .conflicts }
+        guard let old, item.hasHistory || old.hasHistory else { return nil }
+        if let earlier = old.content?.version, earlier != item.content?.version, item.hasHistory {
+            return .gained(earlier)
+        }
+        // The record of an item that has lost a version is another only by that, and says nothing of which it was.
+        var same = old
+        same.revision = item.revision
+        same.hasHistory = item.hasHistory
+        guard same == item, try !transaction.decidedVersions(of: item.id).values.contains(.remove) else { return nil }
+        return .lost(nil)
+    }
+
+    /// The content that is here is no longer the newest: no program sees that in the file, but its status says so.
+    func noteOutdated(_ item: RemoteItem, old: RemoteItem?) throws {
+        guard let content = item.content, content.version != old?.content?.version,
+            let row = try transaction.row(id: item.id), !row.isDeleted, row.contentState == .complete,
+            row.version != content.version, !row.dirty.contains(.content)
+        else { return }
+        transaction.note(.attributes, before: row, after: row)
+    }
+}
