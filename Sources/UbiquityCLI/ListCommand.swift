@@ -86,6 +86,8 @@ struct ListedItems {
         /// "found", "gathered" (no item), "added", "changed" or "removed".
         var change: String
         var item: MetadataRecord?
+        /// Where it was before it moved.
+        var oldPath: String?
         /// Of an item that is gone.
         var itemID: String?
     }
@@ -118,16 +120,20 @@ struct ListedItems {
     private func show(_ record: MetadataRecord, _ change: String, mark: String) throws {
         var record = record
         record.item.path = LocatedPaths.shown(record.item.path, among: items)
-        if isLive { paths.withLock { $0[record.id] = record.item.path } }
+        let old = isLive ? paths.withLock { $0.updateValue(record.item.path, forKey: record.id) } : nil
+        let oldPath = old == record.item.path ? nil : old
         guard asJSON else {
             let moment = CivilTime.text(Timestamp(seconds: record.modifiedAt)).prefix(19)
-            return Output.line("\(mark)\(moment)Z  \(StatusText.of(record.item))")
+            let was = oldPath.map { "  (was \(Output.shown($0)))" } ?? ""
+            return Output.line("\(mark)\(moment)Z  \(StatusText.of(record.item))\(was)")
         }
-        if isLive { try Output.json(Line(change: change, item: record)) } else { try Output.json(record) }
+        guard isLive else { return try Output.json(record) }
+        try Output.json(Line(change: change, item: record, oldPath: oldPath))
     }
 
     private func showRemoved(_ id: String) throws {
         let path = paths.withLock { $0.removeValue(forKey: id) } ?? id
-        if asJSON { try Output.json(Line(change: "removed", itemID: id)) } else { Output.line("- \(path)") }
+        guard !asJSON else { return try Output.json(Line(change: "removed", itemID: id)) }
+        Output.line("- \(Output.shown(path))")
     }
 }

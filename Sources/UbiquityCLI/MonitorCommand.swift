@@ -26,16 +26,21 @@ struct MonitorCommand: AsyncParsableCommand {
     /// "upload-progress  Documents/a.bin  1.5 MiB of 12 MiB".
     static func text(_ event: ControlEvent) -> String {
         var parts = [event.kind.rawValue]
-        if let old = event.oldPath { parts.append("\(old) ->") }
-        if let path = event.path { parts.append(path.isEmpty ? "." : path) }
+        if let old = event.oldPath { parts.append("\(Output.shown(old)) ->") }
+        if let path = event.path { parts.append(path.isEmpty ? "." : Output.shown(path)) }
         if let state = event.state { parts.append(state.rawValue) }
+        if let version = event.version {
+            parts.append("\(event.isConflict == true ? "conflict" : "earlier") \(version.prefix(8))")
+        }
+        if let client = event.client { parts.append(client) }
+        if let steps = event.steps { parts.append(steps.joined(separator: ", ")) }
         switch (event.bytes, event.totalBytes) {
         case (let bytes?, let total?): parts.append("\(ByteSize.text(bytes)) of \(ByteSize.text(total))")
         case (let bytes?, nil): parts.append(ByteSize.text(bytes))
         case (nil, let total?): parts.append(ByteSize.text(total))
         case (nil, nil): break
         }
-        if let error = event.error { parts.append(error) }
+        if let error = event.error { parts.append(Output.shown(error)) }
         return parts.joined(separator: "  ")
     }
 }

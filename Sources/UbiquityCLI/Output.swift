@@ -7,6 +7,14 @@ enum Output {
     /// One line of a result.
     static func line(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
 
+    /// A path or another text of somebody's on one line, in which nothing commands the terminal.
+    static func shown(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: \.isControl) else { return text }
+        return text.unicodeScalars.reduce(into: "") { shown, scalar in
+            if scalar.isControl { shown += scalar.escaped(asASCII: true) } else { shown.unicodeScalars.append(scalar) }
+        }
+    }
+
     /// One result as JSON on one line.
     static func json(_ value: some Encodable) throws(UbiquityError) {
         line(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
@@ -36,4 +44,14 @@ enum Output {
     }
 
     static func now() -> Double { Double(SystemTimekeeper().now().nanoseconds) / 1e9 }
+}
+
+extension Unicode.Scalar {
+    /// Whether it is not a character but moves the cursor, ends a line or the like.
+    fileprivate var isControl: Bool {
+        switch properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
 }

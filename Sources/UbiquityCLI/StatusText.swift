@@ -29,19 +29,20 @@ enum StatusText {
         let what = "\(Output.count(conflicts.items, "item")), \(versions) kept until somebody decides"
         let more = conflicts.items - conflicts.paths.count
         return [field("in conflict", "\(what): 'ubiquity versions PATH', '… resolve PATH'")]
-            + conflicts.paths.map { "    \($0)" } + (more > 0 ? ["    … and \(more) more"] : [])
+            + conflicts.paths.map { "    \(Output.shown($0))" } + (more > 0 ? ["    … and \(more) more"] : [])
     }
 
     /// Who takes part, who holds what, who waits; nothing if nobody does.
     private static func of(_ coordination: CoordinationStatus) -> [String] {
-        var lines = coordination.clients.map { client in
+        var lines = coordination.isStrict ? [field("coordination", "strict: programs wait for each other, too")] : []
+        lines += coordination.clients.map { client in
             let process = client.process > 0 ? " (process \(client.process))" : ""
             let shown = client.presenters > 0 ? ", shows \(Output.count(client.presenters, "item"))" : ""
             let mark = client.isUnresponsive ? ", does not answer" : ""
-            return field("takes part", "\(client.name)\(process)\(shown)\(mark)")
+            return field("takes part", "\(Output.shown(client.name))\(process)\(shown)\(mark)")
         }
         lines += coordination.claims.map { claim in
-            let items = claim.items.joined(separator: ", ")
+            let items = claim.items.map(Output.shown).joined(separator: ", ")
             let waits = claim.waitsFor.isEmpty ? "" : " for \(claim.waitsFor.joined(separator: ", "))"
             let state = claim.state == "granted" ? "holds" : "\(claim.state)\(waits):"
             return field("claim", "\(claim.owner) \(state) \(items) (\(Int(claim.age)) s)")
@@ -69,7 +70,7 @@ enum StatusText {
 
     /// "report.txt: to upload, retrying: the cloud is away; again in 12 s".
     static func of(_ item: PendingItem) -> String {
-        var text = "\(item.path): to \(item.direction.rawValue), \(word(item.reason))"
+        var text = "\(Output.shown(item.path)): to \(item.direction.rawValue), \(word(item.reason))"
         if let bytes = item.bytes, bytes > 0 { text += ", \(ByteSize.text(bytes))" }
         if let error = item.error { text += ": \(error)" }
         if let moment = item.retryAt { text += "; again in \(max(0, Int(moment - Output.now()))) s" }
@@ -98,7 +99,7 @@ enum StatusText {
         if let error = item.uploadingError { notes.append("upload failed: \(error)") }
         let columns = [
             padded(item.downloadingStatus.rawValue, 15), padded(upload(item), 14), padded(size(item), 10),
-            item.path.isEmpty ? "." : item.path,
+            item.path.isEmpty ? "." : Output.shown(item.path),
         ]
         return columns.joined() + (notes.isEmpty ? "" : "  (\(notes.joined(separator: ", ")))")
     }

@@ -9,8 +9,22 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case itemChanged = "item-changed"
         case itemMoved = "item-moved"
         case itemRemoved = "item-removed"
-        /// It has gained a conflict version or an earlier one, or one was resolved.
-        case versionsChanged = "versions-changed"
+        /// Whether it is downloaded, uploaded and the like is other, and nothing that programs see in it.
+        case ubiquityAttributesChanged = "ubiquity-attributes-changed"
+        /// There is a version beside the current one: a conflict, or what was current before.
+        case versionGained = "version-gained"
+        /// An earlier version is gone.
+        case versionLost = "version-lost"
+        /// A conflict was decided, here or elsewhere.
+        case versionResolved = "version-resolved"
+        /// A program that shows the item is asked to carry out `steps`, because somebody wants to use it.
+        case asked
+        /// It has; `error` is the reason if it refused.
+        case answered
+        /// It has not answered in its time and is not waited for any more.
+        case passedOver = "passed-over"
+        /// The access that it was asked for is over: it may use the item again.
+        case reacquired
         case uploadStarted = "upload-started"
         case uploadProgress = "upload-progress"
         case uploadDone = "upload-done"
@@ -40,6 +54,15 @@ package struct ControlEvent: Codable, Hashable, Sendable {
     package var revision: Int64?
     package var state: CloudContact.State?
     package var error: String?
+    /// The version gained, lost or resolved, if it is known.
+    package var version: String?
+    package var isConflict: Bool?
+    /// The name of the program that takes part.
+    package var client: String?
+    /// The question that was asked, answered, or is over.
+    package var question: UInt64?
+    /// What was asked for, as in `ClientNews`.
+    package var steps: [String]?
 
     package init(
         _ kind: Kind, time: Double, itemID: String? = nil, path: String? = nil, oldPath: String? = nil,

@@ -107,6 +107,18 @@ extension Arbiter {
         return presentersByUnit[unit(of: target, in: surroundings)] != nil
     }
 
+    package func isKnown(_ client: ClientID) -> Bool { clients[client] != nil }
+
+    func has(_ client: ClientID, _ claim: ClaimID) -> Bool { clients[client]?.claims.contains(claim) ?? false }
+
+    /// Who of a client's presenters was asked a question that is waited for.
+    func presenter(asked question: QuestionID, of client: ClientID) -> PresenterID? {
+        guard let open = questions[question], open.question.client == client,
+            requests[open.request]?.openQuestions.contains(question) ?? false
+        else { return nil }
+        return open.question.presenter
+    }
+
     package func client(of presenter: PresenterID) -> ClientID? { presenters[presenter]?.client }
     package func target(of presenter: PresenterID) -> ClaimTarget? { presenters[presenter]?.description.target }
     package var hasPresenters: Bool { !presenters.isEmpty }

@@ -83,6 +83,17 @@ extension Coordination {
         source?.finish()
     }
 
+    package func isKnown(_ client: ClientID) -> Bool { state.withLock { $0.arbiter.isKnown(client) } }
+
+    /// Gives a client's claim back, or takes its request back.
+    /// - Returns: false if the client has no such claim.
+    package func end(_ id: ClaimID, of client: ClientID) -> Bool {
+        work { arbiter, now, surroundings in
+            guard arbiter.has(client, id) else { return (false, []) }
+            return (true, arbiter.end(id, now: now, in: surroundings))
+        }
+    }
+
     package func beat() {
         state.withLock { state in
             for source in state.outboxes.values { source.yield(.heartbeat) }
@@ -115,17 +126,31 @@ extension Coordination {
         }
     }
 
-    package func remove(_ presenter: PresenterID, of client: ClientID) {
-        work { arbiter, now, surroundings in
-            ((), arbiter.remove(presenter, of: client, now: now, in: surroundings))
+    /// - Returns: false if the client has no such presenter.
+    @discardableResult
+    package func remove(_ presenter: PresenterID, of client: ClientID) -> Bool {
+        let isKnown = work { arbiter, now, surroundings in
+            let isKnown = arbiter.client(of: presenter) == client
+            return (isKnown, arbiter.remove(presenter, of: client, now: now, in: surroundings))
         }
         state.withLock { state in presenterCount.withLock { $0 = state.arbiter.presenterCount } }
+        return isKnown
     }
 
-    package func answer(_ question: QuestionID, by client: ClientID, refusal: String?) {
+    /// - Returns: false if there is no such client.
+    @discardableResult
+    package func answer(_ question: QuestionID, by client: ClientID, refusal: String?) -> Bool {
+        let isKnown = state.withLock { state -> Bool in
+            if let presenter = state.arbiter.presenter(asked: question, of: client) {
+                tellObserver(.answered(refusal: refusal), question, client, presenter, state)
+            }
+            return state.arbiter.clients[client] != nil
+        }
+        guard isKnown else { return false }
         work { arbiter, now, surroundings in
             ((), arbiter.answer(question, by: client, refusal: refusal, now: now, in: surroundings))
         }
+        return true
     }
 
     package func target(of presenter: PresenterID) -> ClaimTarget? {

@@ -17,6 +17,7 @@ package final class Coordination: Sendable {
         var outboxes: [ClientID: AsyncStream<ClientMessage>.Continuation] = [:]
         var losses: Set<ClientID> = []
         var isTicking = false
+        var observer: (@Sendable (CoordinationEvent) -> Void)?
     }
 
     let state: Lock<State>
@@ -97,6 +98,7 @@ package final class Coordination: Sendable {
         _ action: ArbiterAction, _ state: inout State,
         _ woken: inout [(CheckedContinuation<ClaimFailure?, Never>, ClaimFailure?)]
     ) {
+        tellObserver(of: action, state)
         switch action {
         case .granted(let id): note(nil, of: id, &state, &woken)
         case .failed(let id, let failure): note(failure, of: id, &state, &woken)

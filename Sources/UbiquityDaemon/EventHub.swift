@@ -22,6 +22,7 @@ final class EventHub: Sendable {
         var listeners: [Int: Listener] = [:]
         var nextNumber = 0
         var isClosed = false
+        var beforeFirst: (@Sendable () -> Void)?
     }
 
     private let state = Lock(State())
@@ -29,12 +30,16 @@ final class EventHub: Sendable {
     /// Whether anyone listens: without listeners events need not be made.
     var hasListeners: Bool { state.withLock { !$0.listeners.isEmpty } }
 
+    /// Has `body` called when somebody begins to listen where nobody did. It must not wait for anything.
+    func beforeFirst(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.beforeFirst = body } }
+
     /// A new listener's stream; nil if there are too many, or the mount is ending.
     func listen() -> (number: Int, signals: AsyncStream<Signal>)? {
         let (signals, source) = AsyncStream.makeStream(
             of: Signal.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
         return state.withLock { state in
             guard !state.isClosed, state.listeners.count < Self.maximumListeners else { return nil }
+            if state.listeners.isEmpty { state.beforeFirst?() }
             state.nextNumber += 1
             state.listeners[state.nextNumber] = Listener(source: source)
             return (state.nextNumber, signals)

@@ -1,5 +1,6 @@
 import Logging
 import UbiquityControl
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -23,13 +24,20 @@ final class EventPump: Sendable {
 
     private let controller: MountController
     private let pool: BlockingPool
+    private let news: ItemNews
 
     init(_ controller: MountController) {
         self.controller = controller
         // One thread, so that events keep the order of the commits.
         pool = BlockingPool(name: "events", threads: 1)
+        news = ItemNews(controller.parts.index)
         controller.parts.index.observe { [weak self] events in self?.take(events) }
+        controller.coordination.observe { [weak self] event in self?.take(event) }
+        controller.events.beforeFirst { [weak self] in self?.noteConflicts() }
     }
+
+    /// Before the first listener comes: what was resolved since can be told.
+    private func noteConflicts() { _ = pool.start { [news] in news.noteConflicts() } }
 
     // MARK: Commits
 
@@ -41,28 +49,19 @@ final class EventPump: Sendable {
     }
 
     private func tell(_ change: IndexEvent) {
-        guard let row = change.after ?? change.before, let kind = kind(of: change) else { return }
-        var event = controller.event(kind)
-        event.itemID = row.id.description
-        event.path = path(of: row)
-        if change.kind == .moved, let before = change.before { event.oldPath = path(of: before) }
-        if row.kind == .file { event.totalBytes = row.size }
-        controller.events.send(event)
-        if let done = transferDone(change) {
-            event.kind = done
-            event.oldPath = nil
+        guard let row = change.after ?? change.before else { return }
+        for news in news.events(of: change) {
+            var event = controller.event(wasEvicted(change) ? .evicted : news.kind.forListeners)
+            event.itemID = row.id.description
+            event.path = news.path
+            event.oldPath = news.oldPath
+            event.version = news.version
+            event.isConflict = news.isConflict
+            if row.kind == .file { event.totalBytes = row.size }
             controller.events.send(event)
-        }
-    }
-
-    private func kind(of change: IndexEvent) -> ControlEvent.Kind? {
-        switch change.kind {
-        case .added: .itemAdded
-        case .removed: .itemRemoved
-        case .moved: .itemMoved
-        case .content where wasEvicted(change): .evicted
-        case .versions: .versionsChanged
-        case .attributes, .content, .replaced: .itemChanged
+            guard let done = transferDone(change) else { continue }
+            event.kind = done
+            controller.events.send(event)
         }
     }
 
@@ -80,11 +79,30 @@ final class EventPump: Sendable {
         return nil
     }
 
-    private func path(of row: ItemRow) -> String? {
-        if row.key == .root { return "" }
-        guard let entry = row.entry else { return nil }
-        guard let folder = try? controller.parts.tree.path(of: entry.parent) else { return entry.name.description }
-        return folder.isEmpty ? entry.name.description : "\(folder)/\(entry.name)"
+    // MARK: Coordination
+
+    /// Under the arbiter's lock: it only takes note.
+    private func take(_ event: CoordinationEvent) {
+        guard controller.events.hasListeners else { return }
+        if !pool.start({ self.tell(event) }) { controller.events.noteLoss() }
+    }
+
+    private func tell(_ news: CoordinationEvent) {
+        var event: ControlEvent
+        switch news.kind {
+        case .asked(let steps):
+            event = controller.event(.asked)
+            event.steps = steps.map(\.rawValue)
+        case .answered(let refusal):
+            event = controller.event(.answered)
+            event.error = refusal
+        case .passedOver: event = controller.event(.passedOver)
+        case .reacquired: event = controller.event(.reacquired)
+        }
+        event.client = news.client
+        event.question = news.question.number
+        event.path = news.target.item.flatMap { try? controller.parts.tree.path(of: $0) }
+        controller.events.send(event)
     }
 
     // MARK: Transfers
@@ -143,6 +161,21 @@ final class EventPump: Sendable {
             event.bytes = progress.doneBytes
             event.totalBytes = progress.totalBytes
             controller.events.send(event)
+        }
+    }
+}
+
+extension PresenterEvent.Kind {
+    fileprivate var forListeners: ControlEvent.Kind {
+        switch self {
+        case .added: .itemAdded
+        case .removed: .itemRemoved
+        case .moved: .itemMoved
+        case .changed, .begin, .end: .itemChanged
+        case .attributesChanged: .ubiquityAttributesChanged
+        case .versionGained: .versionGained
+        case .versionLost: .versionLost
+        case .versionResolved: .versionResolved
         }
     }
 }

@@ -62,42 +62,6 @@ import UbiquityControl
         }
     }
 
-    @Test func monitorTellsEventsAsTheyHappen() async throws {
-        try await World.run { world in
-            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await world.settle(a, b)
-            let monitors = try [a, b].map { try world.start([World.program, "monitor", "--json", $0.mountPoint]) }
-            func events(_ monitor: Command) throws -> [ControlEvent] {
-                var lines = monitor.outputSoFar.split(separator: "\n", omittingEmptySubsequences: false)
-                // A line that is just being written is not whole.
-                lines.removeLast()
-                return try lines.map { try ControlCodec.decode(ControlEvent.self, from: $0.utf8) }
-            }
-            for monitor in monitors {
-                try await world.eventually("it listens") { try events(monitor).first?.kind == .listening }
-            }
-            try await a.shell("head -c 300000 /dev/urandom > f; mkdir d")
-            try await world.settle(a, b)
-            try await b.shell("cat f > /dev/null; mv f d/g")
-            try await world.settle(a, b)
-            try await b.ubiquity("evict", "d/g")
-            try await world.eventually("a tells its upload and the move") {
-                let told = try events(monitors[0])
-                return told.contains { $0.kind == .uploadDone && $0.path == "f" }
-                    && told.contains { $0.kind == .itemMoved && $0.path == "d/g" }
-            }
-            try await world.eventually("b tells the new file, its download and eviction") {
-                let told = try events(monitors[1])
-                return told.contains { $0.kind == .itemAdded && $0.path == "f" }
-                    && told.contains { $0.kind == .downloadDone } && told.contains { $0.kind == .evicted }
-            }
-            try await a.unmount()
-            #expect(try await monitors[0].finish().status == 0)
-            monitors[1].signal(SIGINT)
-            try await monitors[1].finish()
-        }
-    }
-
     @Test func waitReturnsWhenItIsSo() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

@@ -63,6 +63,7 @@ import UbiquityCore
     private struct Line: Decodable {
         var change: String
         var item: MetadataRecord?
+        var oldPath: String?
         var itemID: String?
     }
 
@@ -99,6 +100,7 @@ import UbiquityCore
             try await tells("changed", "Documents/e/1.txt")
             let moved = try lines().first { $0.item?.item.path.hasSuffix("e/1.txt") ?? false }
             let id = try #require(moved?.item?.id)
+            #expect(moved?.oldPath?.hasSuffix("Documents/d/1.txt") ?? false)
             try await b.shell("mv Documents/e data/")
             try await world.eventually("it is gone") { try lines().contains { $0.change == "removed" && $0.itemID == id } }
             try await a.shell("mv Documents/x Documents/x.txt")

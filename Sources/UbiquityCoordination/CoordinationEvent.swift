@@ -1,0 +1,51 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Something between those who want to use an item and a program that shows it, for who watches.
+package struct CoordinationEvent: Sendable, Hashable {
+    package enum Kind: Sendable, Hashable {
+        case asked([PresenterDescription.Ability])
+        /// With the reason if it refused.
+        case answered(refusal: String?)
+        case passedOver
+        case reacquired
+    }
+
+    package var kind: Kind
+    package var question: QuestionID
+    /// The client's name.
+    package var client: String
+    /// What it shows.
+    package var target: ClaimTarget
+}
+
+extension Coordination {
+    /// Tells of what is asked and answered from now on. The body is called in the order in which it happens, with a
+    /// lock held: it only takes note.
+    package func observe(_ body: @escaping @Sendable (CoordinationEvent) -> Void) {
+        state.withLock { $0.observer = body }
+    }
+
+    func tellObserver(of action: ArbiterAction, _ state: State) {
+        switch action {
+        case .granted, .failed: break
+        case .ask(let question):
+            tellObserver(.asked(question.steps), question.id, question.client, question.presenter, state)
+        case .reacquire(let question, let client, let presenter):
+            tellObserver(.reacquired, question, client, presenter, state)
+        case .passedOver(let question, let client, let presenter):
+            tellObserver(.passedOver, question, client, presenter, state)
+        }
+    }
+
+    /// Nothing of a client or a presenter that has gone.
+    func tellObserver(
+        _ kind: CoordinationEvent.Kind, _ question: QuestionID, _ client: ClientID, _ presenter: PresenterID,
+        _ state: State
+    ) {
+        guard let observer = state.observer, let name = state.arbiter.clients[client]?.description.name,
+            let target = state.arbiter.target(of: presenter)
+        else { return }
+        observer(CoordinationEvent(kind: kind, question: question, client: name, target: target))
+    }
+}
