@@ -25,7 +25,34 @@ package enum ControlCodec {
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
-            throw UbiquityError(.invalid, "not a control message of type \(type): \(error)")
+            throw UbiquityError(.invalid, "not a \(type): \(reason(of: error))")
+        }
+    }
+
+    private static func reason(_ context: DecodingError.Context, _ what: String) -> String {
+        let place = context.codingPath.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
+        return what + (place.isEmpty ? "" : " in '\(place)'")
+    }
+
+    private static func reason(of error: any Error) -> String {
+        switch error {
+        case DecodingError.keyNotFound(let key, let context): reason(context, "'\(key.stringValue)' is missing")
+        case DecodingError.typeMismatch(let type, let context): reason(context, "no \(name(of: type))")
+        case DecodingError.valueNotFound(let type, let context): reason(context, "null and no \(name(of: type))")
+        case DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty: "no JSON"
+        case DecodingError.dataCorrupted(let context): reason(context, "a value that is not known")
+        default: "\(error)"
+        }
+    }
+
+    /// As the OpenAPI file calls it.
+    private static func name(of type: Any.Type) -> String {
+        switch type {
+        case is String.Type: "string"
+        case is Bool.Type: "boolean"
+        case is Double.Type, is any BinaryInteger.Type: "number"
+        case is any RandomAccessCollection.Type: "array"
+        default: "object"
         }
     }
 }

@@ -94,7 +94,13 @@ struct ControlRoutes: Sendable {
     }
 
     func message<Message: Decodable>(_ type: Message.Type, of request: Request) async throws -> Message {
-        let body = try await request.body.collect(upTo: ControlCodec.maximumRequestLength)
+        let body: ByteBuffer
+        do {
+            body = try await request.body.collect(upTo: ControlCodec.maximumRequestLength)
+        } catch is NIOTooManyBytesError {
+            let limit = ByteSize.text(Int64(ControlCodec.maximumRequestLength))
+            throw UbiquityError(.tooLarge, "a request has at most \(limit)", remedy: "send several")
+        }
         return try ControlCodec.decode(type, from: body.readableBytesView)
     }
 

@@ -11,6 +11,8 @@ extension MountController {
     private static let longestAnswerTime = 60.0
     /// Seconds that a claim may wait.
     private static let longestWait = 24.0 * 3600
+    /// Characters of a client's name that are shown.
+    private static let longestName = 100
 
     var coordination: Coordination { parts.coordination }
 
@@ -19,14 +21,33 @@ extension MountController {
     func addClient(_ wanted: ClientRegistration) throws -> (ClientID, AsyncStream<ClientMessage>) {
         let time = wanted.answerTime.map { Duration.seconds(min(max($0, 0.1), Self.longestAnswerTime)) }
         let process = wanted.process.map { $0 > 0 ? ProcessTree.leader(of: $0) : 0 }
-        let description = ClientDescription(name: wanted.name, process: process ?? 0)
+        let description = ClientDescription(name: Self.shown(wanted.name), process: process ?? 0)
         guard let added = coordination.add(description, answerTime: time ?? ArbiterLimits.answerTime) else {
             throw UbiquityError(.tooManyRequests, "too many programs take part in coordination")
         }
         return (added.client, added.messages)
     }
 
+    /// A name as people can be shown it, on one line.
+    private static func shown(_ name: String) -> String {
+        let scalars = name.unicodeScalars.prefix(longestName).map { scalar -> Unicode.Scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: "\u{FFFD}"
+            default: scalar
+            }
+        }
+        return String(String.UnicodeScalarView(scalars))
+    }
+
+    private func requireKnown(_ client: UInt64) throws {
+        guard !coordination.isKnown(ClientID(client)) else { return }
+        throw UbiquityError(
+            .notFound, "no program takes part with the number \(client)", at: parts.settings.mountPoint,
+            remedy: "its stream has ended; register again")
+    }
+
     func leave(_ wanted: ClientLeave) async throws -> Acknowledgement {
+        try requireKnown(wanted.client)
         remove(ClientID(wanted.client))
         return Acknowledgement()
     }
@@ -38,24 +59,38 @@ extension MountController {
             }
             return ability
         }
+        try requireKnown(wanted.client)
         return try await pool.run { [self] in
-            let target = try parts.tree.row(at: wanted.path).claimTarget
+            let target = try target(of: wanted.path)
             let description = PresenterDescription(target: target, abilities: Set(abilities))
             if !coordination.hasPresenters { parts.presenters.noteConflicts() }
             guard let id = coordination.add(description, for: ClientID(wanted.client)) else {
+                try requireKnown(wanted.client)
                 throw UbiquityError(
-                    .tooManyRequests, "there is no such client, or it has too many presenters", at: wanted.path)
+                    .tooManyRequests, "the program has \(ArbiterLimits.presentersPerClient) presenters, and no more",
+                    at: wanted.path, remedy: "register the folder that the items are in")
             }
             return PresenterReport(presenter: id.number)
         }
     }
 
+    private func target(of path: String) throws -> ClaimTarget {
+        do { return try parts.tree.row(at: path).claimTarget } catch let error as UbiquityError {
+            throw UbiquityError(error.code, error.message, at: error.place.isEmpty ? path : error.place)
+        }
+    }
+
     func removePresenter(_ wanted: PresenterRemoval) async throws -> Acknowledgement {
-        coordination.remove(PresenterID(wanted.presenter), of: ClientID(wanted.client))
+        try requireKnown(wanted.client)
+        guard coordination.remove(PresenterID(wanted.presenter), of: ClientID(wanted.client)) else {
+            throw UbiquityError(.notFound, "the program has no presenter \(wanted.presenter)")
+        }
         return Acknowledgement()
     }
 
     func answer(_ wanted: PresenterAnswer) async throws -> Acknowledgement {
+        try requireKnown(wanted.client)
+        // One that comes too late changes nothing, and shows that the program is there again.
         coordination.answer(QuestionID(wanted.question), by: ClientID(wanted.client), refusal: wanted.refusal)
         return Acknowledgement()
     }
@@ -64,6 +99,11 @@ extension MountController {
 
     func claim(_ wanted: ClaimMessage) async -> ClaimReport {
         do {
+            guard wanted.items.count <= ArbiterLimits.intents else {
+                throw UbiquityError(
+                    .tooManyRequests, "\(wanted.items.count) items; one claim has at most \(ArbiterLimits.intents)",
+                    remedy: "claim the folder that they are in")
+            }
             let intents = try await pool.run { [self] in try wanted.items.map { try intent($0) } }
             let time = wanted.seconds.map { Duration.seconds(min(max($0, 0), Self.longestWait)) }
             let request = ClaimRequest(
@@ -98,16 +138,20 @@ extension MountController {
     }
 
     func endClaim(_ wanted: ClaimEnd) async throws -> Acknowledgement {
+        try requireKnown(wanted.client)
         let claim = namedClaims.withLock { named -> ClaimID? in
             if let token = wanted.token {
                 return named.removeValue(forKey: NamedClaim(client: wanted.client, token: token))
             }
             guard let claim = wanted.claim.map(ClaimID.init) else { return nil }
-            if let place = named.firstIndex(where: { $0.value == claim }) { named.remove(at: place) }
+            if let place = named.firstIndex(where: { $0.value == claim && $0.key.client == wanted.client }) {
+                named.remove(at: place)
+            }
             return claim
         }
-        if let claim { coordination.end(claim) }
-        return Acknowledgement()
+        if let claim, coordination.end(claim, of: ClientID(wanted.client)) { return Acknowledgement() }
+        let name = wanted.token.map { "named '\($0)'" } ?? "\(wanted.claim ?? 0)"
+        throw UbiquityError(.notFound, "the program has no claim \(name); it may have ended already")
     }
 
     private func forget(_ wanted: ClaimMessage) {

@@ -161,6 +161,7 @@ import UbiquityControl
                 try await a.status().coordination?.claims.contains { $0.state == "waiting" } ?? false
             }
             #expect(try await a.shell("cat g") == "2")
+            #expect(try await a.ubiquity("status").text.contains("coordination strict"))
             try await world.shell("echo > '\(world.folder)/go'")
             #expect(try await reader.finish(within: 60).text == "1\n2")
         }

@@ -82,6 +82,9 @@ import Testing
             assert found, route
             return found
 
+        def refused(route, **message):
+            return call(route, 409, **message)["code"]
+
         call("/v1/events")
         call("/v1/status")
         call("/v1/items/status", paths=["f", "d", "none"])
@@ -94,12 +97,22 @@ import Testing
         call("/v1/versions/restore", path="f", version=conflict["id"], to="kept")
         call("/v1/versions/resolve", path="f", keep="current")
         call("/v1/queries", scopes=["data"], predicate="", isLive=True)
-        client = call("/v1/clients", name="test", answerTime=5)[0]["client"]
+        client = call("/v1/clients", name="te\x1bst\n", answerTime=5)[0]["client"]
+        assert call("/v1/coordination")["clients"][0]["name"] == "te\ufffdst\ufffd"
         presenter = call("/v1/presenters", client=client, path="f", abilities=["save-changes"])["presenter"]
         claim = call("/v1/claims", client=client, items=[{"path": "f", "use": "write"}], presenter=presenter, token="t")[0]
         assert call("/v1/coordination")["claims"][0]["items"] == ["write f"]
         call("/v1/claims/end", client=client, claim=claim["claim"])
         call("/v1/presenters/answer", client=client, question=1)
+        assert refused("/v1/claims/end", client=client, claim=claim["claim"]) == "notFound"
+        assert refused("/v1/presenters", client=client, path="none", abilities=[]) == "notFound"
+        assert refused("/v1/presenters", client=client + 1000, path="f", abilities=[]) == "notFound"
+        assert refused("/v1/presenters/remove", client=client, presenter=presenter + 1000) == "notFound"
+        assert refused("/v1/presenters/answer", client=client + 1000, question=1) == "notFound"
+        assert refused("/v1/clients/leave", client=client + 1000) == "notFound"
+        many = [{"path": "f", "use": "read"}] * 10001
+        assert call("/v1/claims", client=client, items=many)[0]["failure"]["code"] == "tooManyRequests"
+        assert refused("/v1/items/status", paths=["x" * (17 << 20)]) == "tooLarge"
         call("/v1/presenters/remove", client=client, presenter=presenter)
         call("/v1/clients/leave", client=client)
         call("/v1/trash", limit=10)

@@ -55,6 +55,17 @@ import UbiquityCore
         #expect(try ControlCodec.decode(ControlFailure.self, from: text.utf8).error.code == .io)
     }
 
+    @Test("what is wrong with a message is told in words", arguments: [
+        ("{}", "'client' is missing"), (#"{"client":1,"items":[{"path":3,"use":"read"}]}"#, "no string in 'items.0.path'"),
+        (#"{"client":1,"items":[{"path":"f","use":"eat"}]}"#, "not known in 'items.0.use'"), ("nonsense", "no JSON"),
+        (#"{"client":"a","items":[]}"#, "no number in 'client'"), (#"{"client":1,"items":{}}"#, "no array in 'items'"),
+        ("[]", "no object"),
+    ])
+    func reasons(_ text: String, _ reason: String) throws {
+        let error = try #require(throws: UbiquityError.self) { try ControlCodec.decode(ClaimMessage.self, from: text.utf8) }
+        #expect(error.message.contains(reason), "\(error.message)")
+    }
+
     @Test(arguments: ["", "{}", "[1]", #"{"paths":3}"#, "\u{0}"])
     func nonsenseIsRefused(_ text: String) {
         #expect(throws: UbiquityError.self) { try ControlCodec.decode(PathsRequest.self, from: text.utf8) }

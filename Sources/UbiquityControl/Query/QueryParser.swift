@@ -151,6 +151,7 @@ private struct QueryParser {
 
     private static func example(_ key: QueryKey) -> String {
         switch key.values {
+        case .text where key == .kind: "kind == file, directory, symlink or special; packages are is-package"
         case .text: "\(key.rawValue) like \"*.txt\""
         case .path: "path within Documents"
         case .size: "size > 10M"
@@ -203,7 +204,9 @@ private struct QueryParser {
 
     private func value(of key: QueryKey, _ text: String, _ comparison: QueryComparison.Operator) -> QueryValue? {
         switch key.values {
-        case .text: return .text(text)
+        case .text:
+            guard key == .kind, [.equal, .notEqual, .isIn].contains(comparison) else { return .text(text) }
+            return Self.kinds.contains(text.lowercased()) ? .text(text.lowercased()) : nil
         case .path:
             // A slash in front or at the end changes nothing about which folder it is.
             guard comparison == .within || comparison == .equal else { return .text(text) }
@@ -217,6 +220,8 @@ private struct QueryParser {
         case .status: return Self.status(text)
         }
     }
+
+    private static let kinds = ["file", "directory", "symlink", "special"]
 
     private static func number(_ text: String) -> QueryValue? {
         Double(text).flatMap { $0.isFinite ? .number($0) : nil }
