@@ -1,5 +1,18 @@
 package import UbiquityCore
 
+/// When an item was deleted here, and where the cloud had it.
+package struct DeletionMoment: Hashable, Sendable {
+    package var time: Timestamp
+    package var folder: ItemID
+    package var name: ItemName
+
+    package init(time: Timestamp, folder: ItemID, name: ItemName) {
+        self.time = time
+        self.folder = folder
+        self.name = name
+    }
+}
+
 // Deletions made here of items that the cloud has, while it has not been told.
 extension IndexReader {
     private static let condition = """
@@ -12,12 +25,19 @@ extension IndexReader {
         try number("SELECT dirtyOrder FROM items WHERE dirty <> 0 ORDER BY dirtyOrder DESC LIMIT 1", []) ?? 0
     }
 
-    /// When they were made, those after a place in the order of changes.
-    package func pendingDeletionTimes(after order: Int64) throws -> [Timestamp] {
-        var times = [Timestamp]()
-        let question = "SELECT items.dirtyAt FROM items WHERE \(Self.condition)"
-        try db.run(question, [.int(order)]) { times.append($0.time(0)) }
-        return times
+    /// When they were made and where the cloud has the items, those after a place in the order of changes.
+    package func pendingDeletionMoments(after order: Int64) throws -> [DeletionMoment] {
+        var moments = [DeletionMoment]()
+        let question = """
+            SELECT items.dirtyAt, remote.parent, remote.name FROM items JOIN remote ON remote.id = items.id
+            WHERE \(Self.condition)
+            """
+        try db.run(question, [.int(order)]) { row in
+            guard let folder: ItemID = row.id(1) else { throw UbiquityError(.io, "a record of the index is damaged") }
+            moments.append(
+                DeletionMoment(time: row.time(0), folder: folder, name: ItemName(stored: row.bytes(2) ?? [])))
+        }
+        return moments
     }
 
     /// Their rows in order, at most `limit`.

@@ -1,4 +1,5 @@
 package import UbiquityCore
+package import UbiquityIndex
 
 /// Decides whether deletions may go up, so that a slip (`rm -r` in the wrong folder, a script gone wild, a disk that
 /// lost its files) does not empty every other device before anybody has seen it.
@@ -26,26 +27,27 @@ package struct DeletionGuard: Sendable {
         case hold
     }
 
-    /// Times of deletions that the cloud has been told of, of the last minute, in order.
-    private var sent: [Timestamp] = []
+    /// Deletions that the cloud has been told of, of the last minute, in order.
+    private var sent: [DeletionMoment] = []
 
     package init() {}
 
     /// Takes note of deletions that the cloud was told of.
-    package mutating func noteSent(_ times: [Timestamp], now: Timestamp) {
+    package mutating func noteSent(_ deletions: [DeletionMoment], now: Timestamp) {
         let start = now.advanced(bySeconds: -Self.window)
-        sent = (sent + times).filter { $0 >= start && $0 <= now }.sorted()
+        sent = (sent + deletions).filter { $0.time >= start && $0.time <= now }
     }
 
     /// - Parameters:
-    ///   - pending: when the items were deleted that the cloud still has.
+    ///   - pending: the deletions of items that the cloud still has.
     ///   - items: how many items there are besides.
-    package func verdict(pending: [Timestamp], items: Int, now: Timestamp) -> Verdict {
+    package func verdict(pending: [DeletionMoment], items: Int, now: Timestamp) -> Verdict {
         // A clock that was set back must not make deletions wait for a time long past.
-        let pending = pending.map { min($0, now) }.sorted()
-        guard let oldest = pending.first, let newest = pending.last else { return .send }
-        let most = Self.mostAtOnce((sent + pending).sorted())
-        let total = items + pending.count + sent.count
+        let times = pending.map { min($0.time, now) }
+        guard let oldest = times.min(), let newest = times.max() else { return .send }
+        let counted = (sent.map(\.time) + times).sorted()
+        let most = Self.mostAtOnce(counted)
+        let total = items + counted.count
         if most > Self.harmless, most * 2 > total { return .hold }
         // Where there are so few items nothing is ever held; and who deletes without a pause is not waited for longer
         // than the time in which deletions count together.

@@ -5,6 +5,8 @@ package import UbiquityIndex
 package struct PlannedChange: Sendable {
     package var row: ItemRow
     package var change: ItemChange
+    /// Of a deletion, if the cloud is known to have the item.
+    package var deletion: DeletionMoment?
 }
 
 /// The content of a dirty file, read and cut, whose chunks are at the cloud or travel along.
@@ -91,7 +93,8 @@ package struct Planner {
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
         // when something was made in it, so its place in the order is before that of what was in it.
         if row.kind == .directory, try !addDeletions(in: row) { return }
-        group.append(PlannedChange(row: row, change: change(of: row, .delete)))
+        let deletion = remote.map { DeletionMoment(time: row.dirtyAt, folder: $0.parent, name: $0.name) }
+        group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion))
     }
 
     /// - Returns: false if there is more in the folder than goes with this group: then it waits for the next.

@@ -24,7 +24,7 @@ extension SyncEngine {
             // First of all: what is deleted from here on is not counted.
             let last = try reader.lastDirtyOrder()
             let confirmed = try reader.confirmedDeletions()
-            return (last, confirmed, try reader.pendingDeletionTimes(after: confirmed), try reader.itemCount())
+            return (last, confirmed, try reader.pendingDeletionMoments(after: confirmed), try reader.itemCount())
         }
         let (verdict, isNew) = deletions.withLock { state in
             let verdict = state.guarding.verdict(pending: times, items: Int(items), now: now)
@@ -46,19 +46,19 @@ extension SyncEngine {
     package var heldDeletions: Int { deletions.withLock { $0.held } }
 
     func noteSentDeletions(_ group: [PlannedChange]) {
-        let deleted = group.filter { $0.change.action == .delete }.map(\.row)
+        let deleted = group.filter { $0.deletion != nil }
         guard !deleted.isEmpty else { return }
         deletions.withLock { state in
             // Those that a person has confirmed do not count against what is deleted next.
-            let times = deleted.filter { $0.dirtyOrder > state.confirmed }.map(\.dirtyAt)
-            state.guarding.noteSent(times, now: timekeeper.now())
+            let counted = deleted.filter { $0.row.dirtyOrder > state.confirmed }.compactMap(\.deletion)
+            state.guarding.noteSent(counted, now: timekeeper.now())
         }
     }
 
     /// Lets the held deletions go up. Returns how many.
     package func confirmDeletions() throws -> Int {
         let (count, last) = try index.write(.remote) { transaction in
-            let times = try transaction.pendingDeletionTimes(after: transaction.confirmedDeletions())
+            let times = try transaction.pendingDeletionMoments(after: transaction.confirmedDeletions())
             let last = try transaction.newDirtyOrder()
             try transaction.confirmDeletions(upTo: last)
             return (times.count, last)

@@ -1,5 +1,6 @@
 import Testing
 import UbiquityCore
+import UbiquityIndex
 import UbiquitySync
 
 /// Which deletions go up at once, which after a moment, and which only when somebody says so.
@@ -8,8 +9,12 @@ import UbiquitySync
         Timestamp(seconds: 1_000_000, nanoseconds: 0).advanced(bySeconds: seconds)
     }
     /// So many deletions, evenly over `seconds` up to moment 0.
-    private func deletions(_ count: Int, over seconds: Double) -> [Timestamp] {
-        (0..<count).map { time(-seconds + seconds * Double($0 + 1) / Double(count)) }
+    private func deletions(_ count: Int, over seconds: Double) -> [DeletionMoment] {
+        (0..<count).map { deletion($0, at: -seconds + seconds * Double($0 + 1) / Double(count)) }
+    }
+    /// Of the item with that number in its name.
+    private func deletion(_ number: Int, at seconds: Double) -> DeletionMoment {
+        DeletionMoment(time: time(seconds), folder: .root, name: ItemName(stored: Array("\(number)".utf8)))
     }
 
     @Test(arguments: [
@@ -40,22 +45,37 @@ import UbiquitySync
 
     /// A hundred files a day for a month, offline, are no slip.
     @Test func deletionsFarApartDoNotCountTogether() {
-        let pending = (0..<30).flatMap { day in (0..<100).map { time(-86_400 * Double(day) - 0.1 * Double($0)) } }
+        var pending = [DeletionMoment]()
+        for number in 0..<3000 {
+            let day = Double(number / 100), place = Double(number % 100)
+            pending.append(deletion(number, at: -86_400 * day - 0.1 * place))
+        }
         #expect(DeletionGuard().verdict(pending: pending, items: 10, now: time(10)) == .send)
     }
 
     @Test func whatWasSentCountsForAMinute() {
         var guarding = DeletionGuard()
         guarding.noteSent(deletions(50, over: 1), now: time(0))
-        let later = (0..<51).map { _ in time(20) }
+        let later = (0..<51).map { deletion(1000 + $0, at: 20) }
         #expect(guarding.verdict(pending: later, items: 40, now: time(30)) == .hold)
-        let muchLater = (0..<51).map { _ in time(100) }
+        let muchLater = (0..<51).map { deletion(1000 + $0, at: 100) }
         guarding.noteSent([], now: time(110))
         #expect(guarding.verdict(pending: muchLater, items: 40, now: time(110)) == .send)
     }
 
+    /// A program that makes the same few files again and again takes no more away than these.
+    @Test func oneNameCountsOnce() {
+        var guarding = DeletionGuard()
+        let cycles = (0..<400).map { deletion($0 % 10, at: -40 + Double($0) / 10) }
+        guarding.noteSent(Array(cycles.prefix(200)), now: time(0))
+        #expect(guarding.verdict(pending: Array(cycles.suffix(200)), items: 10, now: time(5)) == .send)
+        // Beside them a slip is one as ever.
+        let slip = deletions(101, over: 1)
+        #expect(guarding.verdict(pending: cycles.suffix(200) + slip, items: 10, now: time(5)) == .hold)
+    }
+
     @Test func aClockThatWasSetBackDoesNotHoldThemForEver() {
-        let future = [Timestamp](repeating: time(1_000_000), count: 60)
+        let future = (0..<60).map { deletion($0, at: 1_000_000) }
         guard case .wait(let until) = DeletionGuard().verdict(pending: future, items: 500, now: time(0)) else {
             return
         }
