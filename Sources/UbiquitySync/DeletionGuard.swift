@@ -45,7 +45,7 @@ package struct DeletionGuard: Sendable {
         // A clock that was set back must not make deletions wait for a time long past.
         let times = pending.map { min($0.time, now) }
         guard let oldest = times.min(), let newest = times.max() else { return .send }
-        let counted = (sent.map(\.time) + times).sorted()
+        let counted = Self.lastOfEachPlace(sent + pending, now: now)
         let most = Self.mostAtOnce(counted)
         let total = items + counted.count
         if most > Self.harmless, most * 2 > total { return .hold }
@@ -54,6 +54,21 @@ package struct DeletionGuard: Sendable {
         guard total > Self.harmless, oldest.advanced(bySeconds: Self.window) > now else { return .send }
         let end = newest.advanced(bySeconds: most * Self.negligible > total ? Self.quiet : Self.shortQuiet)
         return end > now ? .wait(until: end) : .send
+    }
+
+    /// What was deleted again and again at one place is one item: a program that makes the same few files anew all the
+    /// time takes away no more than these.
+    private static func lastOfEachPlace(_ deletions: [DeletionMoment], now: Timestamp) -> [Timestamp] {
+        struct Place: Hashable {
+            var folder: ItemID
+            var name: ItemName
+        }
+        var last: [Place: Timestamp] = [:]
+        for deletion in deletions {
+            let place = Place(folder: deletion.folder, name: deletion.name), time = min(deletion.time, now)
+            last[place] = last[place].map { max($0, time) } ?? time
+        }
+        return last.values.sorted()
     }
 
     /// The most of these times that lie within one window.
