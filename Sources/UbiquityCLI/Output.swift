@@ -23,6 +23,14 @@ enum Output {
     /// A message for people, in the form of every Unix command.
     static func message(_ text: String) { ProcessHost.write("ubiquity: \(text)\n", to: 2) }
 
+    /// Messages that are one list: a screenful of them.
+    static func messages(_ lines: [String]) {
+        for line in lines.prefix(longestList) { message(line) }
+        if lines.count > longestList { message("… and more; 'ubiquity status' shows them") }
+    }
+
+    private static let longestList = 20
+
     /// "1 item", "3 items".
     static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 

@@ -71,7 +71,7 @@ struct UnmountCommand: AsyncParsableCommand {
         guard report.notUploaded.items > 0 else { return }
         Output.message(
             "not uploaded yet: \(Output.total(report.notUploaded)); kept here, and goes up with the next mount")
-        for item in report.pending { Output.message("  \(item.path)") }
+        Output.messages(report.pending.map { "  \(Output.shown($0.path))" })
     }
 
     /// The daemon answers when the mount is gone; it is at its end when it has given its state folder free.

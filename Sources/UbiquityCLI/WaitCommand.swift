@@ -53,6 +53,6 @@ struct WaitCommand: AsyncParsableCommand {
         guard !report.done else { return }
         let reason = report.reason.map { ": \($0)" } ?? ""
         Output.message("not yet\(reason)")
-        for item in report.pending { Output.message(StatusText.of(item)) }
+        Output.messages(report.pending.map { StatusText.of($0) })
     }
 }

@@ -59,6 +59,20 @@ struct ItemTree: Sendable {
         try index.read { try $0.path(of: key) }.map { $0.map(\.description).joined(separator: "/") }
     }
 
+    /// Where the cloud has an item; nil if it is not known to have it.
+    func pathAtCloud(of id: ItemID) throws -> String? {
+        try index.read { reader in
+            var names = [String](), next = id
+            for _ in 0..<Limits.maximumDepth {
+                if next == .root { return names.reversed().joined(separator: "/") }
+                guard let remote = try reader.remote(id: next) else { return nil }
+                names.append(remote.name.description)
+                next = remote.parent
+            }
+            return nil
+        }
+    }
+
     static func names(of path: String) throws(UbiquityError) -> [ItemName] {
         var names = [ItemName]()
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {

@@ -88,10 +88,8 @@ extension MountController {
         let running = engine.runningUploads
         let items = try engine.pendingUploads(limit: MountStatus.maximumPendingItems).compactMap { waiting in
             let row = waiting.row
-            // A deleted item has no path any more, but its deletion has still to go up.
-            let path = try parts.tree.path(of: row.key) ?? row.entry?.name.description ?? "(deleted)"
-            var item = PendingItem(path: path, direction: .upload, reason: .waiting)
-            if row.dirty.contains(.content) { item.bytes = row.size }
+            var item = PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
+            if row.dirty.contains(.content), !row.isDeleted { item.bytes = row.size }
             if let progress = running[row.key] {
                 item.reason = .transferring
                 item.bytes = progress.totalBytes - progress.doneBytes
@@ -112,9 +110,13 @@ extension MountController {
     private func pendingDecisions(limit: Int) throws -> [PendingItem] {
         guard limit > 0 else { return [] }
         return try parts.index.read { try $0.itemsWithVersionActions(limit: limit) }.map { row in
-            let path = try parts.tree.path(of: row.key) ?? row.entry?.name.description ?? "(deleted)"
-            return PendingItem(path: path, direction: .upload, reason: .waiting)
+            PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
         }
+    }
+
+    /// A deleted item has no path here any more, but its deletion has still to go up.
+    private func shownPath(of row: ItemRow) throws -> String {
+        try parts.tree.path(of: row.key) ?? parts.tree.pathAtCloud(of: row.id).map { "\($0) (deleted)" } ?? "(deleted)"
     }
 
     /// What is on its way down, and what failed on it.
