@@ -4,12 +4,12 @@ import UbiquityControl
 
 /// `ubiquity doctor`: each kind of damage is planted, found, and repaired where there is another side to repair from.
 @Suite struct DoctorTests {
-    private func examine(_ device: Device, _ options: String...) async throws -> (status: Int32, found: [DoctorFinding]) {
+    func examine(_ device: Device, _ options: String...) async throws -> (status: Int32, found: [DoctorFinding]) {
         let outcome = try await device.ubiquity("doctor", "", options: ["--json"] + options)
         return try (outcome.status, Self.findings(outcome))
     }
 
-    private func examineUnmounted(
+    func examineUnmounted(
         _ device: Device, _ options: String...
     ) async throws -> (status: Int32, found: [DoctorFinding]) {
         let outcome = try await device.world.attempt(
@@ -22,7 +22,7 @@ import UbiquityControl
     }
 
     /// Finds nothing now, however it is asked.
-    private func expectWell(_ device: Device, _ location: SourceLocation = #_sourceLocation) async throws {
+    func expectWell(_ device: Device, _ location: SourceLocation = #_sourceLocation) async throws {
         let (status, found) = try await examine(device, "--check")
         #expect(status == 0 && found.isEmpty, "\(found)", sourceLocation: location)
     }
@@ -34,7 +34,7 @@ import UbiquityControl
         return path
     }
 
-    private func sql(_ database: String, _ script: String, in world: World) async throws {
+    func sql(_ database: String, _ script: String, in world: World) async throws {
         try await Tools.python(
             """
             import sqlite3
@@ -161,7 +161,7 @@ import UbiquityControl
     }
 
     /// The cloud's files that hold the beginnings of two files.
-    private func chunkFiles(_ device: Device, _ first: String, _ second: String) async throws -> (String, String) {
+    func chunkFiles(_ device: Device, _ first: String, _ second: String) async throws -> (String, String) {
         let found = try await Tools.python(
             """
             for name in ['\(first)', '\(second)']:
