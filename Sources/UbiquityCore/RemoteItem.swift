@@ -54,6 +54,11 @@ package struct RemoteItem: Hashable, Sendable {
     }
 }
 
+extension RemoteItem {
+    /// Whether the cloud has lost what it knew of a file's content.
+    package var hasLostContent: Bool { content?.isLost ?? false }
+}
+
 /// The current version of a file at the cloud.
 package struct RemoteContent: Hashable, Sendable {
     package var version: VersionID
@@ -65,6 +70,15 @@ package struct RemoteContent: Hashable, Sendable {
     package var deviceName: String
     /// The chunks, if there are no more than `Limits.inlineManifestChunks`; longer ones are asked for by version.
     package var manifest: Manifest?
+
+    /// What a cloud tells of a content that it knows no more of: nobody's, so it is not one that was announced.
+    package static func lost(_ version: VersionID, size: Int64) -> RemoteContent {
+        RemoteContent(
+            version: version, size: size, isAvailable: false, device: DeviceID(high: 0, low: 0), deviceName: "",
+            manifest: nil)
+    }
+
+    package var isLost: Bool { !isAvailable && device == DeviceID(high: 0, low: 0) }
 
     package init(
         version: VersionID, size: Int64, isAvailable: Bool, device: DeviceID, deviceName: String, manifest: Manifest?

@@ -19,6 +19,15 @@ extension IndexReader {
         return result.sorted { $0.isListed(before: $1) }
     }
 
+    /// All that the cloud told of, decided about or not, in the order of their ids.
+    package func allConflicts(of item: ItemID) throws -> [RemoteVersion] {
+        var result = [RemoteVersion]()
+        try db.run("SELECT \(Self.columns) FROM conflicts WHERE item = ? ORDER BY id", [SQLValue(item)]) {
+            result.append(try Self.version($0))
+        }
+        return result
+    }
+
     /// One of the conflict versions that the cloud told of, decided about or not.
     package func conflict(_ version: VersionID) throws -> (item: ItemID, version: RemoteVersion)? {
         try db.first(

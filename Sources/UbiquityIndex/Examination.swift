@@ -29,6 +29,18 @@ extension IndexReader {
         return result
     }
 
+    /// Items that have versions beside the current one, in the order of their ids.
+    package func itemsWithVersions(conflictsOnly: Bool) throws -> [ItemID] {
+        var result = [ItemID]()
+        try db.run(
+            """
+            SELECT id FROM remote WHERE deleted = 0 AND (conflicts <> 0 OR history <> 0) AND (conflicts <> 0 OR ?)
+            ORDER BY id
+            """, [.int(conflictsOnly ? 0 : 1)]
+        ) { if let id: ItemID = $0.id(0) { result.append(id) } }
+        return result
+    }
+
     /// Records that count as shown, of items that are not in the tree.
     package func recordsWithoutItem(limit: Int) throws -> [ItemID] {
         var result = [ItemID]()

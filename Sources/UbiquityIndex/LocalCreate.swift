@@ -104,7 +104,7 @@ extension IndexTransaction {
 
     /// Notes that fields of a row were changed here; nothing for an item that never leaves this device, nor for the top
     /// folder, which every device has for itself.
-    func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
+    package func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
         guard !row.isExcluded, row.key != .root else { return }
         if row.dirty.isEmpty {
             row.dirtyOrder = try newDirtyOrder()

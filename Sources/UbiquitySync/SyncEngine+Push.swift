@@ -294,7 +294,7 @@ extension SyncEngine {
         let dropped = try index.write(.remote) { transaction -> [ContentID]? in
             // What was deleted and made anew goes up though it has the same bytes: that brings it back.
             guard let remote = try transaction.remote(id: row.id), let known = remote.content, known.version == version,
-                !remote.isDeleted || !row.flags.contains(.returned),
+                !remote.isDeleted || !row.flags.contains(.returned), !known.isLost,
                 try knownManifest(transaction, known, content) == manifest,
                 let current = try transaction.row(key: row.key), current.generation == row.generation
             else { return nil }

@@ -55,7 +55,7 @@ extension DoctorTests {
             let found = try await examine(a)
             #expect(found.status == 0 && Set(found.found.map { "\($0.kind) \($0.subject)" }) == ["record-differs f", "record-differs g"])
             try await a.waitFor("conflict-count", "1", of: "f")
-            #expect(try await a.shell("cat .versions/?/*") == "loses\nloses")
+            #expect(try await a.shell("cat .versions/?/*conflict*") == "loses\nloses")
             try await expectWell(a)
         }
     }
@@ -101,6 +101,7 @@ extension DoctorTests {
             try await world.settle(a, b, c)
             for device in [b, c] {
                 #expect(try await device.shell("cat g e; stat -c %s f") == "other\nnewer\n8")
+                #expect(try await device.attempt("cat f").err.contains("Input/output error"))
                 let found = try await examine(device)
                 #expect(found.status == 1 && found.found.allSatisfy { $0.outcome == .unrepaired })
                 #expect(found.found.map { "\($0.kind) \($0.subject)" } == ["version-missing f"], "\(found)")

@@ -62,9 +62,10 @@ extension CommitWork {
     func applyContent(
         _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID
     ) throws -> ContentResult {
-        guard let item = try record(id), let currentID = item.version, let current = try version(currentID) else {
-            throw UbiquityError(.io, "file \(id) has lost its current version")
+        guard let item = try record(id), let currentID = item.version else {
+            throw UbiquityError(.io, "file \(id) has no version")
         }
+        guard let current = try version(currentID) else { return try replaceLost(content, fields, change, item) }
         if let known = try version(content.version) { return try complete(known, content, change, item) }
         guard !isRepeatedAnnouncement(content) else { return .isAside }
         try revive(id, change)
@@ -84,6 +85,23 @@ extension CommitWork {
         }
         try keepAside(new, change)
         return .isAside
+    }
+
+    /// What was known of the current version is lost: nothing can be in conflict with it.
+    private func replaceLost(
+        _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, _ item: ItemRecord
+    ) throws -> ContentResult {
+        guard content.manifest != nil, try version(content.version) == nil else { return .isAside }
+        try revive(item.id, change)
+        put(make(content, change, item: item, modifiedAt: fields.modifiedAt))
+        try update(item.id) { draft in
+            draft.record.version = content.version
+            draft.record.size = content.size
+            draft.record.stamps.content = stamp(of: change)
+            draft.isTouched = true
+        }
+        try resolveEqualConflicts(of: item.id)
+        return .isCurrent
     }
 
     /// The edit wins over a deletion.

@@ -104,11 +104,14 @@ package struct ItemRecord: Hashable, Sendable {
     /// - Parameters:
     ///   - version: the record of the current version, for a file.
     ///   - conflicts: the unresolved conflict versions, in the order of their ids.
+    /// Of a file whose version's record is gone: devices see that there is one, and who has it can send it again.
+    private var lostContent: RemoteContent? { version.map { .lost($0, size: size) } }
+
     package func remoteItem(_ version: VersionRecord?, conflicts: [VersionRecord]) -> RemoteItem {
         RemoteItem(
             id: id, kind: kind, revision: revision, isDeleted: !isLive, parent: parent, name: name, mode: mode,
             createdAt: createdAt, modifiedAt: modifiedAt, xattrs: xattrs, linkTarget: linkTarget,
-            content: version?.remoteContent, conflictCount: conflictCount,
+            content: version?.remoteContent ?? lostContent, conflictCount: conflictCount,
             conflicts: conflicts.prefix(Limits.maximumConflictsInRecord).map(\.remoteVersion), hasHistory: hasHistory)
     }
 }

@@ -27,6 +27,8 @@ package struct Finding: Sendable, Hashable {
         case itemUnknown = "item-unknown"
         /// An item has no place.
         case itemStray = "item-stray"
+        /// The cloud has the item, and has lost what it knew of its content.
+        case versionMissing = "version-missing"
         case chunkMissing = "chunk-missing"
         case chunkDamaged = "chunk-damaged"
     }

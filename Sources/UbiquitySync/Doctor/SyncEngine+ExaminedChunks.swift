@@ -14,13 +14,42 @@ extension SyncEngine {
         var checked = Set<ChunkID>()
         for start in stride(from: 0, to: live.count, by: SyncLimits.rowsPerRead) {
             let part = live[start..<min(start + SyncLimits.rowsPerRead, live.count)]
-            let contents = try await manifests(of: Array(part))
-            let wanted = contents.flatMap(\.manifest).filter { checked.insert($0.id).inserted }
-            diagnosis.chunks += wanted.count
-            for lacking in try await lackingChunks(wanted.map(\.id), options) {
-                diagnosis.add(try await repair(lacking.id, lacking.kind, contents, options))
-            }
+            try await examine(try await manifests(of: Array(part)), &checked, options, &diagnosis)
         }
+        // An earlier version is of less worth than an answer within a short time.
+        let conflictsOnly = !options.readsAll
+        let others = try await pool.run { [index] in
+            try index.read { try $0.itemsWithVersions(conflictsOnly: conflictsOnly) }
+        }
+        for id in others { try await examine(try await otherVersions(of: id), &checked, options, &diagnosis) }
+    }
+
+    private func examine(
+        _ contents: [KnownContent], _ checked: inout Set<ChunkID>, _ options: ExaminationOptions,
+        _ diagnosis: inout Diagnosis
+    ) async throws {
+        let wanted = contents.flatMap(\.manifest).filter { checked.insert($0.id).inserted }
+        diagnosis.chunks += wanted.count
+        for lacking in try await lackingChunks(wanted.map(\.id), options) {
+            diagnosis.add(try await repair(lacking.id, lacking.kind, contents, options))
+        }
+    }
+
+    /// Conflicts and earlier versions of a file, or states of a package.
+    private func otherVersions(of id: ItemID) async throws -> [KnownContent] {
+        guard let item = try await pool.run({ [index] in try index.read { try $0.remote(id: id) } }) else { return [] }
+        var result = [KnownContent]()
+        do {
+            for version in try await service.versions(of: id) where version.kind != .current {
+                guard version.content.isAvailable, version.content.size > 0 else { continue }
+                let moment = CivilTime.text(version.modifiedAt).prefix(19)
+                let name = "\(item.name), version of \(moment)Z (\(version.id.description.prefix(8)))"
+                result.append(KnownContent(item: id, name: name, manifest: try await manifest(of: version.content)))
+            }
+        } catch let error as UbiquityError where error.code == .notFound || error.code == .notUploadedYet {
+            // Deleted or removed meanwhile.
+        }
+        return result
     }
 
     private struct KnownContent: Sendable {

@@ -49,7 +49,7 @@ extension SyncEngine {
     ) throws -> (Finding.Kind, String)? {
         guard let status = try store.status(of: content) else { return (.contentMissing, "content \(content) is gone") }
         let record = try index.read { try $0.contentRecord(content) }
-        let size = row.contentState == .partial ? record?.size ?? row.size : row.size
+        let size = row.contentState == .partial ? record?.size ?? row.size : try expectedSize(of: row)
         guard status.size == size else {
             return (.contentSize, "content \(content) has \(status.size) bytes instead of \(size)")
         }
@@ -57,6 +57,14 @@ extension SyncEngine {
             let manifest = try expectedManifest(row, record), let damage = try damage(of: content, manifest)
         else { return nil }
         return (.contentDamaged, "content \(content): \(damage)")
+    }
+
+    /// Of what was not changed here, the record says it: the row may be what is wrong.
+    private func expectedSize(of row: ItemRow) throws -> Int64 {
+        guard row.dirty.isEmpty, !row.isExcluded, let known = try index.read({ try $0.remote(id: row.id) })?.content,
+            known.version == row.version
+        else { return row.size }
+        return known.size
     }
 
     /// The chunks of the version that is here; nil if they are not known.

@@ -30,20 +30,57 @@ extension SyncEngine {
     ) throws -> [Finding] {
         try items.compactMap { item in
             guard item.id != .root, item.revision <= revision else { return nil }
-            let (known, isHeld) = try index.read {
-                (try $0.remote(id: item.id), try $0.isRecord(item.id, .awaitingPackage))
+            let (known, conflicts, isHeld) = try index.read {
+                (
+                    try $0.remote(id: item.id), try $0.allConflicts(of: item.id),
+                    try $0.isRecord(item.id, .awaitingPackage)
+                )
             }
             guard !isHeld else { return nil }
             let kind: Finding.Kind
             switch known {
             case nil: kind = .recordMissing
-            case let known? where known.revision > item.revision || known.isSame(as: item): return nil
+            case let known? where known.revision > item.revision: return nil
+            case let known? where known.isSame(as: item) && conflicts == item.conflicts:
+                return item.hasLostContent ? try repairLostContent(of: item, options) : nil
+            // What is known of the content is more than the cloud has.
+            case _? where item.hasLostContent: return try repairLostContent(of: item, options)
             default: kind = .recordDiffers
             }
             if options.repairs { try takeAnew(item) }
             return Finding(
                 kind, "\(item.name)", "item \(item.id) at revision \(item.revision)",
                 options.repairs ? .repaired("taken from the cloud") : .found)
+        }
+    }
+
+    /// The content goes up as a new version where it is whole.
+    private func repairLostContent(of item: RemoteItem, _ options: ExaminationOptions) throws -> Finding? {
+        let row = try index.read { try $0.row(id: item.id) }
+        let isHere = row.map { $0.contentState == .complete && $0.version == item.content?.version } ?? false
+        // Another content is on its way up already.
+        if let row, row.isDeleted || row.dirty.contains(.content) { return nil }
+        var outcome = Finding.Outcome.found
+        if options.repairs {
+            if isHere, let row {
+                try sendAgain(row, item)
+                outcome = .repaired("sent again from here")
+            } else {
+                outcome = .unrepaired("its content is not here; run doctor on a device that has it")
+            }
+        }
+        return Finding(.versionMissing, "\(item.name)", "the cloud has lost what it knew of its content", outcome)
+    }
+
+    private func sendAgain(_ row: ItemRow, _ item: RemoteItem) throws {
+        try index.write(.startup) { transaction in
+            guard let current = try transaction.row(key: row.key), current == row else { return }
+            try transaction.setRemote(item, state: .settled)
+            var next = current
+            next.generation += 1
+            next.nextVersion = nil
+            try transaction.markDirty(&next, .content, now: timekeeper.now())
+            try transaction.update(next, before: current)
         }
     }
 
@@ -166,14 +203,28 @@ extension SyncEngine {
                 .itemUnknown, try subject(row), "the cloud has no such item",
                 options.repairs ? .repaired("what is here of it goes up again") : .found)
         }
-        guard isSettled, let entry = row.entry, let folder, let what = row.difference(from: known, entry, folder) else {
-            return nil
-        }
-        guard try index.row(key: row.key) == row else { return nil }
-        if options.repairs { try settleAnew(row.id) }
+        guard isSettled, let entry = row.entry, let folder else { return nil }
+        let what = row.differences(from: known, entry, folder)
+        guard !what.isEmpty, try index.row(key: row.key) == row else { return nil }
+        if options.repairs { try show(known, in: row) }
         return Finding(
-            .itemDiffers, try subject(row), "its \(what) is not the cloud's",
+            .itemDiffers, try subject(row), "its \(what.joined(separator: ", ")) is not the cloud's",
             options.repairs ? .repaired("made as the cloud has it") : .found)
+    }
+
+    /// Makes a clean row what its record says.
+    private func show(_ item: RemoteItem, in row: ItemRow) throws {
+        try index.write(.remote) { transaction in
+            guard let current = try transaction.row(key: row.key), current == row else { return }
+            var next = Overlay.metadata(current, old: nil, new: item, keepTimes: current.kind == .directory)
+            if current.kind == .file, let content = item.content, content.version == current.version {
+                next.size = content.size
+            }
+            guard next != current else { return }
+            try transaction.update(next, before: current)
+            transaction.note(.attributes, before: current, after: next)
+        }
+        try settleAnew(row.id)
     }
 }
 
@@ -191,22 +242,34 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// What of it is not as the record says; nil if all is.
-    fileprivate func difference(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> String? {
-        if kind != item.kind { return "kind" }
-        if folder.id != item.parent { return "folder" }
-        if entry.name != item.name { return "name" }
-        if kind == .symlink, linkTarget != item.linkTarget { return "target" }
-        if kind == .file, contentState == .none, version != item.content?.version { return "version" }
-        return nil
+    /// What of a clean item is not as the record says.
+    fileprivate func differences(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> [String] {
+        var found = [String]()
+        if kind != item.kind { found.append("kind") }
+        if folder.id != item.parent { found.append("folder") }
+        if entry.name != item.name { found.append("name") }
+        if kind == .symlink || kind == .hardLink, linkTarget != item.linkTarget { found.append("target") }
+        // What a hard link leads to has the rest.
+        guard kind != .hardLink else { return found }
+        if mode != item.mode { found.append("mode") }
+        if xattrs != item.xattrs { found.append("attributes") }
+        // A folder's times change with what is in it.
+        if kind != .directory, modifiedAt != item.modifiedAt { found.append("time") }
+        if kind == .file, version != item.content?.version {
+            found.append("version")
+        } else if kind == .file, size != item.content?.size {
+            found.append("size")
+        }
+        return found
     }
 }
 
 extension RemoteItem {
-    /// Whether it tells the same: what is asked for by itself (conflict versions) is left out.
+    /// Whether it tells the same, but for conflict versions, which are asked for by themselves.
     fileprivate func isSame(as other: RemoteItem) -> Bool {
         revision == other.revision && kind == other.kind && isDeleted == other.isDeleted && parent == other.parent
             && name == other.name && mode == other.mode && modifiedAt == other.modifiedAt && xattrs == other.xattrs
+            && createdAt == other.createdAt && conflictCount == other.conflictCount && hasHistory == other.hasHistory
             && linkTarget == other.linkTarget && content?.version == other.content?.version
             && content?.size == other.content?.size && content?.isAvailable == other.content?.isAvailable
             && content?.manifest == other.content?.manifest
