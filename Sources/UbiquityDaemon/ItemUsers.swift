@@ -26,6 +26,8 @@ struct ItemUsers: OpenItems {
         return coordination.isPresented(row.claimTarget)
     }
 
+    func isUnnamed(_ content: ContentID) -> Bool { fileSystem.isUnnamed(content) }
+
     func mayBeUsed(_ key: ItemKey) -> Bool { !coordination.isQuiet }
 
     func isBeingWritten(_ row: ItemRow) -> Bool { coordination.isBeingWritten(row.claimTarget) }

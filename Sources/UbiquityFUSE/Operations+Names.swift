@@ -116,6 +116,11 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayCreation(parent, bytes(name), info, fileSystem) }
+            if bytes(name) == UnnamedFiles.name {
+                let flags = OpenFlags(rawValue: info.flags)
+                let body = { try fileSystem.createUnnamed(parent: parent, mode: mode, flags: flags, caller: caller) }
+                return reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }
+            }
             let body = {
                 try fileSystem.createClaimed(
                     parent: parent, name: bytes(name), mode: mode, flags: OpenFlags(rawValue: info.flags),

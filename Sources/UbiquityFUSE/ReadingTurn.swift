@@ -79,6 +79,7 @@ final class ReadingTurn: Sendable {
         take(seat)
         let count = lookOutAndRead(descriptor, buffer, length)
         guard count >= 8, let buffer else { return count }
+        UnnamedFiles.translate(buffer)
         begin(buffer.loadUnaligned(fromByteOffset: 4, as: UInt32.self), seat)
         return count
     }

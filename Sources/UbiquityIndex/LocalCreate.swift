@@ -17,6 +17,8 @@ package struct NewItem: Sendable {
     package var isWriting: Bool
     /// The process (or thread) that makes it; 0 if that is not known.
     package var process: Int32
+    /// A file that was without a name till now, as it was.
+    package var unnamed: ItemRow?
 
     package init(
         kind: ItemKind, mode: UInt32, uid: UInt32, gid: UInt32, linkTarget: [UInt8] = [], content: ContentID? = nil,
@@ -74,7 +76,7 @@ extension IndexTransaction {
     func create(in folder: ItemRow, named name: ItemName, _ new: NewItem) throws -> ItemRow {
         let now = index.timekeeper.now()
         let entry = ItemRow.Entry(parent: folder.key, name: name)
-        if new.kind == .file, !folder.isExcluded,
+        if new.kind == .file, new.unnamed == nil, !folder.isExcluded,
             let document = try documentComingBack(to: entry, process: new.process, now: now)
         {
             return try begin(new, as: document, in: folder, now: now)
@@ -88,6 +90,12 @@ extension IndexTransaction {
             entry: entry, version: nil, content: new.content,
             contentState: new.content == nil ? .none : .complete, flags: [], dirty: [], dirtyOrder: 0,
             dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
+        if let unnamed = new.unnamed {
+            row.ino = unnamed.ino
+            row.size = unnamed.size
+            row.modifiedAt = unnamed.modifiedAt
+            row.createdAt = unnamed.createdAt
+        }
         if isExcluded { row.flags.insert(.excluded) }
         if new.isWriting { row.flags.insert(.writing) }
         if !isExcluded {

@@ -13,6 +13,8 @@ package protocol OpenItems: Sendable {
     func mayBeUsed(_ key: ItemKey) -> Bool
     /// Whether a client has it claimed for writing: what is there is not finished, and does not go up yet.
     func isBeingWritten(_ row: ItemRow) -> Bool
+    /// Whether a program has the content open in a file that has no name yet.
+    func isUnnamed(_ content: ContentID) -> Bool
     /// Waits until clients that show or have claimed the items have saved, and let go of them. To be called before what
     /// others did there is done here.
     /// - Returns: to be called when it is done; nil if nobody was concerned.
@@ -30,6 +32,7 @@ extension OpenItems {
     package func isShown(_ key: ItemKey) -> Bool { false }
     package func mayBeUsed(_ key: ItemKey) -> Bool { false }
     package func isBeingWritten(_ row: ItemRow) -> Bool { false }
+    package func isUnnamed(_ content: ContentID) -> Bool { false }
     package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
 }
 

@@ -43,7 +43,10 @@ extension ContainerFileSystem {
 
     /// The kernel forgets `count` lookups of the inode.
     package func forget(_ ino: UInt64, _ count: UInt64) {
-        guard isInVersions(ino) else { return inodes.forget(ino, count) }
+        guard isInVersions(ino) else {
+            inodes.forget(ino, count)
+            return dropUnnamed(ino)
+        }
         versionNodes.forget(ino, count, in: inodes)
     }
 
@@ -85,6 +88,7 @@ extension ContainerFileSystem {
         let name = try checkedForMaking(newName, in: newParent)
         guard !isInVersions(ino) else { throw Errno.EPERM }
         guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
+        if let content = unnamed.withLock({ $0[ino] }) { return try nameUnnamed(ino, content, in: newParent, name) }
         return try known(index.link(ino: ino, in: newParent, named: name))
     }
 
@@ -120,7 +124,10 @@ extension ContainerFileSystem {
         }
     }
 
-    private func openNew(_ row: ItemRow, _ file: FileDescriptor, _ flags: OpenFlags) throws -> OpenedFile {
+    /// - Parameter isRecorded: whether the index knows of the writer.
+    func openNew(
+        _ row: ItemRow, _ file: FileDescriptor, _ flags: OpenFlags, isRecorded: Bool = true
+    ) throws -> OpenedFile {
         guard let content = row.content else { throw Errno.EIO }
         let node = openNodes.hold(row.ino)
         try node.state.withLock { state throws(Errno) in
@@ -128,7 +135,7 @@ extension ContainerFileSystem {
             state.notePrivileges(row)
             guard flags.writes else { return }
             state.writers += 1
-            state.isRecorded = true
+            state.isRecorded = isRecorded
             try file.setTimes(accessed: nil, modified: row.modifiedAt)
             state.stamp = OpenNode.Stamp(try file.status())
         }
@@ -136,7 +143,7 @@ extension ContainerFileSystem {
     }
 
     /// Owner and group of something new; in a directory with the set-group-id bit the group is the directory's.
-    private func newItem(_ kind: ItemKind, in parent: UInt64, mode: UInt32, _ caller: Caller) throws -> NewItem {
+    func newItem(_ kind: ItemKind, in parent: UInt64, mode: UInt32, _ caller: Caller) throws -> NewItem {
         let directory = try directory(parent)
         var mode = mode & FileMode.permissions
         var gid = caller.gid

@@ -75,6 +75,8 @@ package final class ContainerFileSystem: Sendable {
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
     let waitingCalls = WaitingCalls()
+    /// The contents of files without a name, by inode.
+    let unnamed = Lock<[UInt64: ContentID]>([:])
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
     /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so

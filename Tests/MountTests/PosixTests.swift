@@ -126,4 +126,62 @@ import UbiquityControl
                 """)
         }
     }
+
+    @Test("O_TMPFILE: a file without a name, which may get one", arguments: [[], ["--no-passthrough"]])
+    func filesWithoutAName(_ options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(options)
+            let b = try await world.mounted("b")
+            try await a.shell("mkdir d")
+            try await a.python(
+                """
+                import errno
+                # With it Python calls linkat(2), which follows the link in /proc.
+                here = os.open('.', os.O_RDONLY)
+                one = os.open('d', os.O_TMPFILE | os.O_RDWR, 0o640)
+                os.write(one, b'text')
+                found = os.fstat(one)
+                assert (found.st_size, found.st_nlink, found.st_mode & 0o777) == (4, 0, 0o640), found
+                assert os.listdir('d') == []
+                os.fchmod(one, 0o600)
+                os.utime(one, ns=(7, 1_500_000_000_000_000_007))
+                os.link(f'/proc/self/fd/{one}', 'd/named', dst_dir_fd=here)
+                assert os.pread(one, 9, 0) == b'text'
+                found, named = os.fstat(one), os.stat('d/named')
+                assert found.st_ino == named.st_ino and named.st_nlink == 1 and named.st_mode & 0o777 == 0o600
+                assert named.st_mtime_ns == 1_500_000_000_000_000_007, named
+                os.pwrite(one, b' and more\\n', 4)
+                os.fsync(one)
+                os.close(one)
+                assert open('d/named').read() == 'text and more\\n'
+                # One that may not get a name, and one that does not get it.
+                for flags, name in [(os.O_EXCL, 'd/new'), (0, 'd/named')]:
+                    other = os.open('d', os.O_TMPFILE | os.O_WRONLY | flags)
+                    os.write(other, bytes(100_000))
+                    try:
+                        os.link(f'/proc/self/fd/{other}', name, dst_dir_fd=here)
+                        assert False
+                    except OSError as error:
+                        assert error.errno == (errno.ENOENT if flags else errno.EEXIST), error
+                    os.close(other)
+                """)
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat d/named; ls d; stat -c %a d/named") == "text and more\nnamed\n600")
+            let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
+            try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
+            // Nor of one whose daemon dies.
+            let holder = try a.start("exec python3 -c 'import os, time; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
+                + " os.write(f, bytes(100_000)); print(\"open\", flush=True); time.sleep(600)'")
+            try await world.eventually("it is open") { holder.outputSoFar == "open\n" }
+            #expect(try await world.shell(contents) == "1")
+            let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
+            #expect(doctor.status == 0, "\(doctor)")
+            try await a.kill()
+            holder.signal(15)
+            try await holder.finish()
+            try await a.mount(options)
+            #expect(try await world.shell(contents) == "0")
+        }
+    }
 }

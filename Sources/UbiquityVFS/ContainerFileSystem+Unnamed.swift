@@ -1,0 +1,76 @@
+internal import UbiquityContent
+package import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// Files that a program has open and that have no name yet (O_TMPFILE). The index knows nothing of them; what is written
+// to one that never gets a name goes with its inode, or at the next start.
+extension ContainerFileSystem {
+    /// Makes a file without a name in a directory and opens it.
+    package func createUnnamed(parent: UInt64, mode: UInt32, flags: OpenFlags, caller: Caller) throws -> CreatedFile {
+        guard !isInVersions(parent) else { throw Errno.EPERM }
+        let new = try newItem(.file, in: parent, mode: mode, caller)
+        let content = try contentNumbers.take(from: index)
+        let file = try contents.create(content)
+        do {
+            let ino = UInt64(try index.newContentNumber())
+            let row = ItemRow(unnamed: new, content, ino: ino, now: parts.timekeeper.now())
+            inodes.addLookup(row.ino)
+            inodes.withNode(row.ino) { $0.orphan = row }
+            unnamed.withLock { $0[row.ino] = content }
+            let opened = try openNew(row, file, flags, isRecorded: false)
+            return CreatedFile(attributes: try attributes(of: row, isOrphan: true), opened: opened)
+        } catch {
+            drop(content)
+            throw error
+        }
+    }
+
+    /// Gives it its name: from now on it is a file as any other.
+    func nameUnnamed(
+        _ ino: UInt64, _ content: ContentID, in parent: UInt64, _ name: ItemName
+    ) throws -> NodeAttributes {
+        let node = openNodes.hold(ino)
+        defer { openNodes.release(node) }
+        let row = try node.state.withLock { state -> ItemRow in
+            guard let file = state.whole?.file, var row = inodes.orphan(ino) else { throw Errno.ENOENT }
+            let status = try file.status()
+            row.size = status.size
+            row.modifiedAt = status.modifiedAt
+            let made = try index.create(in: parent, named: name, NewItem(named: row, isWriting: state.writers > 0))
+            unnamed.withLock { $0[ino] = nil }
+            state.isRecorded = state.writers > 0
+            state.isTouched = false
+            state.stamp = OpenNode.Stamp(status)
+            return made
+        }
+        return try known(row)
+    }
+
+    /// The kernel has forgotten an inode: nobody can give it a name any more.
+    func dropUnnamed(_ ino: UInt64) {
+        guard unnamed.withLock({ $0[ino] != nil }), !inodes.isKnown(ino) else { return }
+        if let content = unnamed.withLock({ $0.removeValue(forKey: ino) }) { drop(content) }
+    }
+
+    /// Whether the content is that of a file without a name.
+    package func isUnnamed(_ content: ContentID) -> Bool { unnamed.withLock { $0.values.contains(content) } }
+}
+
+extension ItemRow {
+    fileprivate init(unnamed new: NewItem, _ content: ContentID, ino: UInt64, now: Timestamp) {
+        self.init(
+            key: ItemKey(Int64(ino)), ino: ino, id: ItemID(high: 0, low: 0), kind: .file, mode: new.mode, uid: new.uid,
+            gid: new.gid, size: 0, createdAt: now, modifiedAt: now, changedAt: now, linkTarget: [], xattrs: [],
+            localXattrs: [], entry: nil, version: nil, content: content, contentState: .complete, flags: [], dirty: [],
+            dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
+    }
+}
+
+extension NewItem {
+    fileprivate init(named row: ItemRow, isWriting: Bool) {
+        self.init(
+            kind: .file, mode: row.mode, uid: row.uid, gid: row.gid, content: row.content, isWriting: isWriting)
+        unnamed = row
+    }
+}
