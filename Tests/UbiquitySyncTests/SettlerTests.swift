@@ -124,6 +124,18 @@ import UbiquitySync
         #expect(try !fixture.found("folder").flags.contains(.lingering) && fixture.waiting == 0)
     }
 
+    /// The file waits for the name, the folder for the file to go.
+    @Test func aFileGetsTheNameOfTheDeletedFolderItIsIn() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "name"), fixture.file(2, "f", in: Fixture.id(1)))
+        try fixture.make("name/a~")
+        try fixture.receive(deleted(fixture.folder(1, "name")), fixture.file(2, "name", at: 2))
+        #expect(try fixture.found("name").id == Fixture.id(2))
+        #expect(try fixture.paths() == ["name", "name 2", "name 2/a~"] && fixture.waiting == 0)
+        #expect(try fixture.found("name 2").flags.contains(.lingering))
+        try fixture.check()
+    }
+
     // MARK: Folders
 
     @Test func aFolderMovedIntoItsFormerChild() throws {
