@@ -201,8 +201,17 @@ package struct Settler {
         guard other.dirty.intersection([.created, .place]).isEmpty, let entry = other.entry,
             let remote = try transaction.remote(id: other.id)
         else { return false }
-        let isElsewhere = try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent
-        guard try remote.isDeleted ? isAbandoned(other) : isElsewhere else { return false }
+        if remote.isDeleted {
+            switch try rest(in: other) {
+            case .changed: return false
+            // It stays for that; what else is in it leaves, perhaps to its name.
+            case .keptLocal: return try moveAside(other)
+            case .nothing: break
+            }
+        } else {
+            let isElsewhere = try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent
+            guard isElsewhere else { return false }
+        }
         var row = other
         row.entry = nil
         try transaction.update(row, before: other)
@@ -222,20 +231,33 @@ package struct Settler {
         return true
     }
 
-    /// Whether nothing that was changed here, or is being, lies in a folder: all of it will leave with the feed. A
-    /// folder with much in it counts as not abandoned yet, so that no look costs much.
-    private func isAbandoned(_ folder: ItemRow) throws -> Bool {
-        guard folder.kind == .directory else { return false }
-        var waiting = [folder], seen = 0
+    /// What lies in a folder that the cloud has no more.
+    private enum Rest {
+        /// Nothing that would not leave with the feed.
+        case nothing
+        /// Beside that, what is kept local.
+        case keptLocal
+        /// Something that was changed here, or is being. A folder with much in it counts as that, so that no look costs
+        /// much; so does what is no folder.
+        case changed
+    }
+
+    private func rest(in folder: ItemRow) throws -> Rest {
+        guard folder.kind == .directory else { return .changed }
+        var waiting = [folder], seen = 0, rest = Rest.nothing
         while let next = waiting.popLast() {
-            guard next.dirty.isEmpty, !next.isWriting, !next.isExcluded else { return false }
+            if next.isExcluded {
+                rest = .keptLocal
+                continue
+            }
+            guard next.dirty.isEmpty, !next.isWriting else { return .changed }
             guard next.kind == .directory else { continue }
             let children = try transaction.children(of: next.key, after: nil, limit: SyncLimits.abandonedItems)
             waiting += children
             seen += children.count
-            guard seen < SyncLimits.abandonedItems else { return false }
+            guard seen < SyncLimits.abandonedItems else { return .changed }
         }
-        return true
+        return rest
     }
 
     /// Moves made here that put `key` below `ancestor` are given up where the cloud has moved it the other way round:
