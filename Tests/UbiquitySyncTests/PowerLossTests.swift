@@ -73,6 +73,27 @@ import UbiquityTestSupport
         }
     }
 
+    /// The device has forgotten, too, that the name was free: the record of what is lost has to wait for it.
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoesAlsoWhereItHasToWait(
+        seed: UInt64
+    ) async throws {
+        try await run(seed) { world in
+            try await world.settle()
+            try world.a.makeFolder("e")
+            try world.a.syncFolder()
+            try await world.settle()
+            try world.b.remove("e")
+            try await world.settle()
+            world.a.link.script(.upload, .vanishBefore { world.a.crash(powerLoss: true) })
+            try await world.a.create("e", world.random.bytes(90_000))
+            try await world.sleep(.seconds(60))
+            #expect(!world.a.isRunning)
+            try world.a.start()
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// A file that was downloaded a moment ago is being written when the power goes: its content may not be on the disk
     /// at all.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasBeingWrittenIsWhatTheCloudHas(seed: UInt64) async throws {
