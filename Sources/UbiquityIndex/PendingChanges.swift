@@ -96,9 +96,16 @@ extension IndexReader {
         ) { if let id: ItemID = $0.id(0) { result.append(id) } }
         return result
     }
+
+    /// Whether announced contents that are lost wait for their places.
+    package func lostContentsWait() throws -> Bool { try (metaNumber(Self.lostContents) ?? 0) != 0 }
+
+    fileprivate static let lostContents = "lostContents"
 }
 
 extension IndexTransaction {
+    package func noteLostContents(wait: Bool) throws { try setMeta(Self.lostContents, wait ? 1 : 0) }
+
     /// Takes away an item whose content is lost, as its user would.
     package func giveUp(_ row: ItemRow) throws { try remove(row, now: index.timekeeper.now()) }
 

@@ -139,7 +139,7 @@ extension IndexTransaction {
     /// See `hasBeenCaughtUp`.
     package func setCaughtUp(_ isSo: Bool) throws { try setMeta("caughtUp", isSo ? 1 : 0) }
 
-    private func setMeta(_ name: String, _ value: Int64?) throws {
+    func setMeta(_ name: String, _ value: Int64?) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [.text(name), SQLValue(value)])
     }
 

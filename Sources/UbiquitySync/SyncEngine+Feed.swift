@@ -14,6 +14,8 @@ struct FeedState {
     var isStreamBroken = false
     /// The power may have taken contents that the cloud was told of and has not got.
     var mayHaveLost = false
+    /// Some of them wait for their places, and are given up when they have them.
+    var looksForLost = false
 }
 
 // The feed loop: brings what others changed.
@@ -67,7 +69,9 @@ extension SyncEngine {
             try await readFeed()
             connection.succeeded()
             feed.withLock { $0.isCaughtUp = true }
-            if feed.withLock({ $0.mayHaveLost }) { try await pool.run { try self.giveUpLostContents() } }
+            if feed.withLock({ $0.mayHaveLost || $0.looksForLost }) {
+                try await pool.run { try self.giveUpLostContents() }
+            }
             pushSignal.fire()
             downloadSignal.fire()
             progress.fire()

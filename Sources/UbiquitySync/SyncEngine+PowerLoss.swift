@@ -9,7 +9,9 @@ extension SyncEngine {
     /// After another boot, looks at every content that waits to go up, or may one day because it is kept local: of what
     /// was not synced, the index and the disk may have kept different states.
     func reviewChangedContents() throws {
-        guard try index.read({ try $0.lastBoot() }) != configuration.boot else { return }
+        let (boot, waits) = try index.read { (try $0.lastBoot(), try $0.lostContentsWait()) }
+        feed.withLock { $0.looksForLost = waits }
+        guard boot != configuration.boot else { return }
         feed.withLock { $0.mayHaveLost = true }
         var order: Int64 = 0
         while true {
@@ -86,18 +88,27 @@ extension SyncEngine {
     }
 
     /// Deletes what this device announced to the cloud and has no content of any more: nobody else ever had it. To be
-    /// called when the feed was read to its end, so that the index has all that was announced.
+    /// called when the feed was read to its end, so that the index has all that was announced; and again while some of
+    /// it waits for its place.
     func giveUpLostContents() throws {
-        try index.write(.remote) { transaction in
+        let waits = try index.write(.remote) { transaction in
+            var waits = false
             for id in try transaction.announced(by: configuration.device) {
-                guard let row = try transaction.row(id: id), row.dirty.isEmpty, row.contentState != .complete else {
+                guard let row = try transaction.row(id: id), row.isDeleted || row.entry != nil else {
+                    waits = true
                     continue
                 }
+                guard row.dirty.isEmpty, row.contentState != .complete else { continue }
                 logger.warning("a new file's content was lost with the power", metadata: ["item": "\(id)"])
                 try transaction.giveUp(row)
             }
+            try transaction.noteLostContents(wait: waits)
+            return waits
         }
-        feed.withLock { $0.mayHaveLost = false }
+        feed.withLock { feed in
+            feed.mayHaveLost = false
+            feed.looksForLost = waits
+        }
         pushSignal.fire()
     }
 }

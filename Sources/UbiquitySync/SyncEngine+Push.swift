@@ -463,6 +463,8 @@ extension SyncEngine {
         connection.succeeded()
         // What had to wait for the change is fetched now: the feed may have told of it before this answer came.
         downloadSignal.fire()
+        // So may what is to be given up have its place now.
+        if feed.withLock({ $0.looksForLost }) { feedSignal.fire() }
         progress.fire()
     }
 

@@ -123,7 +123,7 @@ extension SyncEngine {
         let active = downloads.all.filter(\.hasLanes)
         let state = feed.withLock { $0 }
         let isIdle = count == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
-            && state.isCaughtUp && state.announced <= position.revision
+            && state.isCaughtUp && !state.mayHaveLost && !state.looksForLost && state.announced <= position.revision
         return SyncSummary(
             connection: connection.status, revision: position.revision, pendingUploads: count,
             pendingUploadBytes: bytes,
