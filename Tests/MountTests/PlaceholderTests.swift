@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import UbiquityControl
 
@@ -216,6 +217,31 @@ import UbiquityControl
             #expect(try await a.shell("cat queued") == "queued")
             try await b.shell("cmp f '\(a.mountPoint)/f'")
             #expect(try await b.attribute("downloading-error", of: "f") == "")
+        }
+    }
+
+    /// Of a file of many chunks their list is asked for at the open, which may take as long as the network does.
+    @Test func anOpenThatWaitsForTheCloudIsInterrupted() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 4000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            for signal in [SIGINT, SIGKILL] {
+                let cat = try b.start("exec cat f")
+                try await world.eventually("it opens") {
+                    try String(contentsOfFile: "/proc/\(cat.processID)/syscall", encoding: .utf8).hasPrefix("257 ")
+                }
+                let start = ContinuousClock.now
+                cat.signal(signal)
+                try await cat.finish(within: 60)
+                // The network's own limit is 15 s.
+                #expect(ContinuousClock.now - start < .seconds(5))
+            }
+            kill(cloud, SIGCONT)
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
         }
     }
 }
