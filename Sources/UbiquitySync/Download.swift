@@ -183,7 +183,7 @@ final class DownloadTable: Sendable {
     private struct State {
         var byItem: [ItemKey: Download] = [:]
         var byContent: [ContentID: Download] = [:]
-        var beginning: [ItemKey: Task<Download, any Error>] = [:]
+        var beginning: [ItemKey: DownloadBeginning] = [:]
         var lanes: [UInt64: Task<Void, Never>] = [:]
         var nextLane: UInt64 = 0
         var isStopped = false
@@ -200,14 +200,28 @@ final class DownloadTable: Sendable {
     var all: [Download] { state.withLock { $0.byContent.sorted { $0.key < $1.key }.map(\.value) } }
 
     /// The beginning of the item's download, which callers at the same time share.
+    /// - Parameter unused: called with a download that nobody waits for any more.
     func beginning(
-        _ key: ItemKey, _ start: @escaping @Sendable () async throws -> Download
-    ) -> Task<Download, any Error> {
+        _ key: ItemKey, unused: @escaping @Sendable (Download) -> Void,
+        _ start: @escaping @Sendable () async throws -> Download
+    ) -> DownloadBeginning {
         state.withLock { state in
-            if let task = state.beginning[key] { return task }
-            let task = Task(executorPreference: executor) { try await start() }
-            state.beginning[key] = task
-            return task
+            if let known = state.beginning[key] {
+                known.join()
+                return known
+            }
+            let beginning = DownloadBeginning()
+            beginning.join()
+            state.beginning[key] = beginning
+            Task(executorPreference: executor) {
+                do {
+                    let download = try await start()
+                    if !beginning.finish(.success(download)) { unused(download) }
+                } catch {
+                    beginning.finish(.failure(error))
+                }
+            }
+            return beginning
         }
     }
 

@@ -148,11 +148,11 @@ extension SyncEngine {
 
     /// A content beside the one that is here, which it replaces when it is complete.
     private func beginReplacement(_ row: ItemRow) async throws -> Download {
-        let task = downloads.beginning(row.key) {
+        let beginning = downloads.beginning(row.key, unused: { self.retire($0) }) {
             defer { self.downloads.ended(beginning: row.key) }
             return try await self.makeReplacement(row)
         }
-        return try await task.value
+        return try await beginning.wait()
     }
 
     private func makeReplacement(_ row: ItemRow) async throws -> Download {

@@ -9,7 +9,9 @@ internal import UbiquityWire
 extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
         let download: Download
-        do { download = try await openedDownload(key) } catch {
+        do { download = try await openedDownload(key) } catch is CancellationError {
+            throw CancellationError()
+        } catch {
             problems.show(.from(error), .download, of: key)
             throw error
         }
@@ -75,11 +77,11 @@ extension SyncEngine: Materializer {
     /// The item's download, joined or begun.
     func openedDownload(_ key: ItemKey) async throws -> Download {
         if let download = downloads.download(of: key), !download.isReplacement { return download }
-        let task = downloads.beginning(key) {
+        let beginning = downloads.beginning(key, unused: { self.retire($0) }) {
             defer { self.downloads.ended(beginning: key) }
             return try await self.beginDownload(key)
         }
-        return try await task.value
+        return try await beginning.wait()
     }
 
     /// Makes (or takes up again) the backing file of the version that the item shows.
