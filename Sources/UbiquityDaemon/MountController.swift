@@ -48,6 +48,17 @@ final class MountController: Sendable {
 
     // MARK: The end
 
+    /// Programs named to who wants to unmount.
+    private static let shownUsers = 10
+
+    private static func inUse(by users: [MountUsers.User]) -> String {
+        guard !users.isEmpty else { return "programs use the mount that this user may not look at" }
+        let shown = users.map { user in
+            "\(user.name) (process \(user.process)) " + (user.file.isEmpty ? "is in it" : "has \(user.file) open")
+        }
+        return "in use: " + shown.joined(separator: ", ")
+    }
+
     /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
         let mountPoint = parts.settings.mountPoint
@@ -65,8 +76,8 @@ final class MountController: Sendable {
             } catch {
                 guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
                 throw UbiquityError(
-                    .busy, "programs use the mount", at: mountPoint,
-                    remedy: "end them or leave the folder (fuser -vm shows who), or use --lazy")
+                    .busy, Self.inUse(by: MountUsers.users(of: mountPoint, limit: Self.shownUsers)), at: mountPoint,
+                    remedy: "end them or leave the folder, or use --lazy")
             }
         }
         if !wanted.lazy { end.force(after: Self.endLimit) }

@@ -199,7 +199,7 @@ import UbiquityControl
             }
             let outcome = try await world.ubiquity("unmount", a.mountPoint)
             #expect(outcome.status == 1)
-            #expect(outcome.err.contains("use"))
+            #expect(outcome.err.contains("(process \(reader.processID)) has f open"), "\(outcome)")
             #expect(a.isMounted)
             reader.signal(SIGKILL)
             _ = try await reader.finish()
@@ -207,6 +207,8 @@ import UbiquityControl
             try await world.eventually("the mount is busy") {
                 try await world.shell("readlink /proc/\(held.processID)/cwd || true") == a.mountPoint
             }
+            let refused = try await world.ubiquity("unmount", a.mountPoint)
+            #expect(refused.err.contains("sleep (process \(held.processID)) is in it"), "\(refused)")
             #expect(try await world.ubiquity("unmount", "--lazy", a.mountPoint).status == 0)
             #expect(!a.isMounted)
         }

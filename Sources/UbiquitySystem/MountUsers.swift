@@ -1,0 +1,61 @@
+/// Programs that keep a mount from being taken away.
+package enum MountUsers {
+    package struct User: Sendable, Hashable {
+        package var process: Int32
+        /// The program's name, as the kernel has it.
+        package var name: String
+        /// What it has open in the mount, from the mount point; empty if it is only in it.
+        package var file: String
+    }
+
+    /// Bytes of `/proc/N/maps` that are looked at: some thousand mappings.
+    private static let maximumMaps = 1 << 20
+
+    /// Those that have something open or mapped in the mount, or stand in it, by their numbers. Nothing of those about
+    /// which this process may know nothing; asks the mount nothing.
+    package static func users(of mountPoint: String, limit: Int) -> [User] {
+        let own = ProcessHost.id
+        var found = [User]()
+        for process in ((try? FileSystem.entries(of: "/proc")) ?? []).compactMap({ Int32($0.text) }).sorted() {
+            guard found.count < limit else { break }
+            guard process != own, let file = use(by: process, mountPoint) else { continue }
+            let name = (try? SmallFile.read("/proc/\(process)/comm", limit: 64)).flatMap { $0 } ?? []
+            let text = String(decoding: name, as: UTF8.self).filter { !$0.isNewline }
+            found.append(User(process: process, name: text, file: file))
+        }
+        return found
+    }
+
+    private static func use(by process: Int32, _ mountPoint: String) -> String? {
+        let folder = "/proc/\(process)"
+        let open = ((try? FileSystem.entries(of: folder + "/fd")) ?? []).map { "\(folder)/fd/\($0.text)" }
+        for link in open {
+            if let path = place(link, mountPoint), !path.isEmpty { return path }
+        }
+        if let path = mapped(by: process, mountPoint) { return path }
+        for link in open + [folder + "/cwd", folder + "/root"] where place(link, mountPoint) != nil { return "" }
+        return nil
+    }
+
+    /// Where a link leads in the mount; nil if it leads elsewhere.
+    private static func place(_ link: String, _ mountPoint: String) -> String? {
+        guard let target = try? FileSystem.readLink(link) else { return nil }
+        return relative(String(decoding: target, as: UTF8.self), mountPoint)
+    }
+
+    private static func mapped(by process: Int32, _ mountPoint: String) -> String? {
+        guard let maps = (try? SmallFile.read("/proc/\(process)/maps", limit: maximumMaps)).flatMap({ $0 }) else {
+            return nil
+        }
+        for line in String(decoding: maps, as: UTF8.self).split(separator: "\n") {
+            guard let slash = line.firstIndex(of: "/") else { continue }
+            if let path = relative(String(line[slash...]), mountPoint), !path.isEmpty { return path }
+        }
+        return nil
+    }
+
+    private static func relative(_ path: String, _ mountPoint: String) -> String? {
+        if path == mountPoint { return "" }
+        return path.hasPrefix(mountPoint + "/") ? String(path.dropFirst(mountPoint.count + 1)) : nil
+    }
+}
