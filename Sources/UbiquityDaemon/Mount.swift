@@ -34,6 +34,7 @@ final class Mount: Sendable {
             try FileSystem.makeDirectories(folder.path)
             try FileSystem.syncPath(to: folder.path)
         }
+        IndexReserve(besideIndexAt: folder.index).giveIfFull()
         lock = try ProcessLock(folder.lock)
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
         parts = try Self.makeParts(settings, folder, notifier, logger)
@@ -104,6 +105,7 @@ final class Mount: Sendable {
         let index = try ItemIndex(
             path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
             packages: options.packages, owner: owner)
+        index.keepReserve()
         let contents = try ContentStore(stateFolder: folder.path)
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)

@@ -45,6 +45,8 @@ package final class ItemIndex: Sendable {
     private let precursors = Lock<[@Sendable () throws -> Void]>([])
     /// Whether a sync of the log has failed since it was last copied back.
     private let isLogSuspect = Lock(false)
+    /// Nil if none is kept.
+    let reserve = Lock<IndexReserve?>(nil)
     /// Whether the names of the files are known to be on the disk.
     private let isNameDurable = Lock(false)
     let numbers = Lock(NumberReserve())
@@ -185,6 +187,8 @@ package final class ItemIndex: Sendable {
         } catch {
             // SQLite may have rolled back already, as it does when the disk is full.
             if db.isInsideTransaction { try db.rollback() }
+            // The next one has room.
+            if error.isOfFullDisk { reserve.withLock { $0 }?.give() }
             throw error
         }
     }
@@ -271,9 +275,18 @@ package final class ItemIndex: Sendable {
         isLogSuspect.withLock { $0 = false }
     }
 
+    /// Keeps room on the disk from now on, for a time when there is none.
+    package func keepReserve() {
+        guard let path else { return }
+        let reserve = IndexReserve(besideIndexAt: path)
+        self.reserve.withLock { $0 = reserve }
+        reserve.take()
+    }
+
     /// Copies the log back into the database if it has grown; to be called now and then from a thread that may wait.
     package func checkpoint() throws {
         try settle()
+        reserve.withLock { $0 }?.take()
         guard let path, let size = try? FileSystem.status(path + "-wal").size,
             size > Int64(Self.checkpointPages) * 4096
         else { return }
@@ -303,6 +316,11 @@ package final class ItemIndex: Sendable {
             try writer.close()
         }
     }
+}
+
+extension Error {
+    /// Whether the database had no room.
+    var isOfFullDisk: Bool { (self as? DatabaseError)?.resultCode == .SQLITE_FULL }
 }
 
 private func remedy(_ error: DatabaseError) -> String {

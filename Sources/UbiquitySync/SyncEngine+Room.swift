@@ -27,7 +27,9 @@ extension SyncEngine {
     /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
     func makeRoom(for size: Int64) throws {
         guard size > 0 else { return }
-        var excess = try configuration.diskFloor + bytesComing() + size - store.availableBytes()
+        // Below its reserve a download does not go on.
+        let floor = max(configuration.diskFloor, PartialContent.reservedSpace)
+        var excess = try floor + bytesComing() + size - store.availableBytes()
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
             excess = max(excess, try expectedBytes(with: size, limit) - limit)

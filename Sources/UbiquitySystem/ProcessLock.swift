@@ -21,7 +21,8 @@ package final class ProcessLock: Sendable {
         }
         try describing("lock", at: path) { () throws(Errno) in
             try file.truncate(to: 0)
-            try file.write(Array("\(getpid())\n".utf8), at: 0)
+            // On a full disk nobody is told who holds it.
+            do throws(Errno) { try file.write(Array("\(getpid())\n".utf8), at: 0) } catch .ENOSPC {}
         }
         self.file = file
     }

@@ -141,6 +141,47 @@ import UbiquityControl
         }
     }
 
+    /// What is deleted frees its room though the index has none to say so in, and what has gone up is evicted.
+    @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
+    func aDiskThatIsFullOfOwnFilesHeals() async throws {
+        try await World.run { world in
+            let a = try world.device("a"), b = try await world.mounted("b")
+            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=140m tmpfs '\(a.state)'")
+            world.noteMounted(a.state)
+            try await a.mount(["--disk-floor", "40M"])
+            try await a.shell("echo first > first")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            func fill(_ name: String) async throws {
+                kill(cloud, SIGSTOP)
+                defer { kill(cloud, SIGCONT) }
+                let filling = "for n in $(seq 40); do head -c 5000000 /dev/urandom > \(name)$n || exit 1; done"
+                #expect(try await a.attempt(filling, within: 120).err.contains("No space left on device"))
+                // Small things take what large ones leave.
+                _ = try await a.attempt("for n in $(seq 3000); do head -c 4000 /dev/zero > s$n || exit 1; done", within: 120)
+            }
+            func free() async throws -> Int {
+                Int(try await world.shell("df --output=avail -k '\(a.state)' | tail -1 | tr -d ' '")) ?? 0
+            }
+            try await fill("f")
+            try await a.shell("rm f1 f2 f3")
+            try await world.eventually("the room is free", within: 60) { try await free() > 10_000 }
+            try await world.settle(a, b, within: 120)
+            try await world.eventually("what has gone up makes room", within: 60) { try await free() > 38_000 }
+            let read = try await a.attempt("cat first; df -k .; ubiquity status . 2>&1 | head")
+            #expect(read.text.hasPrefix("first"), "\(read)")
+            // A device with a full disk can be mounted, and its files removed.
+            try await fill("g")
+            try await a.kill()
+            try await a.mount(["--disk-floor", "40M"])
+            try await a.shell("rm g1 g2")
+            try await world.settle(a, b, within: 120)
+            try await b.shell("diff -rq . '\(a.mountPoint)'", within: 120)
+            let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
+            #expect(doctor.status == 0, "\(doctor)")
+        }
+    }
+
     @Test func damagedChunkIsNeverDelivered() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
