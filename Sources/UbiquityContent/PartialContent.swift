@@ -122,7 +122,7 @@ package final class PartialContent: Sendable {
             let range = layout.range(of: index)
             if ZeroBytes.areAll(bytes) { return try ZeroBytes.write(range, to: file) }
             try checkSpace(for: bytes.count)
-            try file.write(bytes, at: range.lowerBound)
+            try ZeroBytes.write(bytes, at: range.lowerBound, to: file)
         }
         FaultPoints.reach("content.stored")
         return mark(index)

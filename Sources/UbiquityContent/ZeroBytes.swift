@@ -15,6 +15,46 @@ enum ZeroBytes {
         return bytes[0] == 0 && memcmp(start, start + 1, bytes.count - 1) == 0
     }
 
+    /// Blocks of the file system, which alone can be holes.
+    private static let block = 4096
+    /// Bytes of zeros that are worth a hole: each costs a call.
+    private static let leastHole = 16_384
+
+    /// Writes bytes at an offset, and holes where they are zeros for long.
+    static func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64, to file: FileDescriptor) throws(Errno) {
+        var written = 0
+        for hole in holes(in: bytes, at: offset) {
+            try writeData(bytes, written..<hole.lowerBound, at: offset, to: file)
+            try write(offset + Int64(hole.lowerBound)..<offset + Int64(hole.upperBound), to: file)
+            written = hole.upperBound
+        }
+        try writeData(bytes, written..<bytes.count, at: offset, to: file)
+    }
+
+    private static func writeData(
+        _ bytes: UnsafeRawBufferPointer, _ range: Range<Int>, at offset: Int64, to file: FileDescriptor
+    ) throws(Errno) {
+        guard !range.isEmpty else { return }
+        try file.write(UnsafeRawBufferPointer(rebasing: bytes[range]), at: offset + Int64(range.lowerBound))
+    }
+
+    /// Runs of blocks, as they lie in the file, that are all zeros.
+    static func holes(in bytes: UnsafeRawBufferPointer, at offset: Int64) -> [Range<Int>] {
+        var found = [Range<Int>](), run: Range<Int>?
+        var position = Int((Int64(block) - offset % Int64(block)) % Int64(block))
+        while position + block <= bytes.count {
+            if areAll(UnsafeRawBufferPointer(rebasing: bytes[position..<position + block])) {
+                run = (run?.lowerBound ?? position)..<position + block
+            } else if let ended = run {
+                if ended.count >= leastHole { found.append(ended) }
+                run = nil
+            }
+            position += block
+        }
+        if let run, run.count >= leastHole { found.append(run) }
+        return found
+    }
+
     /// Makes the range read as zeros, as a hole where the file system has holes.
     static func write(_ range: Range<Int64>, to file: FileDescriptor) throws(Errno) {
         do throws(Errno) {

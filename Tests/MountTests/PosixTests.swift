@@ -184,4 +184,22 @@ import UbiquityControl
             #expect(try await world.shell(contents) == "0")
         }
     }
+
+    @Test func holesAreKeptOnOtherDevices() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.python(
+                """
+                with open('sparse', 'wb') as f:
+                    for n in range(100):
+                        f.seek(n * 200_000)
+                        f.write(os.urandom(5000))
+                    f.truncate(30_000_000)
+                """)
+            try await world.settle(a, b)
+            try await b.shell("cmp sparse '\(a.mountPoint)/sparse'")
+            let blocks = try await b.shell("stat -c %b sparse")
+            #expect(try #require(Int(blocks)) * 512 < 6_000_000, "\(blocks)")
+        }
+    }
 }

@@ -48,6 +48,26 @@ import UbiquitySystem
         #expect(try content.file.status().modifiedAt == time)
     }
 
+    /// Data of one block in every sixteen, at places that are no borders of chunks.
+    @Test func longZerosAreHoles() throws {
+        var sparse = [UInt8](repeating: 0, count: bytes.count)
+        for start in stride(from: 4096 * 3, to: bytes.count - 5000, by: 65_536) {
+            sparse.replaceSubrange(start..<start + 5000, with: bytes[start..<start + 5000])
+        }
+        let manifest = Chunker.manifest(of: sparse)
+        let file = try FileDescriptor.open(folder("sparse"), [.readWrite, .create])
+        // What stood there before is gone.
+        try file.write(bytes, at: 0)
+        let content = try PartialContent(
+            id: ContentID(1), file: file, manifest: manifest, size: Int64(sparse.count), reserve: 0)
+        for index in manifest.indices {
+            let range = content.layout.range(of: index)
+            try content.store(index, Array(sparse[Int(range.lowerBound)..<Int(range.upperBound)]))
+        }
+        #expect(try file.read(count: sparse.count + 1, at: 0) == sparse)
+        #expect(try file.status().blocks * 512 < Int64(sparse.count) / 4)
+    }
+
     @Test func rangesAskForTheirChunksOnly() throws {
         let content = try content()
         let second = content.layout.range(of: 1)
