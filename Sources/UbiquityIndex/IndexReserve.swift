@@ -1,55 +1,66 @@
 internal import UbiquitySystem
 
-/// Room on the disk that is kept for the index, in files of its own.
+/// Room on the disk that is kept for the index.
 ///
 /// On a full disk the index cannot grow by the few pages that say what was deleted or evicted, and what it does not say
 /// durably is not removed: without this room, a disk that is filled with one's own files would never get any again.
-/// What is given while programs write may be theirs a moment later, so a part is kept for the next opening.
-package final class IndexReserve: Sendable {
-    /// Of each part: what a batch of changes takes, several times.
-    static let size: Int64 = 4 << 20
-    /// It is taken (again) when so much is free beside it.
+/// While the index is in use the room lies behind the ends of its files, where nobody else can take it; for its next
+/// opening, which finds no log, it is a file of its own.
+package struct IndexReserve: Sendable {
+    /// Behind the log: what some hundred commits take. Those that fail for want of room leave nothing there.
+    static let logRoom: Int64 = 4 << 20
+    /// Behind the database, for what is copied back into it.
+    static let databaseRoom: Int64 = 2 << 20
+    /// For opening: what a batch of changes takes, several times.
+    static let openingRoom: Int64 = 4 << 20
+    /// Room is taken when so much is free beside it.
     static let spare: Int64 = 4 << 20
-    /// With less than that an index cannot even be opened.
+    /// With less than that an index cannot be opened.
     private static let needed: Int64 = 1 << 20
 
+    private let database: String
     private let folder: String
-    private let forRunning: String
     private let forOpening: String
 
     /// - Parameter index: the database's file.
     package init(besideIndexAt index: String) {
+        database = index
         folder = Path.parent(of: index)
-        forRunning = Path.join(folder, "index.reserve")
-        forOpening = Path.join(folder, "index.reserve-2")
+        forOpening = Path.join(folder, "index.reserve")
     }
 
-    /// Gives room back to the file system, while the index is in use.
-    /// - Returns: false if there was none.
-    @discardableResult
-    func give() -> Bool { remove(forRunning) }
-
-    /// Gives all back if there is hardly any other room. To be called before the index is opened.
+    /// Gives back what is for opening, if there is hardly any other room. To be called before the index is opened.
     package func giveIfFull() {
         guard let free = freeBytes, free < Self.needed else { return }
-        _ = remove(forRunning)
-        _ = remove(forOpening)
+        removeFile()
     }
 
     /// Takes the room as far as it is to be had and not taken. Without it all works as long as there is room.
     func take() {
-        take(forOpening)
-        take(forRunning)
+        if (try? FileSystem.exists(forOpening)) == false, hasRoom(for: Self.openingRoom),
+            let file = try? FileDescriptor.open(forOpening, [.readWrite, .create, .exclusive])
+        {
+            do { try file.allocate([], 0..<Self.openingRoom) } catch { removeFile() }
+        }
+        extend(database + "-wal", by: Self.logRoom)
+        extend(database, by: Self.databaseRoom)
     }
 
-    private func take(_ path: String) {
-        guard (try? FileSystem.exists(path)) == false, let free = freeBytes, free >= Self.size + Self.spare,
-            let file = try? FileDescriptor.open(path, [.readWrite, .create, .exclusive])
+    /// Room behind the end of a file, which keeps its length.
+    private func extend(_ path: String, by room: Int64) {
+        guard hasRoom(for: room), let file = try? FileDescriptor.open(path, .readWrite),
+            let size = try? file.status().size
         else { return }
-        do { try file.allocate([], 0..<Self.size) } catch { _ = remove(path) }
+        // A file system that cannot do that is none of which this is promised.
+        try? file.allocate(.keepSize, size..<size + room)
     }
 
-    private func remove(_ path: String) -> Bool { (try? FileSystem.unlink(path)) != nil }
+    private func hasRoom(for size: Int64) -> Bool { freeBytes.map { $0 >= size + Self.spare } ?? false }
+
+    private func removeFile() {
+        // Nobody else has it; what is not there is not missed.
+        try? FileSystem.unlink(forOpening)
+    }
 
     private var freeBytes: Int64? { try? FileSystem.fileSystemStatus(folder).availableBytes }
 }

@@ -88,13 +88,6 @@ extension ItemIndex {
 
     /// Commits the batch, if there is one. If that fails it is still there.
     func commitBatch(_ db: Database, _ journal: IndexJournal) throws {
-        do { try commitBatchOnce(db, journal) } catch {
-            guard error.isOfFullDisk, reserve.withLock({ $0 })?.give() ?? false else { throw error }
-            try commitBatchOnce(db, journal)
-        }
-    }
-
-    private func commitBatchOnce(_ db: Database, _ journal: IndexJournal) throws {
         guard !journal.batch.isEmpty else {
             if db.isInsideTransaction { try db.cachedStatement(sql: "COMMIT").execute() }
             return

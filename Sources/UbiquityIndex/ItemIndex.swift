@@ -46,7 +46,7 @@ package final class ItemIndex: Sendable {
     /// Whether a sync of the log has failed since it was last copied back.
     private let isLogSuspect = Lock(false)
     /// Nil if none is kept.
-    let reserve = Lock<IndexReserve?>(nil)
+    private let reserve = Lock<IndexReserve?>(nil)
     /// Whether the names of the files are known to be on the disk.
     private let isNameDurable = Lock(false)
     let numbers = Lock(NumberReserve())
@@ -187,8 +187,6 @@ package final class ItemIndex: Sendable {
         } catch {
             // SQLite may have rolled back already, as it does when the disk is full.
             if db.isInsideTransaction { try db.rollback() }
-            // The next one has room.
-            if error.isOfFullDisk { reserve.withLock { $0 }?.give() }
             throw error
         }
     }
@@ -316,11 +314,6 @@ package final class ItemIndex: Sendable {
             try writer.close()
         }
     }
-}
-
-extension Error {
-    /// Whether the database had no room.
-    var isOfFullDisk: Bool { (self as? DatabaseError)?.resultCode == .SQLITE_FULL }
 }
 
 private func remedy(_ error: DatabaseError) -> String {
