@@ -53,6 +53,17 @@ import UbiquityCore
 
     // MARK: Given up
 
+    /// Another device has given it a name, of which the one that made it, and has done away with it, did not know.
+    @Test func whatItsDeviceDeletesGoesWithItsOtherNames() throws {
+        try bench.commit(there, Make.hardLink(2, "b", to: 1))
+        // Anybody else's deletion does not hold.
+        try bench.commit(EngineBench.there, Make.delete(1, base: 1))
+        #expect(bench.item(.number(1))?.isLive == true)
+        try bench.commit(here, Make.delete(1, base: 1))
+        #expect(bench.item(.number(1))?.isLive == false)
+        #expect(bench.item(.number(2))?.isLive == false)
+    }
+
     /// Nobody has the announced content any more: the edit that keeps the file is what is in it.
     @Test(arguments: [200, 400] as [Int64]) func theEditThatWinsOverTheDeletionIsTheContent(time: Int64) throws {
         try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
