@@ -24,8 +24,20 @@ extension CommitWork {
         }
         var remaining = try liveChildren(of: folders)
         let linked = linkedInCommit()
-        for id in others where try !linked.contains(id) && !hasOtherLinks(id) { try delete(id, &remaining) }
+        for id in others where !linked.contains(id) {
+            guard try !hasOtherLinks(id) || giveUpNames(of: id, &remaining) else { continue }
+            try delete(id, &remaining)
+        }
         try deleteEmpty(folders, &remaining)
+    }
+
+    /// Other names of a file whose content this commit's device announced, and now deletes without having sent it: only
+    /// that device had it, and what is left could never be read.
+    private func giveUpNames(of id: ItemID, _ remaining: inout [ItemID: Int]) throws -> Bool {
+        guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current)
+        else { return false }
+        for link in try state.liveLinks(to: id) where drafts[link] == nil { try delete(link, &remaining) }
+        return true
     }
 
     /// Whether another device changed the content after what the deleting one knew. Its own edits it knew.
