@@ -4,13 +4,12 @@ internal import UbiquitySystem
 ///
 /// On a full disk the index cannot grow by the few pages that say what was deleted or evicted, and what it does not say
 /// durably is not removed: without this room, a disk that is filled with one's own files would never get any again.
-/// While the index is in use the room lies behind the ends of its files, where nobody else can take it; for its next
-/// opening, which finds no log, it is a file of its own.
+/// While the index is in use the room lies behind the end of its log, where nobody else can take it; for its next
+/// opening, which finds no log, it is a file of its own. The database itself must not be opened here: SQLite's locks on
+/// it are this process's, and closing any descriptor of it gives them all up.
 package struct IndexReserve: Sendable {
     /// Behind the log: what some hundred commits take. Those that fail for want of room leave nothing there.
     static let logRoom: Int64 = 4 << 20
-    /// Behind the database, for what is copied back into it.
-    static let databaseRoom: Int64 = 2 << 20
     /// For opening: what a batch of changes takes, several times.
     static let openingRoom: Int64 = 4 << 20
     /// Room is taken when so much is free beside it.
@@ -18,13 +17,13 @@ package struct IndexReserve: Sendable {
     /// With less than that an index cannot be opened.
     private static let needed: Int64 = 1 << 20
 
-    private let database: String
+    private let log: String
     private let folder: String
     private let forOpening: String
 
     /// - Parameter index: the database's file.
     package init(besideIndexAt index: String) {
-        database = index
+        log = index + "-wal"
         folder = Path.parent(of: index)
         forOpening = Path.join(folder, "index.reserve")
     }
@@ -42,17 +41,16 @@ package struct IndexReserve: Sendable {
         {
             do { try file.allocate([], 0..<Self.openingRoom) } catch { removeFile() }
         }
-        extend(database + "-wal", by: Self.logRoom)
-        extend(database, by: Self.databaseRoom)
+        extendLog()
     }
 
-    /// Room behind the end of a file, which keeps its length.
-    private func extend(_ path: String, by room: Int64) {
-        guard hasRoom(for: room), let file = try? FileDescriptor.open(path, .readWrite),
-            let size = try? file.status().size
+    /// Room behind its end; it keeps its length. Nothing is done, and nothing written, if it has enough.
+    private func extendLog() {
+        guard let status = try? FileSystem.status(log), status.blocks * 512 < status.size + Self.logRoom / 2,
+            hasRoom(for: Self.logRoom), let file = try? FileDescriptor.open(log, .readWrite)
         else { return }
         // A file system that cannot do that is none of which this is promised.
-        try? file.allocate(.keepSize, size..<size + room)
+        try? file.allocate(.keepSize, status.size..<status.size + Self.logRoom)
     }
 
     private func hasRoom(for size: Int64) -> Bool { freeBytes.map { $0 >= size + Self.spare } ?? false }
