@@ -12,16 +12,22 @@ extension ContainerFileSystem {
         let new = try newItem(.file, in: parent, mode: mode, caller)
         let content = try contentNumbers.take(from: index)
         let file = try contents.create(content)
+        let row: ItemRow
         do {
             let ino = UInt64(try index.newContentNumber())
-            let row = ItemRow(unnamed: new, content, ino: ino, now: parts.timekeeper.now())
-            inodes.addLookup(row.ino)
-            inodes.withNode(row.ino) { $0.orphan = row }
-            unnamed.withLock { $0[row.ino] = content }
-            let opened = try openNew(row, file, flags, isRecorded: false)
-            return CreatedFile(attributes: try attributes(of: row, isOrphan: true), opened: opened)
+            row = ItemRow(unnamed: new, content, ino: ino, now: parts.timekeeper.now())
         } catch {
             drop(content)
+            throw error
+        }
+        inodes.addLookup(row.ino)
+        inodes.withNode(row.ino) { $0.orphan = row }
+        unnamed.withLock { $0[row.ino] = content }
+        do {
+            let attributes = try attributes(of: row, isOrphan: true)
+            return CreatedFile(attributes: attributes, opened: try openNew(row, file, flags, isRecorded: false))
+        } catch {
+            forget(row.ino, 1)
             throw error
         }
     }
