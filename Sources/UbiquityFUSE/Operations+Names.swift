@@ -116,7 +116,7 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             guard let info = info?.pointee else { return reply.error(.EINVAL) }
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.replayCreation(parent, bytes(name), info, fileSystem) }
-            if bytes(name) == UnnamedFiles.name {
+            if UnnamedFiles.isMeant(by: name) {
                 let flags = OpenFlags(rawValue: info.flags)
                 let body = { try fileSystem.createUnnamed(parent: parent, mode: mode, flags: flags, caller: caller) }
                 return reply.answer(with: body) { reply, made in reply.created(made, info, fileSystem) }

@@ -6,7 +6,9 @@ enum UnnamedFiles {
     /// From `fuse_kernel.h`.
     private static let request: UInt32 = 51
     private static let creation: UInt32 = 35
-    static let name = [UInt8(ascii: "/")]
+
+    /// Whether a creation is of a file without a name.
+    static func isMeant(by name: UnsafePointer<CChar>?) -> Bool { name?.pointee == CChar(bitPattern: UInt8(ascii: "/")) }
 
     /// - Parameter buffer: a request, of which at least the length and what it asks for are there.
     static func translate(_ buffer: UnsafeMutableRawPointer) {
