@@ -24,7 +24,7 @@ extension Settler {
 
     /// The content that is here is no longer the newest: no program sees that in the file, but its status says so.
     func noteOutdated(_ item: RemoteItem, old: RemoteItem?) throws {
-        guard let content = item.content, content.version != old?.content?.version,
+        guard let old, let content = item.content, content.version != old.content?.version,
             let row = try transaction.row(id: item.id), !row.isDeleted, row.contentState == .complete,
             row.version != content.version, !row.dirty.contains(.content)
         else { return }
