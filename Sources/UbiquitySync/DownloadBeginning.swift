@@ -40,10 +40,7 @@ final class DownloadBeginning: Sendable {
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { waiter in
                 let known = state.withLock { state -> Result<Download, any Error>? in
-                    if state.cancelled.remove(id) != nil {
-                        state.takers -= 1
-                        return .failure(CancellationError())
-                    }
+                    if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
                     if state.result == nil { state.waiters[id] = waiter }
                     return state.result
                 }
@@ -51,12 +48,12 @@ final class DownloadBeginning: Sendable {
             }
         } onCancel: {
             let waiter = state.withLock { state -> Waiter? in
-                if let waiter = state.waiters.removeValue(forKey: id) {
-                    state.takers -= 1
-                    return waiter
-                }
-                if state.result == nil { state.cancelled.insert(id) }
-                return nil
+                // It has it already, or is about to be given it.
+                guard state.result == nil else { return nil }
+                state.takers -= 1
+                let waiter = state.waiters.removeValue(forKey: id)
+                if waiter == nil { state.cancelled.insert(id) }
+                return waiter
             }
             waiter?.resume(throwing: CancellationError())
         }

@@ -9,9 +9,7 @@ internal import UbiquityWire
 extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
         let download: Download
-        do { download = try await openedDownload(key) } catch is CancellationError {
-            throw CancellationError()
-        } catch {
+        do { download = try await openedDownload(key) } catch {
             problems.show(.from(error), .download, of: key)
             throw error
         }
