@@ -15,10 +15,10 @@ package struct DeletionMoment: Hashable, Sendable {
 
 // Deletions made here of items that the cloud has, while it has not been told.
 extension IndexReader {
-    private static let condition = """
-        items.dirty & \(DirtyFields.deleted.rawValue) AND items.dirty <> 0 AND items.dirtyOrder > ?
-        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)
-        """
+    private static let deletedHere =
+        "items.dirty & \(DirtyFields.deleted.rawValue) AND items.dirty <> 0 AND items.dirtyOrder > ?"
+    private static let condition =
+        "\(deletedHere) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)"
 
     /// The last place in the order of changes that wait; 0 if none does.
     package func lastDirtyOrder() throws -> Int64 {
@@ -30,7 +30,7 @@ extension IndexReader {
         var moments = [DeletionMoment]()
         let question = """
             SELECT items.dirtyAt, remote.parent, remote.name FROM items JOIN remote ON remote.id = items.id
-            WHERE \(Self.condition)
+            WHERE \(Self.deletedHere) AND remote.deleted = 0
             """
         try db.run(question, [.int(order)]) { row in
             guard let folder: ItemID = row.id(1) else { throw UbiquityError(.io, "a record of the index is damaged") }
