@@ -28,13 +28,11 @@ package enum MountUsers {
 
     private static func use(by process: Int32, _ mountPoint: String) -> String? {
         let folder = "/proc/\(process)"
-        let open = ((try? FileSystem.entries(of: folder + "/fd")) ?? []).map { "\(folder)/fd/\($0.text)" }
-        for link in open {
-            if let path = place(link, mountPoint), !path.isEmpty { return path }
-        }
-        if let path = mapped(by: process, mountPoint) { return path }
-        for link in open + [folder + "/cwd", folder + "/root"] where place(link, mountPoint) != nil { return "" }
-        return nil
+        let descriptors = ((try? FileSystem.entries(of: folder + "/fd")) ?? []).map { "\(folder)/fd/\($0.text)" }
+        let open = descriptors.compactMap { place($0, mountPoint) }
+        if let file = open.first(where: { !$0.isEmpty }) ?? mapped(by: process, mountPoint) { return file }
+        let standsInIt = [folder + "/cwd", folder + "/root"].contains { place($0, mountPoint) != nil }
+        return standsInIt || !open.isEmpty ? "" : nil
     }
 
     /// Where a link leads in the mount; nil if it leads elsewhere.
