@@ -171,8 +171,8 @@ import UbiquityControl
             let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
             try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
             // Nor of one whose daemon dies.
-            let holder = try a.start("exec python3 -c 'import os, time; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
-                + " os.write(f, bytes(100_000)); print(\"open\", flush=True); time.sleep(600)'")
+            let holder = try a.start("exec python3 -c 'import os, signal; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
+                + " os.write(f, bytes(100_000)); print(\"open\", flush=True); signal.pause()'")
             try await world.eventually("it is open") { holder.outputSoFar == "open\n" }
             #expect(try await world.shell(contents) == "1")
             let doctor = try await a.ubiquity("doctor", "", options: ["--check"])

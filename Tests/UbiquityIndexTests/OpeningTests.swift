@@ -184,4 +184,19 @@ import UbiquitySystem
         fixture.check()
         try fixture.index.close()
     }
+
+    /// Closing any descriptor of a file gives up all of a process's locks on it: SQLite's must not be lost to others who
+    /// look after the file.
+    @Test func theDatabaseStaysLocked() throws {
+        let fixture = try Fixture()
+        try fixture.file("f")
+        let inode = try FileSystem.status(fixture.folder("index.db")).inode
+        func isLocked() throws -> Bool {
+            let locks = try #require(try SmallFile.read("/proc/locks", limit: 1 << 20))
+            return String(decoding: locks, as: UTF8.self).contains(":\(inode) ")
+        }
+        fixture.index.keepReserve()
+        for _ in 0..<2 { try fixture.index.checkpoint() }
+        #expect(try isLocked())
+    }
 }

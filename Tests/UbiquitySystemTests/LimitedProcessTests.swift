@@ -1,4 +1,3 @@
-import Glibc
 import Testing
 import UbiquityCore
 import UbiquitySystem
@@ -20,7 +19,7 @@ import UbiquitySystem
         #expect(try run("kill -9 $$") == .killed(9))
     }
 
-    @Test func whatTakesTooLongIsKilledWithAllItStarted() throws {
+    @Test func whatTakesTooLongIsKilledWithAllItStarted() async throws {
         #expect(try run("sleep 1000 & echo $! > child; wait", atMost: .milliseconds(300)) == .outOfTime)
         let text = String(decoding: try SmallFile.read(folder("child"), limit: 20) ?? [], as: UTF8.self)
         let child = try #require(Int32(text.filter(\.isNumber)))
@@ -29,7 +28,7 @@ import UbiquitySystem
         let end = ContinuousClock.now + .seconds(30)
         while let stat = try SmallFile.read("/proc/\(child)/stat", limit: 1000), ContinuousClock.now < end {
             if String(decoding: stat, as: UTF8.self).contains(") Z ") { return }
-            usleep(10_000)
+            try await Task.sleep(for: .milliseconds(10))
         }
         #expect(try SmallFile.read("/proc/\(child)/stat", limit: 1000) == nil)
     }
