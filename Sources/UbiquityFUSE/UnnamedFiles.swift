@@ -8,7 +8,9 @@ enum UnnamedFiles {
     private static let creation: UInt32 = 35
 
     /// Whether a creation is of a file without a name.
-    static func isMeant(by name: UnsafePointer<CChar>?) -> Bool { name?.pointee == CChar(bitPattern: UInt8(ascii: "/")) }
+    static func isMeant(by name: UnsafePointer<CChar>?) -> Bool {
+        name?.pointee == CChar(bitPattern: UInt8(ascii: "/"))
+    }
 
     /// - Parameter buffer: a request, of which at least the length and what it asks for are there.
     static func translate(_ buffer: UnsafeMutableRawPointer) {
