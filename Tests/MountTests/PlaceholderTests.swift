@@ -153,6 +153,65 @@ import UbiquityControl
         }
     }
 
+    /// touch(1) and truncate(1) open for writing, with O_NONBLOCK, and write nothing.
+    @Test func touchingAndEmptyingDownloadNothing() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in 1 2 3; do head -c 400000 /dev/urandom > $n; done; sha256sum 1 3 > sums")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            try await b.shell("touch -d '2021-02-03 04:05:06 UTC' 1; touch 3; truncate -s 0 2; truncate -s 10 2")
+            #expect(try await b.shell("stat -c '%s %Y' 1; stat -c '%s %b' 2") == "400000 1612325106\n10 0")
+            #expect(try await b.attribute("downloading-status", of: "1") == "not-downloaded")
+            try await b.ubiquity("online", "")
+            let received = try await b.received { try await world.settle(b, a) }
+            #expect(received < Self.messages)
+            #expect(try await a.shell("stat -c '%s %Y' 1; stat -c '%s' 2") == "400000 1612325106\n10")
+            #expect(try await b.shell("sha256sum --quiet -c sums") == "")
+        }
+    }
+
+    /// What is not here: the open gives a handle at once, calls that need the content say EAGAIN and get it.
+    @Test func whoWritesWithNonBlockingDoesNotWait() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 9000000 /dev/urandom > f; cp f g")
+            try await world.settle(a, b)
+            try await b.python(
+                """
+                import time
+                def fails(call, error):
+                    try: call()
+                    except error: return
+                    raise SystemExit('it did not fail')
+                fd = os.open('f', os.O_RDWR | os.O_NONBLOCK)
+                assert os.fstat(fd).st_size == 9000000
+                fails(lambda: os.pwrite(fd, b'XYZ', 8999000), BlockingIOError)
+                fails(lambda: os.pread(fd, 3, 8999000), BlockingIOError)
+                for attempt in range(600):
+                    try:
+                        os.pwrite(fd, b'XYZ', 8999000)
+                        break
+                    except BlockingIOError: time.sleep(0.05)
+                assert os.pread(fd, 4, 8999000)[:3] == b'XYZ'
+                os.ftruncate(fd, 8999500)
+                os.posix_fallocate(fd, 8999400, 600)
+                os.close(fd)
+                # Nobody waits for what was given up.
+                fd = os.open('g', os.O_WRONLY | os.O_NONBLOCK)
+                fails(lambda: os.pwrite(fd, b'XYZ', 8999000), BlockingIOError)
+                os.close(fd)
+                """)
+            try await world.settle(b, a)
+            try await world.shell(
+                """
+                cd '\(world.folder)'
+                cmp a/f b/f; cmp -n 8999000 a/f a/g; test $(stat -c %s a/f) = 9000000
+                test "$(tail -c +8999001 a/f | head -c 3)" = XYZ; test $(tail -c 500 a/f | tr -d '\\000' | wc -c) = 0
+                """)
+        }
+    }
+
     @Test func writingIntoAPlaceholderKeepsTheRest() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
