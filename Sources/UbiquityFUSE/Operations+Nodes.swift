@@ -24,11 +24,9 @@ func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
             }
             let handle = info?.pointee.fh
             let caller = reply.caller
-            let isNonBlocking = (info?.pointee.flags ?? 0) & O_NONBLOCK != 0
             let body = {
                 try fileSystem.setAttributes(
-                    of: ino, AttributeChanges(status, fields), handle: handle, nonBlocking: isNonBlocking,
-                    caller: caller)
+                    of: ino, AttributeChanges(status, fields), handle: handle, caller: caller)
             }
             reply.answerOrWait(with: body) { reply, found in reply.attributes(found) }
         }

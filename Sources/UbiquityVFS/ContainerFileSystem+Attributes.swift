@@ -84,15 +84,13 @@ extension ContainerFileSystem {
 
     // MARK: Changing
 
-    /// - Parameters:
-    ///   - handle: an open file's, if the change came with one (ftruncate).
-    ///   - nonBlocking: whether to fail with EAGAIN rather than wait for a download.
+    /// - Parameter handle: an open file's, if the change came with one (ftruncate).
     func setAttributesUnclaimed(
-        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, nonBlocking: Bool = false, caller: Caller
+        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
         guard !isInVersions(ino) else { throw Errno.EPERM }
         guard let size = changes.size else { return .now(try setMetadata(of: ino, changes, caller)) }
-        return try truncate(ino, to: size, handle: handle, nonBlocking: nonBlocking, caller).map { [self] in
+        return try truncate(ino, to: size, handle: handle, caller).map { [self] in
             try setMetadata(of: ino, changes, caller)
         }
     }

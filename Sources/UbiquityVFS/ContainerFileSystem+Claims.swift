@@ -30,7 +30,7 @@ extension ContainerFileSystem {
             }
         }
         // Programs that open everything with O_NONBLOCK mean files to be waited for, as with downloads.
-        // truncate(1) opens so, and nobody who writes means to be turned away for an app that only has to save.
+        // touch(1) opens so, and nobody who writes means to be turned away for an app that only has to save.
         let mayWait = !flags.contains(.nonBlocking) || flags.writes || DeviceGuards.isOne(caller.pid)
         return try claimed(
             [intent], caller.pid, Self.openWaitingTime, mayWait: mayWait, keeping: { $0.handle }, body)
@@ -121,10 +121,10 @@ extension ContainerFileSystem {
     /// A truncation by name, and changes of rights and owner. (Times are set by everyone and mean nothing; an open
     /// file is claimed already.)
     package func setAttributes(
-        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, nonBlocking: Bool = false, caller: Caller
+        of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
         let body: @Sendable () throws -> Answer<NodeAttributes> = { [self] in
-            try setAttributesUnclaimed(of: ino, changes, handle: handle, nonBlocking: nonBlocking, caller: caller)
+            try setAttributesUnclaimed(of: ino, changes, handle: handle, caller: caller)
         }
         let isOfContent = changes.size != nil
         guard handle == nil, isOfContent || changes.mode != nil || changes.uid != nil || changes.gid != nil else {

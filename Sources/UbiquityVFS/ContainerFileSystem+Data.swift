@@ -13,6 +13,9 @@ extension ContainerFileSystem {
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
             return .now(FileData(descriptor: whole, offset: offset, length: length))
         }
+        if file.late != nil {
+            return .now(FileData(descriptor: try writable(file).file, offset: offset, length: length))
+        }
         let nonBlocking = nonBlocking && !file.flags.contains(.patient)
         switch file.partial {
         case .content(let content): return try read(content, offset: offset, length: length, nonBlocking: nonBlocking)
@@ -46,10 +49,8 @@ extension ContainerFileSystem {
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, caller: Caller
     ) throws -> Int {
         let file = try files.object(handle)
-        guard file.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
-        let (whole, hasPrivileges) = file.node.state.withLock { ($0.whole?.file, $0.hasPrivileges) }
-        guard let whole else { throw Errno.EIO }
+        let (whole, hasPrivileges) = try writable(file)
         if hasPrivileges, let row = try index.row(ino: file.node.ino) { try clearPrivileges(row, caller) }
         // Marked after the write as well as seen by it: a note in between does not hide it.
         defer { file.node.state.withLock { $0.isTouched = true } }
@@ -66,7 +67,7 @@ extension ContainerFileSystem {
         guard file.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, length > 0 else { throw Errno.EINVAL }
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
-        guard let whole = file.node.state.withLock({ $0.whole?.file }) else { throw Errno.EIO }
+        let whole = try writable(file).file
         let mode = FileDescriptor.AllocationMode(rawValue: mode)
         // Collapsing and inserting move what follows, which the kernel's pages would not notice.
         guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
@@ -84,7 +85,7 @@ extension ContainerFileSystem {
         // The answer has 32 bits; a program goes on with the rest.
         let length = min(length, Self.maximumCopy)
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
-        guard let file = target.node.state.withLock({ $0.whole?.file }) else { throw Errno.EIO }
+        let file = try writable(target).file
         let source = waitingCalls.watching(
             try read(source, offset: sourceOffset, length: Int(length)), target.node.ino)
         return try source.map { data in

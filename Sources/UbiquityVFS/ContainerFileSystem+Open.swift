@@ -29,6 +29,7 @@ extension ContainerFileSystem {
         if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
         if parts.backgroundReaders.isOne(caller.pid) { return .now(try openRefused(row, flags)) }
+        if flags.writes, flags.contains(.nonBlocking) { return .now(try openLate(ino, flags)) }
         return try flags.writes ? openWhenWhole(row, flags) : openPartly(row, flags)
     }
 
@@ -51,7 +52,7 @@ extension ContainerFileSystem {
 
     /// Gives the node its backing file, and tells the index of a writer.
     /// - Returns: false if the content is not wholly here.
-    private func attach(_ node: OpenNode, writes: Bool) throws -> Bool {
+    func attach(_ node: OpenNode, writes: Bool) throws -> Bool {
         for _ in 0..<Self.openAttempts {
             let row = try liveRow(node.ino)
             guard row.contentState == .complete, let content = row.content else { return false }
@@ -120,10 +121,10 @@ extension ContainerFileSystem {
 
     /// - Parameter isNew: whether the kernel does not know the inode yet.
     func handle(
-        on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?, isNew: Bool = false
+        on node: OpenNode, _ flags: OpenFlags, partial: PartialSource?, late: LateWriter? = nil, isNew: Bool = false
     ) -> OpenedFile {
         let backing = beginService(of: node, flags, isNew: isNew)
-        let handle = files.add(OpenFile(node: node, flags: flags, partial: partial))
+        let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
         let keepsCache = inodes.withNode(node.ino) { known in
             defer { known.hasGoodPages = backing == nil }
             return known.hasGoodPages && backing == nil
@@ -134,7 +135,6 @@ extension ContainerFileSystem {
     // MARK: Content that is not here
 
     private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        // Also with O_NONBLOCK, which truncate(1) sets: it must not fail on what is not here.
         .later { [self] in
             try await materialize(row.ino)
             guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
@@ -213,9 +213,10 @@ extension ContainerFileSystem {
 
     func releaseUnclaimed(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
+        let isWriter = file.late.map(close) ?? file.flags.writes
         let isHeld = file.node.state.withLock { state in
             defer { endService(of: file.node, &state) }
-            guard file.flags.writes else { return false }
+            guard isWriter else { return false }
             state.writers -= 1
             return state.writers == 0 && !endWriting(file.node, &state) && mapped.add(file.node)
         }

@@ -73,13 +73,13 @@ extension ContainerFileSystem {
 
     /// truncate(2) and ftruncate(2). To nothing, it downloads nothing; else the whole content is needed.
     func truncate(
-        _ ino: UInt64, to size: Int64, handle: UInt64?, nonBlocking: Bool, _ caller: Caller
+        _ ino: UInt64, to size: Int64, handle: UInt64?, _ caller: Caller
     ) throws -> Answer<Void> {
         guard size >= 0 else { throw Errno.EINVAL }
         guard size <= Limits.maximumFileSize else { throw Errno.EFBIG }
-        if let handle, let file = try files.object(handle).node.state.withLock({ $0.whole?.file }) {
+        if let handle, let (node, file) = try writer(handle) {
             // An open file works to the end, also without a name.
-            try resize(files.object(handle).node, file, to: size)
+            try resize(node, file, to: size)
             return .now(())
         }
         let row = try liveRow(ino)
@@ -90,13 +90,19 @@ extension ContainerFileSystem {
         }
         if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
         guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
-        if nonBlocking { throw Errno.EAGAIN }
         let work: Answer<Void> = .later { [self] in
             try await materialize(ino)
             guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }
             try resizeAndClose(opened, to: size)
         }
         return waitingCalls.watching(work, ino)
+    }
+
+    /// Nil if the handle is no writer yet: then the file is truncated as by its name, and waited for.
+    private func writer(_ handle: UInt64) throws -> (OpenNode, FileDescriptor)? {
+        let open = try files.object(handle)
+        if let late = open.late, !late.isWriting { return nil }
+        return open.node.state.withLock { $0.whole.map { (open.node, $0.file) } }
     }
 
     private func truncateToNothing(_ ino: UInt64) throws {

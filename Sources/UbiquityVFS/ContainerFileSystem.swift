@@ -155,7 +155,7 @@ package final class ContainerFileSystem: Sendable {
         guard whileIdle else { return nil }
         for node in openNodes.all {
             let handles = files.all.filter { $0.node === node }
-            let writers = handles.filter(\.flags.writes).count
+            let writers = handles.filter { $0.late?.isWriting ?? $0.flags.writes }.count
             let (known, recorded, counted) = node.state.withLock { ($0.writers, $0.isRecorded, $0.handles) }
             if counted != handles.count { return "inode \(node.ino) counts \(counted) handles, not \(handles.count)" }
             if known != writers { return "inode \(node.ino) counts \(known) writers and has \(writers)" }

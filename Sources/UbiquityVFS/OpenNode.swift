@@ -151,11 +151,14 @@ final class OpenFile: Sendable {
     let flags: OpenFlags
     /// Where it reads from while the content is not wholly here.
     let partial: PartialSource?
+    /// Of a handle that is to write and was opened before the content was here.
+    let late: LateWriter?
 
-    init(node: OpenNode, flags: OpenFlags, partial: PartialSource?) {
+    init(node: OpenNode, flags: OpenFlags, partial: PartialSource?, late: LateWriter? = nil) {
         self.node = node
         self.flags = flags
         self.partial = partial
+        self.late = late
     }
 }
 

@@ -139,13 +139,48 @@ import UbiquityVFS
         else { throw Errno.EIO }
         #expect(
             errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .EAGAIN)
-        // A writer waits all the same: truncate(1) opens so.
-        guard case .later = try container.fs.open(row.ino, flags: [.readWrite, .nonBlocking], caller: container.caller)
-        else { throw Errno.EIO }
         container.cloud.allow(.max)
         #expect(try await container.read(opened.handle, at: 0, 3) == "abc")
         container.fs.release(opened.handle)
         #expect(try await eventually { container.cloud.interests == 0 })
+    }
+
+    @Test func nonBlockingWritersBecomeOnesWithTheirFirstWrite() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        let flags: OpenFlags = [.readWrite, .nonBlocking]
+        func open() throws -> UInt64 {
+            guard case .now(let opened) = try container.fs.open(row.ino, flags: flags, caller: container.caller)
+            else { throw Errno.EIO }
+            return opened.handle
+        }
+        // Who writes nothing gets nothing, and is no writer.
+        let idle = try open()
+        #expect(container.fs.writtenInodes == [])
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        container.fs.release(idle)
+        #expect(container.cloud.begins == 0)
+        // What went wrong is told once, and then tried again.
+        container.cloud.fail(UbiquityError(.offline, "for a reason"))
+        let handle = try open()
+        #expect(errno { try container.write("XYZ", to: handle, at: 0) } == .EAGAIN)
+        #expect(try await eventually { errno { try container.write("XYZ", to: handle, at: 0) } == .ENETUNREACH })
+        container.cloud.fail(nil)
+        #expect(try await eventually { errno { try container.write("XYZ", to: handle, at: 0) } == nil })
+        #expect(container.fs.writtenInodes == [row.ino])
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        container.fs.release(handle)
+        #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        // Given up before it came.
+        container.cloud.allow(0)
+        let other = try container.cloud.add("b", text)
+        guard case .now(let opened) = try container.fs.open(other.ino, flags: flags, caller: container.caller)
+        else { throw Errno.EIO }
+        #expect(errno { try container.fs.allocate(opened.handle, mode: 0, offset: 0, length: 9) } == .EAGAIN)
+        container.fs.release(opened.handle)
+        #expect(try await eventually { container.cloud.interests == 0 })
+        #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
     @Test(arguments: [
