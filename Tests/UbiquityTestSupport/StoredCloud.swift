@@ -163,7 +163,7 @@ final class StoredCloud: Sendable {
             }
         }
         var result = Set<Manifest>()
-        for item in items where item.kind == .file {
+        for item in items where item.kind == .file || item.kind == .directory {
             for version in try await reaching({ try await $0.versions(of: item.id) }) where version.content.isAvailable {
                 result.insert(try await reaching { try await $0.manifest(of: version.id) })
             }
