@@ -101,6 +101,57 @@ import UbiquityControl
         }
     }
 
+    /// What has no room is not begun: it would come and go again and again.
+    @Test func pinningMoreThanFitsBringsWhatFits() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a"), b = try world.device("b")
+            try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=140m tmpfs '\(b.state)'")
+            world.noteMounted(b.state)
+            try await b.mount(["--disk-floor", "40M"])
+            try await a.shell("head -c 500000 /dev/urandom > first; head -c 160M /dev/urandom > huge")
+            try await a.shell("mkdir d; for n in $(seq 10); do head -c 20000000 /dev/urandom > d/$n; done; echo small > d/x")
+            try await world.settle(a, b, within: 120)
+            try await b.shell("cat first > /dev/null")
+            // For one that can never fit nothing is evicted, and nothing fetched.
+            let huge = try await b.received {
+                try await b.ubiquity("pin", "huge")
+                try await b.waitFor("downloading-error-code", "noSpace", of: "huge")
+            }
+            #expect(huge < 1_000_000)
+            #expect(try await b.attribute("downloading-status", of: "first") == "current")
+            // Three fit: 140 MB without what is kept free, the index and the log.
+            let received = try await b.received {
+                try await b.ubiquity("pin", "d")
+                try await world.eventually("all that fits is here", within: 60) {
+                    let states = try await b.shell(
+                        """
+                        for n in d/?*; do
+                            getfattr --only-values -n user.ubiquity.downloading-status $n
+                            getfattr --only-values -n user.ubiquity.downloading-error-code $n 2> /dev/null; echo
+                        done
+                        """
+                    ).split(separator: "\n")
+                    let refused = states.filter { $0 == "not-downloadednoSpace" }.count
+                    return refused < 9 && states.filter { $0 == "current" }.count == states.count - refused
+                }
+                // Some rounds of trying again.
+                try await Task.sleep(for: .seconds(6))
+            }
+            #expect(received < 100_000_000)
+            #expect(try await b.attribute("downloading-status", of: "d/x") == "current")
+            // When there is room the others come.
+            try await b.ubiquity("unpin", "huge")
+            try await a.shell("rm d/1 d/2 d/3 d/4 d/5 d/6 d/7")
+            try await world.settle(a, b, within: 60)
+            try await world.eventually("the rest comes", within: 60) {
+                let states = try await b.shell(
+                    "for n in d/*; do getfattr --only-values -n user.ubiquity.downloading-status $n; done")
+                return states == "currentcurrentcurrentcurrent"
+            }
+            try await world.shell("diff -r '\(a.mountPoint)/d' '\(b.mountPoint)/d'")
+        }
+    }
+
     @Test func theCacheLimitEvictsTheLeastRecentlyUsed() async throws {
         try await World.run { world in
             let a = try await world.mounted("a", "--cache-limit", "1M")
