@@ -34,14 +34,19 @@ extension IndexReader {
     /// Files on this device that eviction may take: complete, clean, not pinned, not open for writing, and confirmed by
     /// the cloud; least recently used first.
     package func evictable(limit: Int) throws -> [ItemRow] {
-        try rows(
-            RowCoding.select(
-                """
-                items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
-                AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
-                AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
-                """) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
+        try rows(RowCoding.select(Self.isEvictable) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
     }
+
+    /// The bytes of all those together.
+    package func evictableBytes() throws -> Int64 {
+        try number("SELECT sum(size) FROM items WHERE \(Self.isEvictable)", []) ?? 0
+    }
+
+    private static let isEvictable = """
+        items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
+        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
+        AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
+        """
 
     /// Placeholders that should be here: pinned, kept current or asked for, and all others that have no more bytes than
     /// `eager`, if that is not 0.

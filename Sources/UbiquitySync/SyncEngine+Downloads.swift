@@ -134,15 +134,29 @@ extension SyncEngine {
 
     func downloadInBackground(_ row: ItemRow) async {
         do {
-            let download = row.contentState == .complete
-                ? try await beginReplacement(row) : try await openedDownload(row.key)
-            download.setBackground()
+            let download = try await withRoom(for: bytesToCome(row)) {
+                let download = row.contentState == .complete
+                    ? try await beginReplacement(row) : try await openedDownload(row.key)
+                download.setBackground()
+                return download
+            }
             startLanes(download)
         } catch {
             let error = UbiquityError.from(error)
             guard error.code != .cancelled, error.code != .stale else { return }
             logger.info("cannot begin a download", metadata: ["item": "\(row.id)", "reason": "\(error)"])
             problems.note(error, .download, of: row.key)
+        }
+    }
+
+    private func bytesToCome(_ row: ItemRow) async throws -> Int64 {
+        try await pool.run { [index, downloads] in
+            if row.contentState == .complete {
+                return try index.read { try $0.remote(id: row.id) }?.content?.size ?? row.size
+            }
+            // What of it is here has its room.
+            let present = downloads.download(of: row.key)?.content.presentBytes
+            return max(0, row.size - (present ?? 0))
         }
     }
 

@@ -13,7 +13,8 @@ extension SyncEngine {
 
     /// Bytes that can come without another content having to go.
     func freeRoom() throws -> Int64 {
-        let onDisk = try store.availableBytes() - configuration.diskFloor - bytesComing()
+        let promised = promisedBytes.withLock { $0 }
+        let onDisk = try store.availableBytes() - configuration.diskFloor - bytesComing() - promised
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
         return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
     }
@@ -23,13 +24,46 @@ extension SyncEngine {
         downloads.all.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
     }
 
+    /// What stays free: below its reserve a download does not go on.
+    private var floor: Int64 { max(configuration.diskFloor, PartialContent.reservedSpace) }
+
+    /// Runs `begin`, which begins a download that no program waits for, if there is room for the whole content, or
+    /// can be made. One that does not fit would come as far as it can, be given up, and come again.
+    /// - Throws: `.noSpace`.
+    func withRoom<Result: Sendable>(for size: Int64, _ begin: () async throws -> Result) async throws -> Result {
+        try await pool.run { [self] in
+            guard try !promiseRoom(for: size) else { return }
+            try makeRoom(for: size, whole: true)
+            guard try !promiseRoom(for: size) else { return }
+            throw UbiquityError(
+                .noSpace, "the disk has no room for the content, which has \(size) bytes",
+                remedy: "it comes when there is room: evict, unpin or delete something")
+        }
+        defer { promisedBytes.withLock { $0 -= size } }
+        return try await begin()
+    }
+
+    /// Downloads that a program waits for bring only what it reads: they promise nothing.
+    private func promiseRoom(for size: Int64) throws -> Bool {
+        let free = try store.availableBytes() - floor
+        let coming = downloads.all.filter(\.isBackground).reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
+        return promisedBytes.withLock { promised in
+            guard promised + coming + size <= free else { return false }
+            promised += size
+            return true
+        }
+    }
+
     /// Gives up the least recently used contents, so that one of `size` bytes can come. If there are not enough that
     /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
-    func makeRoom(for size: Int64) throws {
+    /// - Parameter whole: whether it is of use only as a whole: nothing goes for what has no room even then.
+    func makeRoom(for size: Int64, whole: Bool = false) throws {
         guard size > 0 else { return }
-        // Below its reserve a download does not go on.
-        let floor = max(configuration.diskFloor, PartialContent.reservedSpace)
         var excess = try floor + bytesComing() + size - store.availableBytes()
+        if whole {
+            excess += promisedBytes.withLock { $0 }
+            guard try excess <= 0 || excess <= index.read({ try $0.evictableBytes() }) else { return }
+        }
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
             excess = max(excess, try expectedBytes(with: size, limit) - limit)

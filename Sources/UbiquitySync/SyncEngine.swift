@@ -41,6 +41,8 @@ package final class SyncEngine: Sendable {
     let readingOrder = Lock(ReadingOrder())
     /// Bytes of contents that are here or may have begun to come since they were last counted.
     let bytesHere = Lock<Int64?>(nil)
+    /// Of contents that there is room for and whose downloads are about to begin.
+    let promisedBytes = Lock<Int64>(0)
     let feedSignal = Signal()
     /// Fires whenever something a waiter may wait for has changed.
     let progress: Broadcast
