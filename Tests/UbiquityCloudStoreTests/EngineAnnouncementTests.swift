@@ -64,6 +64,22 @@ import UbiquityCore
         #expect(bench.item(.number(2))?.isLive == false)
     }
 
+    /// The name came after the deletion, from one who had not heard of it.
+    @Test func whatItsDeviceDeletedDoesNotComeBackForAnotherName() throws {
+        try bench.commit(here, Make.delete(1, base: 1))
+        try bench.commit(there, Make.hardLink(2, "b", to: 1))
+        #expect(bench.item(.number(1))?.isLive == false)
+        #expect(bench.item(.number(2))?.isLive == false)
+    }
+
+    /// Its device has it, and sends it when it hears that it is not deleted.
+    @Test func whatAnotherDeletedComesBackForAnotherName() throws {
+        try bench.commit(there, Make.delete(1, base: 1))
+        try bench.commit(there, Make.hardLink(2, "b", to: 1))
+        #expect(bench.item(.number(1))?.isLive == true)
+        #expect(bench.item(.number(2))?.isLive == true)
+    }
+
     /// Nobody has the announced content any more: the edit that keeps the file is what is in it.
     @Test(arguments: [200, 400] as [Int64]) func theEditThatWinsOverTheDeletionIsTheContent(time: Int64) throws {
         try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
