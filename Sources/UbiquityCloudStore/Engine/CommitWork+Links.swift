@@ -28,12 +28,13 @@ extension CommitWork {
         }
     }
 
-    /// A link that is made, or comes back, brings back what it leads to. One whose item is forgotten stays deleted.
+    /// A link that is made, or comes back, brings back what it leads to. One whose item is forgotten, or was given up
+    /// by the only device that had its content, is deleted.
     func bringBackLinked() throws {
         for id in order {
             guard let draft = drafts[id], draft.needsSlot, draft.record.isLive, let target = target(of: draft.record)
             else { continue }
-            guard let record = try record(target) else {
+            guard let record = try record(target), try !isGivenUp(record) else {
                 try update(id) { draft in
                     draft.record.deletedAt = draft.original?.deletedAt ?? now
                     draft.needsSlot = false
@@ -47,6 +48,12 @@ extension CommitWork {
                 draft.needsSlot = true
             }
         }
+    }
+
+    /// Whether the device that announced the content has deleted the file and never sent it.
+    private func isGivenUp(_ record: ItemRecord) throws -> Bool {
+        guard !record.isLive, let id = record.version, let content = try version(id) else { return false }
+        return !content.isAvailable && content.device == record.stamps.existence.device
     }
 
     /// What this commit's links lead to, those of them that live with its changes applied.
