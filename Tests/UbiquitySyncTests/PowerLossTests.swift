@@ -73,6 +73,27 @@ import UbiquityTestSupport
         }
     }
 
+    /// The announcement was on its way longer than the device was without power.
+    @Test(arguments: 1...16 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoesAlsoIfThatComesLate(
+        seed: UInt64
+    ) async throws {
+        try await run(seed) { world in
+            // A device's first commit brings the index to the disk; and nothing else is to be sent after the start.
+            try await world.a.create("e", [1])
+            try await world.settle()
+            try world.a.index.makeDurable()
+            world.a.link.script(.commit, .late(.seconds(30)))
+            try await world.a.create("f", world.random.bytes(300_000))
+            try await world.sleep(.milliseconds(300))
+            world.a.crash(powerLoss: true)
+            try world.a.start()
+            try await world.settle()
+            try await world.sleep(.seconds(60))
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// The device has forgotten, too, that the name was free: the record of what is lost has to wait for it.
     @Test(arguments: 1...16 as ClosedRange<UInt64>) func whatWasAnnouncedAndLostGoesAlsoWhereItHasToWait(
         seed: UInt64
