@@ -149,7 +149,10 @@ extension SyncEngine {
             var settler = settler(transaction)
             try settler.receive(page: page.items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
-            for item in page.items { try continueOwnVersion(item, transaction) }
+            for item in page.items {
+                try continueOwnVersion(item, transaction)
+                try noteLost(item, transaction)
+            }
             var next = position
             next.revision = page.revision
             try transaction.setFeedPosition(next)
@@ -181,6 +184,17 @@ extension SyncEngine {
         next.version = content.version
         next.nextVersion = nil
         try transaction.update(next, before: row)
+    }
+
+    /// This device announced a content and does not have it: it was lost with the power while the announcement was on
+    /// its way.
+    private func noteLost(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
+        guard let content = item.content, content.device == configuration.device, !content.isAvailable,
+            !item.isDeleted
+        else { return }
+        if let row = try transaction.row(id: item.id), !row.dirty.isEmpty || row.contentState == .complete { return }
+        try transaction.noteLostContents(wait: true)
+        feed.withLock { $0.looksForLost = true }
     }
 
     /// This device was away longer than deletions are remembered: everything there is is read, and what it knew and
