@@ -10,6 +10,7 @@ package final class SimulatedLink: CloudService {
         var script: [(call: CloudCall, fault: ScriptedFault)] = []
         var counts = TrafficCounts()
         var acknowledged: [ChunkID: String] = [:]
+        var firstCommitAt: Duration?
     }
 
     private let cloud: any CloudService
@@ -30,7 +31,15 @@ package final class SimulatedLink: CloudService {
     package func setConditions(_ conditions: NetworkConditions) { state.withLock { $0.conditions = conditions } }
 
     /// Nothing gets through; streams break.
-    package func setAway(_ away: Bool) { state.withLock { $0.isAway = away } }
+    package func setAway(_ away: Bool) {
+        state.withLock { state in
+            state.isAway = away
+            state.firstCommitAt = nil
+        }
+    }
+
+    /// When the cloud took the first commit since the network last came or went.
+    var firstCommitAt: Duration? { state.withLock { $0.firstCommitAt } }
 
     /// Has something happen to the next such call.
     package func script(_ call: CloudCall, _ fault: ScriptedFault) {
@@ -143,6 +152,7 @@ package final class SimulatedLink: CloudService {
         }
         let response = try await call(.commit, scripted) {
             let response = try await cloud.commit(request)
+            state.withLock { $0.firstCommitAt = $0.firstCommitAt ?? world.uptime }
             for result in response.results { world.trace.note("  → \(result.summary)") }
             return response
         }

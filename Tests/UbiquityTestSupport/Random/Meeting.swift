@@ -87,8 +87,8 @@ struct Meeting {
     /// Seconds by which a clock may be off before the cloud corrects it.
     private static let tolerance = Duration.seconds(120)
 
-    /// What lies between a device's return and its commit: changes this close may be decided either way (equal ones by
-    /// their ids), as long as all devices agree.
+    /// What lies between an action and its time stamp, and a commit on its way and its taking: changes this close may be
+    /// decided either way (equal ones by their ids), as long as all devices agree.
     private static let margin = Duration.seconds(5)
 
     /// Whose change may count as the later one, the likelier first. A clock that is off is put right; one that is a

@@ -40,9 +40,10 @@ struct Pairs {
         try await world.sleep(.seconds(5))
         let order = random.chance(0.5) ? [0, 1] : [1, 0]
         for number in order {
-            meeting.arrived(number, at: world.world.uptime)
-            devices[number].link.setAway(false)
+            let link = devices[number].link, returned = world.world.uptime
+            link.setAway(false)
             try await world.settle([devices[number]])
+            meeting.arrived(number, at: link.firstCommitAt ?? returned)
         }
         try await world.settle()
         let outcomes = meeting.plausiblyLater
