@@ -89,6 +89,14 @@ import UbiquityCore
         #expect(bench.item(.number(1))?.modifiedAt == .at(time))
     }
 
+    /// The edit came after the deletion.
+    @Test(arguments: [200, 400] as [Int64]) func theEditAfterTheDeletionIsTheContent(time: Int64) throws {
+        try bench.commit(here, Make.delete(1, base: 1))
+        try bench.commit(there, Make.save(1, base: 1, at: time, version: 2, on: nil, "y"))
+        expect(current: 2, history: [1])
+        #expect(bench.livePaths == ["a"])
+    }
+
     @Test func theNewestOfTheEditsIsTheContent() throws {
         let third = DeviceID(high: 0, low: 3)
         try bench.commit(there, Make.save(1, base: 1, at: 200, version: 3, on: nil, "y"))
