@@ -15,6 +15,12 @@ extension CommitWork {
         !version.isAvailable && version.device == request.device
     }
 
+    /// Whether the device that announced the content has deleted the file and never sent it.
+    func isGivenUp(_ record: ItemRecord) throws -> Bool {
+        guard !record.isLive, let id = record.version, let content = try version(id) else { return false }
+        return !content.isAvailable && content.device == record.stamps.existence.device
+    }
+
     /// Takes away the conflict versions that this device announced and has no more.
     func dropOwnAnnouncedConflicts(of id: ItemID) throws {
         for announced in try conflicts(of: id) where isOwnAnnouncement(announced) { try dropConflict(announced) }

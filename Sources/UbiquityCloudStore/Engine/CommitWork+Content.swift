@@ -68,6 +68,7 @@ extension CommitWork {
         guard let current = try version(currentID) else { return try replaceLost(content, fields, change, item) }
         if let known = try version(content.version) { return try complete(known, content, change, item) }
         guard !isRepeatedAnnouncement(content) else { return .isAside }
+        let isGivenUp = try isGivenUp(item)
         try revive(id, change)
         try dropOwnAnnouncedConflicts(of: id)
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
@@ -76,6 +77,10 @@ extension CommitWork {
             // What was made from a version is not older than that, whatever times its author or a copying tool gave it:
             // else a third device's edit of an older state, made before both, could win against it.
             new.modifiedAt = max(new.modifiedAt, current.modifiedAt)
+            try makeCurrent(new, insteadOf: current, as: .history, change)
+            return .isCurrent
+        }
+        if isGivenUp {
             try makeCurrent(new, insteadOf: current, as: .history, change)
             return .isCurrent
         }

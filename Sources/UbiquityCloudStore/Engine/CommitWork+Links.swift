@@ -50,12 +50,6 @@ extension CommitWork {
         }
     }
 
-    /// Whether the device that announced the content has deleted the file and never sent it.
-    private func isGivenUp(_ record: ItemRecord) throws -> Bool {
-        guard !record.isLive, let id = record.version, let content = try version(id) else { return false }
-        return !content.isAvailable && content.device == record.stamps.existence.device
-    }
-
     /// What this commit's links lead to, those of them that live with its changes applied.
     func linkedInCommit() -> Set<ItemID> {
         Set(drafts.values.lazy.filter(\.record.isLive).compactMap { self.target(of: $0.record) })
