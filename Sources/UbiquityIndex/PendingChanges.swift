@@ -111,8 +111,15 @@ extension IndexReader {
 extension IndexTransaction {
     package func noteLostContents(wait: Bool) throws { try setMeta(Self.lostContents, wait ? 1 : 0) }
 
-    /// Takes away an item whose content is lost, as its user would.
-    package func giveUp(_ row: ItemRow) throws { try remove(row, now: index.timekeeper.now()) }
+    /// Takes away an item whose content is lost, as its user would; but nobody wanted that, so what others have made of
+    /// it stands: it is told as if this device knew of none of that.
+    package func giveUp(_ row: ItemRow) throws {
+        try remove(row, now: index.timekeeper.now())
+        guard let gone = try self.row(key: row.key) else { return }
+        var next = gone
+        next.dirtyBase = .zero
+        try update(next, before: gone)
+    }
 
     /// All rows, deleted ones too; for the rare pass over everything.
     package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
