@@ -96,6 +96,11 @@ package struct FeedPosition: Sendable, Hashable {
 }
 
 extension IndexTransaction {
+    /// The content that was here is gone: nothing need be downloaded any more before a newer one's record is shown.
+    package func reviewAwaitedContent(of id: ItemID) throws {
+        if try isRecord(id, .awaitingContent) { try setState(id, .waiting) }
+    }
+
     /// Stores a record. An older revision than the one known is not stored.
     /// - Returns: whether it was stored.
     @discardableResult

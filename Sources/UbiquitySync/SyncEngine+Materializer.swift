@@ -178,6 +178,7 @@ extension SyncEngine: Materializer {
             next.contentState = .none
             try transaction.update(next, before: current)
             try transaction.forgetContent(content)
+            try transaction.reviewAwaitedContent(of: row.id)
             transaction.note(.attributes, before: current, after: next)
         }
         discard([content])

@@ -49,6 +49,7 @@ extension SyncEngine {
                 var next = row
                 next.contentState = .partial
                 try transaction.update(next, before: row)
+                try transaction.reviewAwaitedContent(of: row.id)
             }
         }
     }

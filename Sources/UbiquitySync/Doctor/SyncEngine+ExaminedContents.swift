@@ -149,6 +149,7 @@ extension SyncEngine {
             }
             next.flags.insert(.downloadRequested)
             try transaction.update(next, before: current)
+            try transaction.reviewAwaitedContent(of: row.id)
             transaction.note(.attributes, before: current, after: next)
         }
         if isHere, record?.version != row.version { try store.setAside(content) }
