@@ -254,6 +254,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// Deleted, forgotten, and evicted here: there is nothing that the names made of it meanwhile could lead to.
+    @Test(arguments: [false, true]) func whatIsForgottenAndEvictedIsGone(hasOtherName: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            _ = try await world.b.read("f")
+            world.b.link.setAway(true)
+            if hasOtherName { try world.b.makeHardLink("g", to: "f") }
+            try world.b.setMode("f", 0o600)
+            try world.b.evict("f")
+            try world.a.remove("f")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try world.b.paths().isEmpty)
+            try await world.check()
+        }
+    }
+
     @Test func aSnapshotThatWasCutOffIsReadAnew() async throws {
         try await run { world in
             for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }

@@ -99,7 +99,7 @@ package final class Simulation: Sendable {
                     }, end: { for device in simulation.devices { device.letGo() } })
             }
         } catch {
-            throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.tail())
+            throw SimulationFailure(seed: seed, reason: "\(error)", trace: simulation.world.trace.text)
         }
         return simulation.world.trace.hash
     }

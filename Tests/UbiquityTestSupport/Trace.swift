@@ -1,8 +1,9 @@
 internal import UbiquitySystem
 
-/// What happened in a simulated world: a hash over all of it, by which two runs are compared, and the last lines.
+/// What happened in a simulated world: a hash over all of it, by which two runs are compared, and the first and last
+/// lines.
 package final class Trace: Sendable {
-    /// Lines kept for a failure's report.
+    /// Lines kept for a failure's report, of the beginning and at least as many of the end.
     private static let capacity = 2000
 
     private struct State {
@@ -15,10 +16,8 @@ package final class Trace: Sendable {
 
     package var hash: UInt64 { state.withLock { $0.hash } }
 
-    /// The last lines, oldest first.
-    package func tail(_ count: Int = capacity) -> String {
-        state.withLock { $0.lines.suffix(count).joined(separator: "\n") }
-    }
+    /// What is kept, oldest first.
+    package var text: String { state.withLock { $0.lines.joined(separator: "\n") } }
 
     /// What comes now is no part of the run.
     func end() { state.withLock { $0.isEnded = true } }
@@ -38,7 +37,9 @@ package final class Trace: Sendable {
         state.withLock { state in
             guard !state.isEnded else { return }
             for byte in line.utf8 { Self.mix(UInt64(byte), &state.hash) }
-            if state.lines.count >= 2 * Self.capacity { state.lines.removeFirst(Self.capacity) }
+            if state.lines.count >= 3 * Self.capacity {
+                state.lines.replaceSubrange(Self.capacity..<2 * Self.capacity, with: CollectionOfOne("…"))
+            }
             state.lines.append(line)
         }
     }
