@@ -163,10 +163,12 @@ package struct CommitApplier {
     }
 
     /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
-    private func sendAgainAsNew(_ planned: PlannedChange) throws {
+    private mutating func sendAgainAsNew(_ planned: PlannedChange) throws {
         guard let row = try row(of: planned) else { return }
+        let known = try transaction.remote(id: row.id)
         try transaction.forgetRemote(row.id)
         if row.isDeleted { return try transaction.delete(row) }
+        if row.isPlaceholder { return known == nil ? try keepPlaceholder(row) : try giveUp(row) }
         if row.kind == .hardLink, try !sendLinkedAgain(row) { return }
         try transaction.sendAsNew(row)
         // Its folder may be what is unknown; if it is not, the cloud answers with the record that is known here.
@@ -179,18 +181,35 @@ package struct CommitApplier {
     /// What a hard link leads to may be what the cloud has forgotten: it goes up once more. If its content is gone with
     /// that, the name is too.
     /// - Returns: false if the name is gone.
-    private func sendLinkedAgain(_ link: ItemRow) throws -> Bool {
-        guard let linked = try transaction.named(link), linked.dirty.isEmpty else { return true }
+    private mutating func sendLinkedAgain(_ link: ItemRow) throws -> Bool {
+        guard let linked = try transaction.named(link) else {
+            try giveUp(link)
+            return false
+        }
         guard linked.isPlaceholder else {
+            guard linked.dirty.isEmpty else { return true }
             try transaction.forgetRemote(linked.id)
             try transaction.sendAsNew(linked)
             return true
         }
         guard try transaction.remote(id: linked.id)?.isDeleted ?? true else { return true }
-        try transaction.delete(link)
-        transaction.note(.removed, before: link, after: nil)
-        try transaction.touchLinked(link.linkedID, now: settler.now)
+        try giveUp(link)
         return false
+    }
+
+    /// Of another cloud than this: its content may come back with that (see `IndexTransaction.startOver`).
+    private func keepPlaceholder(_ row: ItemRow) throws {
+        var next = row
+        next.dirty = []
+        try transaction.update(next, before: row)
+    }
+
+    /// Neither the cloud nor this device has its content.
+    private mutating func giveUp(_ row: ItemRow) throws {
+        if let content = row.content { try settler.drop(content) }
+        try transaction.delete(row)
+        transaction.note(.removed, before: row, after: nil)
+        if row.kind == .hardLink { try transaction.touchLinked(row.linkedID, now: settler.now) }
     }
 }
 

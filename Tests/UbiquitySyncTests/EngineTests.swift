@@ -308,6 +308,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// It says that its content is not to be had, and is sent as little as before when its rights are changed.
+    @Test(arguments: [false, true]) func aPlaceholderOfAnotherCloudStays(isChangedBefore: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            world.a.crash()
+            world.b.link.setAway(true)
+            if isChangedBefore { try world.b.setMode("f", 0o600) }
+            world.cloud.startAnew()
+            try await world.sleep(.seconds(60))
+            world.b.link.setAway(false)
+            try await world.sleep(.seconds(60))
+            if !isChangedBefore { try world.b.setMode("f", 0o600) }
+            try await world.sleep(.seconds(60))
+            #expect(try world.b.paths().map(\.path) == ["f"])
+            #expect(try world.b.live("f").mode == 0o600)
+            #expect(world.b.link.counts.calls[.commit, default: 0] <= 4)
+        }
+    }
+
     // MARK: Mishaps
 
     @Test func aFileThatIsTooMuchDoesNotStopTheOthers() async throws {
