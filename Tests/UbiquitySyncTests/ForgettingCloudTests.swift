@@ -1,0 +1,123 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquityTestSupport
+
+/// Another cloud than before, or one that has forgotten what it deleted.
+@Suite struct ForgettingCloudTests: WorldTests {
+    static let seed: UInt64 = 11
+
+    @Test func aDeviceThatWasAwayTooLongReadsTheSnapshot() async throws {
+        try await run { world in
+            for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
+            try await world.settle()
+            world.b.link.setAway(true)
+            for number in 0..<49 { try world.a.remove("f\(number)") }
+            try await world.a.create("new", [1])
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try world.b.paths().map(\.path) == ["f49", "new"])
+            #expect(world.b.link.counts.calls[.snapshot] != nil)
+            try await world.check()
+        }
+    }
+
+    /// The name goes up with the file that it leads to, and not again and again before it.
+    @Test func whatIsForgottenAndEditedComesBackWithItsNewName() async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            _ = try await world.b.read("f")
+            world.b.link.setAway(true)
+            let bytes = world.random.bytes(200_000)
+            try await world.b.edit("f") { _ in bytes }
+            try world.a.remove("f")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            try await world.sleep(.seconds(60))
+            try world.b.makeHardLink("g", to: "f")
+            world.b.link.resetCounts()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try await world.a.read("g") == bytes)
+            #expect(world.b.link.counts.calls[.commit, default: 0] < 10)
+            try await world.check()
+        }
+    }
+
+    /// Deleted, forgotten, and evicted here: there is nothing that the names made of it meanwhile could lead to.
+    @Test(arguments: [false, true]) func whatIsForgottenAndEvictedIsGone(hasOtherName: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            _ = try await world.b.read("f")
+            world.b.link.setAway(true)
+            if hasOtherName { try world.b.makeHardLink("g", to: "f") }
+            try world.b.setMode("f", 0o600)
+            try world.b.evict("f")
+            try world.a.remove("f")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try world.b.paths().isEmpty)
+            try await world.check()
+        }
+    }
+
+    @Test func aSnapshotThatWasCutOffIsReadAnew() async throws {
+        try await run { world in
+            for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
+            try await world.settle()
+            world.b.crash()
+            for number in 0..<49 { try world.a.remove("f\(number)") }
+            try await world.settle()
+            world.cloud.purge()
+            world.b.link.script(.snapshot, .vanishBefore { world.b.crash() })
+            try world.b.start()
+            try await world.sleep(.seconds(60))
+            #expect(!world.b.isRunning)
+            try world.b.start()
+            try await world.settle()
+            #expect(try world.b.paths().map(\.path) == ["f49"])
+        }
+    }
+
+    @Test func aCloudThatStartsAnewIsFilledByItsDevices() async throws {
+        try await run { world in
+            try world.a.makeFolder("folder")
+            try await world.a.create("folder/f", [1, 2])
+            try await world.settle()
+            try await world.b.materialize("folder/f")
+            world.cloud.startAnew()
+            for device in world.devices { device.link.setAway(true) }
+            try await world.sleep(.seconds(60))
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            #expect(try await world.a.read("folder/f") == [1, 2])
+            try await world.check()
+        }
+    }
+
+    /// It says that its content is not to be had, and is sent as little as before when its rights are changed.
+    @Test(arguments: [false, true]) func aPlaceholderOfAnotherCloudStays(isChangedBefore: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            world.a.crash()
+            world.b.link.setAway(true)
+            if isChangedBefore { try world.b.setMode("f", 0o600) }
+            world.cloud.startAnew()
+            try await world.sleep(.seconds(60))
+            world.b.link.setAway(false)
+            try await world.sleep(.seconds(60))
+            if !isChangedBefore { try world.b.setMode("f", 0o600) }
+            try await world.sleep(.seconds(60))
+            #expect(try world.b.paths().map(\.path) == ["f"])
+            #expect(try world.b.live("f").mode == 0o600)
+            #expect(world.b.link.counts.calls[.commit, default: 0] <= 4)
+        }
+    }
+}
