@@ -186,15 +186,17 @@ package struct CommitApplier {
             try giveUp(link)
             return false
         }
-        guard linked.isPlaceholder else {
-            guard linked.dirty.isEmpty else { return true }
+        let isGone = try transaction.remote(id: linked.id)?.isDeleted ?? true
+        if linked.isPlaceholder {
+            if isGone { try giveUp(link) }
+            return !isGone
+        }
+        // Once that waits to be made at the cloud, its names wait for it.
+        if linked.dirty.isEmpty || isGone, !linked.dirty.contains(.created) {
             try transaction.forgetRemote(linked.id)
             try transaction.sendAsNew(linked)
-            return true
         }
-        guard try transaction.remote(id: linked.id)?.isDeleted ?? true else { return true }
-        try giveUp(link)
-        return false
+        return true
     }
 
     /// Of another cloud than this: its content may come back with that (see `IndexTransaction.startOver`).
