@@ -177,6 +177,8 @@ package struct Settler {
         guard let parent = try transaction.row(id: item.parent), !parent.isDeleted, parent.kind == .directory,
             parent.key == .root || parent.entry != nil
         else { return nil }
+        // The folder's own record, which puts it beside the local one, comes later.
+        guard try !parent.isExcluded || !separateLocal(item.parent) else { return nil }
         if let row, row.kind == .directory, try transaction.isWithin(parent.key, row.key) {
             try undoMoves(from: parent.key, to: row.key)
             guard try !transaction.isWithin(parent.key, row.key) else { return nil }
