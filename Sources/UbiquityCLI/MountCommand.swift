@@ -62,6 +62,8 @@ struct MountCommand: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try settings()
+        let path = try UserConfiguration.path()
+        Output.messages(try UserConfiguration.load().complaints.map { Output.shown("\(path), \($0); it is ignored") })
         guard !foreground else { return try await MountServer.run(settings, reporting: report) }
         try await Progress.showing("mounting …") { _ in
             try MountLauncher.launch(settings)

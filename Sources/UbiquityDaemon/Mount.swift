@@ -102,6 +102,9 @@ final class Mount: Sendable {
         let pool = BlockingPool(name: "disk", threads: diskThreads)
         let owner = (uid: ProcessHost.userID, gid: ProcessHost.groupID)
         let options = try UserConfiguration.load()
+        for complaint in options.complaints {
+            logger.warning("a line of the configuration is ignored", metadata: ["reason": "\(complaint)"])
+        }
         let index = try ItemIndex(
             path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
             packages: options.packages, owner: owner)

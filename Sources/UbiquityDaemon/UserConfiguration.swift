@@ -9,8 +9,13 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
 
+    /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
+    private static let lists = ["ignore", "package", "no-materialize"]
+
     /// Of a name that stands several times, all in order.
     private var values: [String: [String]] = [:]
+    /// Lines that are not understood, which change nothing, each with its number and why.
+    package private(set) var complaints: [String] = []
 
     package static func path() throws(UbiquityError) -> String {
         try DeviceFolder.base("XDG_CONFIG_HOME", inHome: ".config") + "/ubiquity/config"
@@ -23,17 +28,37 @@ package struct UserConfiguration: Hashable, Sendable {
     }
 
     package init(_ text: String) {
-        for line in text.split(whereSeparator: \.isNewline) {
-            guard line.first(where: { !$0.isWhitespace }) != "#", let equals = line.firstIndex(of: "=") else {
-                continue
+        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        for (number, line) in lines.enumerated() {
+            let line = Self.trimmed(line)
+            guard !line.isEmpty, !line.hasPrefix("#") else { continue }
+            let equals = line.firstIndex(of: "=")
+            let name = Self.trimmed(line[..<(equals ?? line.endIndex)])
+            let value = equals.map { Self.trimmed(line[line.index(after: $0)...]) }
+            if let why = Self.complaint(about: name, value) {
+                complaints.append("line \(number + 1): \(why)")
+            } else if let value {
+                values[name, default: []].append(value)
             }
-            let name = Self.trimmed(line[..<equals]), value = Self.trimmed(line[line.index(after: equals)...])
-            if !name.isEmpty { values[name, default: []].append(value) }
         }
     }
 
-    private static func trimmed(_ text: Substring) -> String {
-        var text = text
+    private static func complaint(about name: String, _ value: String?) -> String? {
+        guard let value else { return "'\(name)' has no value: a line is 'name = value'" }
+        if name.hasPrefix(mergePrefix) {
+            if name == mergePrefix { return "'merge.' lacks an extension" }
+            return value.isEmpty ? "'\(name)' has no command" : nil
+        }
+        if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
+        guard lists.contains(where: { name == $0 + ".standard" }) else {
+            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION"]
+            return "there is no setting '\(name)'; there are \(known.joined(separator: ", "))"
+        }
+        return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
+    }
+
+    private static func trimmed(_ text: some StringProtocol) -> String {
+        var text = text[...]
         while text.first?.isWhitespace == true { text.removeFirst() }
         while text.last?.isWhitespace == true { text.removeLast() }
         return String(text)

@@ -36,6 +36,19 @@ import UbiquityControl
         }
     }
 
+    @Test func mountTellsWhatIsWrongInTheConfiguration() async throws {
+        try await World.run { world in
+            try await world.shell(
+                "mkdir -p \"$HOME/.config/ubiquity\"; printf 'ignore = x\\nignroe = y\\n' > \"$HOME/.config/ubiquity/config\"")
+            let a = try world.device("a")
+            let mounted = try await a.tryMount([])
+            #expect(mounted.err.contains("ubiquity/config, line 2: there is no setting 'ignroe'"), "\(mounted)")
+            #expect(!mounted.err.contains("line 1"))
+            try await a.shell("echo x > x")
+            #expect(try await a.attribute("is-excluded-from-sync", of: "x") == "1")
+        }
+    }
+
     @Test func statusTellsMountsAndItems() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

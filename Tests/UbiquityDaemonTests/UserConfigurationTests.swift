@@ -22,6 +22,22 @@ import UbiquityCore
         #expect(!UserConfiguration("# merge.txt = x\nother = 1").hasMergeCommands)
     }
 
+    @Test func whatIsNotUnderstoodIsTold() {
+        func complaints(_ text: String) -> [String] { UserConfiguration(text).complaints }
+        #expect(complaints("# ignore\n\n ignore = *.part\r\npackage=box\nignore.standard = yes\nmerge.c = x = y\n") == [])
+        #expect(
+            complaints("\nignroe = *.part\nignore *.part\npackage.standard = maybe\nmerge. = x\nmerge.txt =\nignore=\n= x")
+                == [
+                    "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, ignore.standard, "
+                        + "package.standard, no-materialize.standard, merge.EXTENSION",
+                    "line 3: 'ignore *.part' has no value: a line is 'name = value'",
+                    "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
+                    "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
+                    "line 8: there is no setting ''; there are ignore, package, no-materialize, ignore.standard, "
+                        + "package.standard, no-materialize.standard, merge.EXTENSION",
+                ])
+    }
+
     private func isIgnored(_ name: String, _ text: String) throws -> Bool {
         try UserConfiguration(text).ignoring.decision(on: [ItemName(name)], isDirectory: false) == true
     }
