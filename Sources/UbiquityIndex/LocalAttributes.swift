@@ -57,8 +57,25 @@ extension ItemIndex {
     package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
         let now = timekeeper.now()
         _ = try change(ino: ino, .attributes) { transaction, row in
-            let isSynced = Self.isSynced(xattr.name)
-            var list = isSynced ? row.xattrs : row.localXattrs
+            try transaction.take(row.setting(xattr, mode, now: now), in: &row, now: now)
+        }
+    }
+
+    /// Removes an extended attribute. Throws `.noSuchAttribute`.
+    package func removeXattr(ino: UInt64, named name: [UInt8]) throws {
+        let now = timekeeper.now()
+        _ = try change(ino: ino, .attributes) { transaction, row in
+            try transaction.take(row.removingXattr(named: name, now: now), in: &row, now: now)
+        }
+    }
+}
+
+extension ItemRow {
+    /// It with an extended attribute set; nothing says yet that a synced one must go up.
+    ///
+    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
+    package func setting(_ xattr: Xattr, _ mode: ItemIndex.XattrMode, now: Timestamp) throws(UbiquityError) -> ItemRow {
+        try changingXattrs(named: xattr.name, now: now) { list throws(UbiquityError) in
             let exists = list.contains { $0.name == xattr.name }
             if exists, mode == .create { throw UbiquityError(.alreadyExists, "the attribute exists") }
             if !exists, mode == .replace { throw UbiquityError(.noSuchAttribute, "there is no such attribute") }
@@ -67,24 +84,29 @@ extension ItemIndex {
             guard list.byteCount <= Limits.maximumXattrBytes else {
                 throw UbiquityError(.noSpace, "an item's attributes are limited to \(Limits.maximumXattrBytes) bytes")
             }
-            try transaction.store(list.sorted(), synced: isSynced, in: &row, now: now)
+            list.sort()
         }
     }
 
-    /// Removes an extended attribute. Throws `.noSuchAttribute`.
-    package func removeXattr(ino: UInt64, named name: [UInt8]) throws {
-        let now = timekeeper.now()
-        _ = try change(ino: ino, .attributes) { transaction, row in
-            let isSynced = Self.isSynced(name)
-            let list = isSynced ? row.xattrs : row.localXattrs
+    /// It without an extended attribute. Throws `.noSuchAttribute`.
+    package func removingXattr(named name: [UInt8], now: Timestamp) throws(UbiquityError) -> ItemRow {
+        try changingXattrs(named: name, now: now) { list throws(UbiquityError) in
             guard list.contains(where: { $0.name == name }) else {
                 throw UbiquityError(.noSuchAttribute, "there is no such attribute")
             }
-            try transaction.store(list.filter { $0.name != name }, synced: isSynced, in: &row, now: now)
+            list.removeAll { $0.name == name }
         }
     }
 
-    private static func isSynced(_ name: [UInt8]) -> Bool { name.starts(with: Array("user.".utf8)) }
+    /// Those of users are synced, the others stay here.
+    private func changingXattrs(
+        named name: [UInt8], now: Timestamp, _ change: (inout [Xattr]) throws(UbiquityError) -> Void
+    ) throws(UbiquityError) -> ItemRow {
+        var row = self
+        row.changedAt = now
+        if name.starts(with: Array("user.".utf8)) { try change(&row.xattrs) } else { try change(&row.localXattrs) }
+        return row
+    }
 }
 
 extension [Xattr] {
@@ -100,11 +122,9 @@ extension [Xattr] {
 }
 
 extension IndexTransaction {
-    fileprivate func store(_ list: [Xattr], synced: Bool, in row: inout ItemRow, now: Timestamp) throws {
-        row.changedAt = now
-        guard synced else { return row.localXattrs = list }
-        guard list != row.xattrs else { return }
-        row.xattrs = list
-        try markDirty(&row, .xattrs, now: now)
+    fileprivate func take(_ changed: ItemRow, in row: inout ItemRow, now: Timestamp) throws {
+        let isSynced = changed.xattrs != row.xattrs
+        row = changed
+        if isSynced { try markDirty(&row, .xattrs, now: now) }
     }
 }

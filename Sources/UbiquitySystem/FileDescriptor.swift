@@ -59,6 +59,11 @@ package final class FileDescriptor: Sendable {
         try Self.open("/proc/self/fd/\(rawValue)", .readOnly)
     }
 
+    /// The same, for reading and writing.
+    package func reopenedForWriting() throws(Errno) -> FileDescriptor {
+        try Self.open("/proc/self/fd/\(rawValue)", .readWrite)
+    }
+
     /// Another descriptor of the same open file.
     package func duplicate() throws(Errno) -> FileDescriptor {
         FileDescriptor(owning: try check(fcntl(rawValue, F_DUPFD_CLOEXEC, 0)))

@@ -43,10 +43,12 @@ extension ContainerFileSystem {
         }
     }
 
-    /// An inode that leaves the tree is kept as it was for those who have it open; one that comes (back) is not.
+    /// An inode that leaves the tree is kept as it was for those who have it open; one that comes (back) is not. What a
+    /// program has removed has no place: who opens it knows it by another way than its name (`openOrphan`).
     private func noteOrphans(_ event: IndexEvent) {
-        if let before = event.before, before.ino != event.after?.ino {
-            inodes.withNode(before.ino) { $0.orphan = before }
+        if var orphan = event.before, orphan.ino != event.after?.ino {
+            if event.kind == .removed, event.origin == .local { orphan.entry = nil }
+            inodes.withNode(orphan.ino) { [orphan] in $0.orphan = orphan }
         }
         if let after = event.after { inodes.withNode(after.ino) { $0.orphan = nil } }
     }

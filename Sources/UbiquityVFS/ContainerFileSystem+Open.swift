@@ -16,7 +16,7 @@ extension ContainerFileSystem {
             flags.insert(.patient)
         }
         if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags, caller) }
-        let row = try liveRow(ino)
+        let (row, isOrphan) = try row(ino)
         switch row.kind {
         case .directory: throw Errno.EISDIR
         case .symlink: throw Errno.ELOOP
@@ -25,6 +25,7 @@ extension ContainerFileSystem {
         // The kernel opens them itself.
         case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }
+        if isOrphan { return .now(try openOrphan(row, flags)) }
         noteUse(row)
         if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }

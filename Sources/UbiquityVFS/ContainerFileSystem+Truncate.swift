@@ -82,8 +82,9 @@ extension ContainerFileSystem {
             try resize(node, file, to: size)
             return .now(())
         }
-        let row = try liveRow(ino)
+        let (row, isOrphan) = try row(ino)
         guard row.kind == .file else { throw row.kind == .directory ? Errno.EISDIR : Errno.EINVAL }
+        if isOrphan { return .now(try resizeAndClose(openOrphan(row, .writeOnly), to: size)) }
         if size == 0 {
             try truncateToNothing(ino)
             return .now(())

@@ -61,6 +61,33 @@ extension ContainerFileSystem {
 
     /// Whether the content is that of a file without a name.
     package func isUnnamed(_ content: ContentID) -> Bool { unnamed.withLock { $0.values.contains(content) } }
+
+    /// Opens a file that has no name any more, and that somebody has open: by /proc/PID/fd.
+    /// - Throws: `ESTALE` if its content is not here; and for what another device has replaced or removed: the kernel
+    ///   looks its path up again then.
+    func openOrphan(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
+        guard row.entry == nil else { throw Errno.ESTALE }
+        let node = openNodes.hold(row.ino)
+        do {
+            try node.state.withLock { state in
+                guard var whole = state.whole else { throw Errno.ESTALE }
+                if flags.writes {
+                    if !whole.isWritable {
+                        whole.reader = whole.file
+                        whole.file = try whole.file.reopenedForWriting()
+                        whole.isWritable = true
+                        state.whole = whole
+                    }
+                    if flags.contains(.truncate) { try whole.file.truncate(to: 0) }
+                    state.writers += 1
+                }
+            }
+        } catch {
+            openNodes.release(node)
+            throw error
+        }
+        return handle(on: node, flags, partial: nil)
+    }
 }
 
 extension ItemRow {

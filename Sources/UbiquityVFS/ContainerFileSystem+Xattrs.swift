@@ -82,9 +82,11 @@ extension ContainerFileSystem {
         case 2: mode = .replace
         default: throw Errno.EINVAL
         }
-        do { try index.setXattr(ino: ino, Xattr(name: name, value: value), mode) } catch let error as UbiquityError {
-            throw error.code == .tooLarge ? Errno.ENOSPC : error
-        }
+        let xattr = Xattr(name: name, value: value)
+        do {
+            let isGone = try changeOrphan(ino) { row, now in try row.setting(xattr, mode, now: now) }
+            if !isGone { try index.setXattr(ino: ino, xattr, mode) }
+        } catch let error as UbiquityError { throw error.code == .tooLarge ? Errno.ENOSPC : error }
         if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
         return .now(())
     }
@@ -97,7 +99,17 @@ extension ContainerFileSystem {
             throw Errno.EPERM
         }
         try checkNamespace(name)
-        try index.removeXattr(ino: ino, named: name)
+        let isGone = try changeOrphan(ino) { row, now in try row.removingXattr(named: name, now: now) }
+        if !isGone { try index.removeXattr(ino: ino, named: name) }
+    }
+
+    /// Changes what is known of an item without a name.
+    /// - Returns: false if it has one.
+    private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
+        guard case (let row, isOrphan: true) = try row(ino) else { return false }
+        let changed = try change(row, parts.timekeeper.now())
+        inodes.withNode(ino) { $0.orphan = changed }
+        return true
     }
 
     /// A folder is marked as a package with "1", as none with "0".

@@ -202,4 +202,31 @@ import UbiquityControl
             #expect(try #require(Int(blocks)) * 512 < 6_000_000, "\(blocks)")
         }
     }
+
+    /// Through /proc they lead to the inode, with every right that a name would give.
+    @Test(arguments: [[], ["--no-passthrough"]]) func removedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(options)
+            try await a.python(
+                """
+                fd = os.open('f', os.O_RDONLY | os.O_CREAT)
+                os.unlink('f')
+                os.setxattr(fd, 'user.k', b'v')
+                assert os.getxattr(fd, 'user.k') == b'v'
+                again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
+                os.write(again, b'hello')
+                assert os.pread(fd, 9, 0) == b'hello' and os.fstat(fd).st_size == 5 and os.fstat(fd).st_nlink == 0
+                os.close(fd)
+                os.truncate(f'/proc/self/fd/{again}', 2)
+                assert os.pread(again, 9, 0) == b'he'
+                emptied = os.open(f'/proc/self/fd/{again}', os.O_WRONLY | os.O_TRUNC)
+                assert os.pread(again, 9, 0) == b''
+                os.close(emptied); os.close(again)
+                assert os.listdir('.') == []
+                """)
+            try await a.unmount()
+            #expect(try await world.shell("find '\(a.containerState)/content' -type f -size +0") == "")
+        }
+    }
 }

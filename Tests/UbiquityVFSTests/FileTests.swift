@@ -114,6 +114,37 @@ import UbiquityVFS
         #expect(try container.contents.all().isEmpty)
     }
 
+    /// By /proc/self/fd, which leads to the inode. Attributes, too, last as long as the file.
+    @Test func anUnlinkedFileCanBeOpenedAgain() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        _ = try container.lookup("a")
+        let reader = try await container.open(ino)
+        try container.unlink("a")
+        let name = Array("user.k".utf8)
+        func set(_ flags: Int32) async throws {
+            try await container.fs.setXattr(of: ino, name: name, value: [1], flags: flags, caller: container.caller).value
+        }
+        #expect(await errno { try await set(2) } == .ENODATA)
+        try await set(1)
+        #expect(await errno { try await set(1) } == .EEXIST)
+        #expect(try container.fs.xattr(of: ino, name: name) == [1])
+        try container.fs.removeXattr(of: ino, name: name, caller: container.caller)
+        #expect(errno { _ = try container.fs.xattr(of: ino, name: name) } == .ENODATA)
+        #expect(errno { try container.fs.removeXattr(of: ino, name: name, caller: container.caller) } == .ENODATA)
+        let writer = try await container.open(ino, .readWrite)
+        try container.write("HE", to: writer)
+        container.fs.release(reader)
+        #expect(try await container.read(writer) == "HEllo")
+        let emptying = try await container.open(ino, [.writeOnly, .truncate])
+        #expect(try await container.read(writer) == "")
+        for handle in [emptying, writer] { container.fs.release(handle) }
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(await errno { _ = try await container.open(ino) } == .ESTALE)
+        try container.contents.removeRetired {}
+        #expect(try container.contents.all().isEmpty)
+    }
+
     @Test func aReplacedFileLivesWhileItIsOpen() async throws {
         let container = try TestContainer()
         let old = try container.create("a", "old")
