@@ -103,10 +103,10 @@ extension ContainerFileSystem {
         if !isGone { try index.removeXattr(ino: ino, named: name) }
     }
 
-    /// Changes what is known of an item without a name.
-    /// - Returns: false if it has one.
+    /// Changes what is known of an item that is gone from the tree and still open.
+    /// - Returns: false for any other; asked of the kernel's inodes alone, as nearly all are others.
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
-        guard case (let row, isOrphan: true) = try row(ino) else { return false }
+        guard let row = inodes.orphan(ino) else { return false }
         let changed = try change(row, parts.timekeeper.now())
         inodes.withNode(ino) { $0.orphan = changed }
         return true

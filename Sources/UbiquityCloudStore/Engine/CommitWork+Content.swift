@@ -80,12 +80,8 @@ extension CommitWork {
             try makeCurrent(new, insteadOf: current, as: .history, change)
             return .isCurrent
         }
-        if isGivenUp {
-            try makeCurrent(new, insteadOf: current, as: .history, change)
-            return .isCurrent
-        }
-        if new.wins(over: current) {
-            try makeCurrent(new, insteadOf: current, as: .conflict, change)
+        if isGivenUp || new.wins(over: current) {
+            try makeCurrent(new, insteadOf: current, as: isGivenUp ? .history : .conflict, change)
             return .isCurrent
         }
         try keepAside(new, change)
