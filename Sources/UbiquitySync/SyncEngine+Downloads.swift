@@ -150,13 +150,14 @@ extension SyncEngine {
     }
 
     private func bytesToCome(_ row: ItemRow) async throws -> Int64 {
-        try await pool.run { [index, downloads] in
+        try await pool.run { [index, downloads, store] in
             if row.contentState == .complete {
                 return try index.read { try $0.remote(id: row.id) }?.content?.size ?? row.size
             }
-            // What of it is here has its room.
-            let present = downloads.download(of: row.key)?.content.presentBytes
-            return max(0, row.size - (present ?? 0))
+            // What of it is here has its room, also what an earlier run has left.
+            if let download = downloads.download(of: row.key) { return row.size - download.content.presentBytes }
+            let status = try row.content.flatMap { try store.status(of: $0) }
+            return max(0, row.size - (status?.blocks ?? 0) * 512)
         }
     }
 
