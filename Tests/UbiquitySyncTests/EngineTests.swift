@@ -334,6 +334,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// The feed told of the own version before the answer would have; then the file was written again, and the device
+    /// was killed.
+    @Test(arguments: [false, true]) func whatIsWrittenAfterALostAnswerIsNoConflictWithIt(isNew: Bool) async throws {
+        try await run { world in
+            if !isNew {
+                try await world.a.create("f", [1])
+                try await world.settle()
+            }
+            world.a.link.script(.commit, .loseAnswer)
+            if isNew { try await world.a.create("f", [2]) } else { try await world.a.edit("f") { _ in [2] } }
+            try await world.sleep(.seconds(3))
+            #expect(try world.a.live("f").dirty.contains(.content), "not answered yet")
+            try await world.a.edit("f") { _ in [3] }
+            world.a.crash()
+            try world.a.start()
+            try await world.settle()
+            #expect(try await world.b.read("f") == [3])
+            #expect(world.cloud.conflictCount() == 0)
+            try await world.check()
+        }
+    }
+
     /// The cloud has it, the device has not heard of that: the removal must be told all the same.
     @Test(arguments: [100, 300_000]) func whatIsRemovedBeforeItsCreationIsConfirmedGoesEverywhere(
         size: Int
