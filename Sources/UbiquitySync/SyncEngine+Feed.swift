@@ -173,16 +173,17 @@ extension SyncEngine {
         return try transaction.remotes(through: page.revision).contains { !listed.contains($0.id) }
     }
 
-    /// A version that this device made, and whose commit it never heard the answer of: what was changed here since was
-    /// made from it, and is no conflict with it. (After a loss of power that is not known.)
+    /// A version that this device made, and whose commit it never heard the answer of: what was changed here since, or
+    /// will be before the answer to its repetition, was made from it, and is no conflict with it. (After a loss of
+    /// power that is not known.)
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
-            row.nextVersion != content.version, !feed.withLock({ $0.mayHaveLost })
+            !feed.withLock({ $0.mayHaveLost })
         else { return }
         var next = row
         next.version = content.version
-        next.nextVersion = nil
+        if row.nextVersion != content.version { next.nextVersion = nil }
         try transaction.update(next, before: row)
     }
 
