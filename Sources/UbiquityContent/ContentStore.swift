@@ -37,7 +37,11 @@ package final class ContentStore: Sendable {
     package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }
 
     private func folder(of id: ContentID) -> String {
-        Path.join(directory, digits[Int(UInt8(truncatingIfNeeded: id.rawValue)) % digits.count])
+        Path.join(directory, digits[folderNumber(of: id)])
+    }
+
+    private func folderNumber(of id: ContentID) -> Int {
+        Int(UInt8(truncatingIfNeeded: id.rawValue)) % digits.count
     }
 
     /// A new, empty backing file, open for reading and writing.
@@ -130,17 +134,34 @@ package final class ContentStore: Sendable {
     /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone.
     package func all() throws(UbiquityError) -> [ContentID] {
         var found = [ContentID]()
-        for digits in digits {
-            let folder = Path.join(directory, digits)
-            let names = try describing("list the contents", at: folder) { () throws(Errno) in
-                try FileSystem.entries(of: folder)
-            }
-            for name in names {
-                guard let number = Int64(name.text, radix: 16) else { continue }
-                let id = ContentID(number)
-                if id.description == name.text, self.folder(of: id) == folder { found.append(id) }
+        for number in digits.indices {
+            let folder = Path.join(directory, digits[number])
+            try describing("list the contents", at: folder) { () throws(Errno) in
+                try FileSystem.forEachName(in: folder) { name in
+                    guard let id = ContentID(fileName: name), folderNumber(of: id) == number else { return }
+                    found.append(id)
+                }
             }
         }
         return found
+    }
+}
+
+extension ContentID {
+    /// Nil unless it is spelled as `description` spells it. Without a string: a million are read at a start.
+    fileprivate init?(fileName: UnsafeRawBufferPointer) {
+        guard (1...16).contains(fileName.count), fileName[0] != UInt8(ascii: "0") || fileName.count == 1 else {
+            return nil
+        }
+        var number: UInt64 = 0
+        for byte in fileName {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): number = number << 4 | UInt64(byte - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): number = number << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        guard let number = Int64(exactly: number) else { return nil }
+        self.init(number)
     }
 }

@@ -35,6 +35,13 @@ extension IndexReader {
             .first
     }
 
+    /// Contents not known to be on the disk since before this boot of the machine.
+    package func unsyncedContents(notOf boot: [UInt8]) throws -> [ContentRecord] {
+        try records(
+            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL AND boot <> ?",
+            [.bytes(boot)])
+    }
+
     /// Contents not known to be on the disk, at most `limit`.
     package func unsyncedContents(limit: Int) throws -> [ContentRecord] {
         try records(
@@ -84,10 +91,30 @@ extension IndexReader {
     }
 
     /// The content ids that items refer to, for the sweep of backing files nobody has.
-    package func contentsInUse() throws -> Set<ContentID> {
-        var result = Set<ContentID>()
-        try db.run("SELECT content FROM items WHERE content IS NOT NULL", []) { result.insert(ContentID($0.int(0))) }
-        return result
+    package func contentsInUse() throws -> ContentList {
+        var ids = [ContentID]()
+        // By the index, which has them in this order.
+        try db.run("SELECT content FROM items WHERE content IS NOT NULL ORDER BY content", []) { row in
+            ids.append(ContentID(row.int(0)))
+        }
+        return ContentList(ascending: ids)
+    }
+}
+
+/// Contents in the order of their ids: for as many as there are files it takes a third of the time that
+/// a set takes to make, and half its room.
+package struct ContentList: Sendable {
+    package let ids: [ContentID]
+
+    init(ascending ids: [ContentID]) { self.ids = ids }
+
+    package func contains(_ id: ContentID) -> Bool {
+        var low = 0, high = ids.count
+        while low < high {
+            let middle = (low + high) / 2
+            if ids[middle] < id { low = middle + 1 } else { high = middle }
+        }
+        return low < ids.count && ids[low] == id
     }
 }
 
@@ -130,12 +157,18 @@ extension IndexTransaction {
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
     }
 
-    /// Drops records of contents that no item has (a crash came between a download and its end).
+    /// Drops records of contents that no item has (a crash came between a download and its end). Only the last run can
+    /// have left any, and only of contents that it began: this is asked once, at the start, and looks at those.
     package func forgetUnusedContents() throws {
-        let unused = "NOT IN (SELECT content FROM items WHERE content IS NOT NULL)"
-        try execute("DELETE FROM chunks WHERE content \(unused)", [])
-        try execute("DELETE FROM contents WHERE content \(unused)", [])
+        let first = try metaNumber(Self.firstNumber) ?? 0
+        let unused = "content >= ? AND content NOT IN (SELECT content FROM items WHERE content IS NOT NULL)"
+        try execute("DELETE FROM chunks WHERE \(unused)", [.int(first)])
+        try execute("DELETE FROM contents WHERE \(unused)", [.int(first)])
+        try setMeta(Self.firstNumber, newNumber())
     }
+
+    /// The first number of the run that was the last to start.
+    private static let firstNumber = "firstNumber"
 }
 
 /// The first eight bytes of a chunk's id as an integer: enough to find it, half the size in the index.

@@ -84,6 +84,7 @@ extension SyncEngine {
             next.content = content
             next.flags.remove(.writing)
         }
+        guard next != row else { return }
         try index.write(.startup) { [next] in try $0.update(next, before: row) }
     }
 

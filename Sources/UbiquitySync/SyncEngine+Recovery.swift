@@ -37,8 +37,7 @@ extension SyncEngine {
 
     /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
     private func distrustUnsynced() throws {
-        var rest = try index.read { try $0.unsyncedContents(limit: Int.max) }
-        rest.removeAll { $0.unsyncedBoot == configuration.boot }
+        let rest = try index.read { try $0.unsyncedContents(notOf: configuration.boot) }
         guard !rest.isEmpty else { return }
         logger.info("contents of an earlier boot are verified before use", metadata: ["count": "\(rest.count)"])
         try index.write(.startup) { transaction in

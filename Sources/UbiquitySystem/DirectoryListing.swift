@@ -14,29 +14,45 @@ package struct DirectoryEntry: Hashable, Sendable {
 extension FileSystem {
     /// All names in a directory but "." and "..", in the file system's order.
     package static func entries(of path: some CPath) throws(Errno) -> [DirectoryEntry] {
+        var found = [DirectoryEntry]()
+        try forEachEntry(of: path) { name, entry in
+            let kind = FileKind(directoryEntryType: Int32(entry.pointee.d_type))
+            found.append(DirectoryEntry(name: Array(name), inode: UInt64(entry.pointee.d_ino), kind: kind))
+        }
+        return found
+    }
+
+    /// The names alone, where they are: for directories of hundreds of thousands. They are valid in `body` only.
+    package static func forEachName(in path: some CPath, _ body: (UnsafeRawBufferPointer) -> Void) throws(Errno) {
+        try forEachEntry(of: path) { name, _ in body(name) }
+    }
+
+    private static func forEachEntry(
+        of path: some CPath, _ body: (UnsafeRawBufferPointer, UnsafeMutablePointer<dirent>) -> Void
+    ) throws(Errno) {
         let stream = try path.withCPath { path throws(Errno) -> OpaquePointer in
             guard let stream = opendir(path) else { throw .last }
             return stream
         }
         defer { closedir(stream) }
-        var found = [DirectoryEntry]()
         while true {
             errno = 0
             guard let entry = readdir(stream) else {
                 let error = Errno.last
-                if error.rawValue == 0 { return found }
+                if error.rawValue == 0 { return }
                 throw error
             }
-            let name = bytes(ofNameIn: entry)
-            if name == [UInt8(ascii: ".")] || name == [UInt8(ascii: "."), UInt8(ascii: ".")] { continue }
-            let kind = FileKind(directoryEntryType: Int32(entry.pointee.d_type))
-            found.append(DirectoryEntry(name: name, inode: UInt64(entry.pointee.d_ino), kind: kind))
+            let name = name(in: entry)
+            guard name.count > 2 || !name.allSatisfy({ $0 == UInt8(ascii: ".") }) else { continue }
+            body(name, entry)
         }
     }
 
-    private static func bytes(ofNameIn entry: UnsafeMutablePointer<dirent>) -> [UInt8] {
-        guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return [] }
+    private static func name(in entry: UnsafeMutablePointer<dirent>) -> UnsafeRawBufferPointer {
+        guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else {
+            return UnsafeRawBufferPointer(start: nil, count: 0)
+        }
         let start = UnsafeRawPointer(entry).advanced(by: offset).assumingMemoryBound(to: CChar.self)
-        return Array(UnsafeRawBufferPointer(start: start, count: strlen(start)))
+        return UnsafeRawBufferPointer(start: start, count: strlen(start))
     }
 }

@@ -163,7 +163,7 @@ import UbiquityIndex
         let (before, after) = try fixture.index.replaceContent(ino: made.ino, with: content, isWriting: false)
         #expect(before.content == old && !after.isWriting)
         #expect(try fixture.index.read { try $0.contentRecord(old) } == nil)
-        #expect(try fixture.index.read { try $0.contentsInUse() } == [content])
+        #expect(try fixture.index.read { try $0.contentsInUse() }.ids == [content])
     }
 
     @Test func useIsNoted() throws {

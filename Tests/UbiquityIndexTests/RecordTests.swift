@@ -159,23 +159,26 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.locations(of: chunk) }.count == 1)
     }
 
+    /// At the first start, and at each after it.
     @Test func unusedContentsAreForgotten() throws {
-        let file = try fixture.file("a")
-        let used = try #require(file.content)
-        let unused = ContentID(try fixture.index.newContentNumber())
-        try fixture.index.write(.remote) { transaction in
-            for content in [used, unused] {
-                try transaction.setContent(
-                    ContentRecord(
-                        content: content, version: version(1), size: 1, manifest: [try chunk(1)], unsyncedBoot: nil))
-                try transaction.setLocations([try chunk(1)], in: content)
-            }
-            try transaction.forgetUnusedContents()
-        }
-        #expect(try fixture.index.read { try $0.contentRecord(unused) } == nil)
-        #expect(try fixture.index.read { try $0.contentRecord(used) } != nil)
+        let used = try #require(fixture.file("a").content)
         let one = try chunk(1)
-        #expect(try fixture.index.read { try $0.locations(of: one) }.map(\.content) == [used])
+        for _ in 1...3 {
+            let unused = ContentID(try fixture.index.newContentNumber())
+            try fixture.index.write(.remote) { transaction in
+                for content in [used, unused] {
+                    try transaction.setContent(
+                        ContentRecord(
+                            content: content, version: version(1), size: 1, manifest: [one], unsyncedBoot: nil))
+                    try transaction.setLocations([one], in: content)
+                }
+            }
+            #expect(try fixture.index.read { try $0.locations(of: one) }.count == 2)
+            try fixture.index.write(.startup) { try $0.forgetUnusedContents() }
+            #expect(try fixture.index.read { try $0.contentRecord(unused) } == nil)
+            #expect(try fixture.index.read { try $0.contentRecord(used) } != nil)
+            #expect(try fixture.index.read { try $0.locations(of: one) }.map(\.content) == [used])
+        }
     }
 
     // MARK: Lists

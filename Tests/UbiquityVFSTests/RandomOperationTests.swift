@@ -158,7 +158,7 @@ import UbiquityVFS
             #expect(container.fs.openHandleCount == 0)
             // No backing file without an item, none missing.
             try container.contents.removeRetired {}
-            #expect(try Set(container.contents.all()) == container.index.read { try $0.contentsInUse() })
+            #expect(try container.contents.all().sorted() == container.index.read { try $0.contentsInUse() }.ids)
         }
     }
 
