@@ -41,7 +41,9 @@ final class MergeRunner: Sendable {
         self.parts = parts
         (news, source) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         parts.index.observe { [source] events in
-            if events.contains(where: { $0.kind == .versions || $0.kind == .replaced }) { source.yield() }
+            // What programs do brings no conflict that could be merged at once: what they wrote has to go up first.
+            let isNews = events.contains { $0.origin != .local && ($0.kind == .versions || $0.kind == .replaced) }
+            if isNews { source.yield() }
         }
     }
 

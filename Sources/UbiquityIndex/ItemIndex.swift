@@ -49,6 +49,8 @@ package final class ItemIndex: Sendable {
     private let reserve = Lock<IndexReserve?>(nil)
     /// Whether the names of the files are known to be on the disk.
     private let isNameDurable = Lock(false)
+    /// The write-ahead log, once there is one: it stays as long as the database is open.
+    private let log = Lock<FileDescriptor?>(nil)
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
 
@@ -230,6 +232,14 @@ package final class ItemIndex: Sendable {
         precursors.withLock { $0.append(body) }
     }
 
+    /// Has the disk begin with what `makeDurable` will wait for; the caller has something else to bring there first.
+    package func beginDurable() throws {
+        guard let path else { return }
+        try settle()
+        // Only to be quicker later; what fails here fails there.
+        try? openLog(path)?.startWriting()
+    }
+
     /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, until a later call
     /// has succeeded.
     package func makeDurable() throws {
@@ -251,14 +261,22 @@ package final class ItemIndex: Sendable {
     private func syncLog(_ path: String) throws {
         try FaultPoints.check("index.sync")
         try describing("bring the index to the disk", at: path) { () throws(Errno) in
-            let log: FileDescriptor
-            // No log: nothing was committed since it was copied back.
-            do throws(Errno) { log = try FileDescriptor.open(path + "-wal", .readOnly) } catch .ENOENT { return }
+            // No log: nothing was ever committed.
+            guard let log = try openLog(path) else { return }
             try log.syncData()
             guard !isNameDurable.withLock({ $0 }) else { return }
             try FileSystem.syncDirectory(Path.parent(of: path))
             isNameDurable.withLock { $0 = true }
         }
+    }
+
+    private func openLog(_ path: String) throws(Errno) -> FileDescriptor? {
+        if let log = log.withLock({ $0 }) { return log }
+        do throws(Errno) {
+            let file = try FileDescriptor.open(path + "-wal", .readOnly)
+            log.withLock { $0 = file }
+            return file
+        } catch .ENOENT { return nil }
     }
 
     /// After a failed sync the kernel takes the log's pages for written, and another sync would say so too. What they
@@ -308,6 +326,7 @@ package final class ItemIndex: Sendable {
     /// Copies the log back and lets go of the file.
     package func close() throws {
         try settle()
+        log.withLock { $0 = nil }
         // The connection that is closed last copies the log back; one that only reads cannot.
         try mapErrors {
             try readers?.close()
