@@ -43,6 +43,22 @@ import UbiquityTestSupport
         }
     }
 
+    /// The content was the cloud's under another name, which the index on the disk may still say.
+    @Test(arguments: 1...24 as ClosedRange<UInt64>, ["f.nosync", "g"]) func whatIsWrittenUnderANewNameIsNotTakenForTheCloud(
+        seed: UInt64, new: String
+    ) async throws {
+        try await run(seed) { world in
+            for name in ["f", "g"] { try await world.a.create(name, Array(name.utf8), synced: true) }
+            try await world.settle()
+            try await world.sleep(.seconds(20))
+            try world.a.syncFolder()
+            world.a.link.setAway(true)
+            try world.a.rename("f", new)
+            try await world.a.patch(new, at: 0, [3])
+            try await restart(world)
+        }
+    }
+
     /// The index has the file, the disk has not: another file's sync brought the index there.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatNeverReachedTheDiskDoesNotHoldUpTheRest(
         seed: UInt64
