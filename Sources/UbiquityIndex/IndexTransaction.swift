@@ -75,6 +75,7 @@ package final class IndexTransaction: IndexReader {
             try execute(index.updateStatement(mask), values + [SQLValue(row.key)])
         }
         noteWritten(row)
+        noteTrust(before, after: row)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
         if let entry = row.entry { try link(entry, to: row) }
@@ -85,6 +86,7 @@ package final class IndexTransaction: IndexReader {
         try execute("DELETE FROM items WHERE key = ?", [SQLValue(row.key)])
         touched.insert(row.key)
         written[row.key] = nil
+        noteTrust(row, after: nil)
         if let entry = row.entry { try unlink(entry) }
     }
 

@@ -51,6 +51,7 @@ package final class ItemIndex: Sendable {
     private let isNameDurable = Lock(false)
     /// The write-ahead log, once there is one: it stays as long as the database is open.
     private let log = Lock<FileDescriptor?>(nil)
+    let trust = Lock(OutdatedTrust(first: ContentID(.max)))
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
 
@@ -86,6 +87,7 @@ package final class ItemIndex: Sendable {
             }
         }
         try write(.startup) { try $0.makeRoot() }
+        trust.withLock { [first = numbers.withLock { $0.next }] in $0 = OutdatedTrust(first: ContentID(first)) }
         try loadIgnoreFiles()
     }
 
@@ -244,16 +246,21 @@ package final class ItemIndex: Sendable {
     /// has succeeded.
     package func makeDurable() throws {
         guard let path else { return }
+        let known = trust.withLock { $0.last }
         // Settled first: what a commit from here on needs is the business of whoever made it.
         try settle()
         for body in precursors.withLock({ $0 }) { try body() }
-        guard !isLogSuspect.withLock({ $0 }) else { return try copyBack() }
-        do {
-            try syncLog(path)
-        } catch {
-            isLogSuspect.withLock { $0 = true }
-            throw error
+        if isLogSuspect.withLock({ $0 }) {
+            try copyBack()
+        } else {
+            do {
+                try syncLog(path)
+            } catch {
+                isLogSuspect.withLock { $0 = true }
+                throw error
+            }
         }
+        trust.withLock { $0.forget(through: known) }
     }
 
     /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied

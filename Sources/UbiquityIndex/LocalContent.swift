@@ -8,13 +8,11 @@ extension ItemIndex {
     /// new bytes in a file that the index takes for the cloud's, and nobody would look.
     package func beginWriting(ino: UInt64) throws -> ItemRow {
         let now = timekeeper.now()
-        var wasClean = false
         let row = try change(ino: ino, .attributes) { _, row in
-            wasClean = row.version != nil && !row.dirty.contains(.content) && !row.isWriting && !row.isExcluded
             row.flags.insert(.writing)
             row.usedAt = now
         }
-        if wasClean { try makeDurable() }
+        if let content = row.content { try distrust(content) }
         return row
     }
 

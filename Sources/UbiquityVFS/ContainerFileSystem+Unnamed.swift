@@ -72,6 +72,7 @@ extension ContainerFileSystem {
             try node.state.withLock { state in
                 guard var whole = state.whole else { throw Errno.ESTALE }
                 if flags.writes {
+                    try index.distrust(whole.id)
                     if !whole.isWritable {
                         whole.reader = whole.file
                         whole.file = try whole.file.reopenedForWriting()
