@@ -356,6 +356,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// A page of the feed that tells of an own version was long on its way: there is a later one by then.
+    @Test func anOldPageDoesNotTakeAnOwnVersionBack() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.a.link.script(.changes, .holdAnswer(.seconds(10)))
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try await world.a.edit("f") { _ in [2] }
+            try await world.sleep(.seconds(5))
+            try await world.a.edit("f") { _ in [3] }
+            try await world.sleep(.seconds(3))
+            try #expect(world.a.live("f").dirty.isEmpty, "the cloud has it")
+            // Its chunks are on their way when the page comes.
+            let large = world.random.bytes(300_000)
+            world.a.link.script(.missingChunks, .hold(.seconds(10)))
+            try await world.a.edit("f") { _ in large }
+            try await world.settle()
+            #expect(try await world.b.read("f") == large)
+            #expect(world.cloud.conflictCount() == 0)
+        }
+    }
+
     /// The cloud has it, the device has not heard of that: the removal must be told all the same.
     @Test(arguments: [100, 300_000]) func whatIsRemovedBeforeItsCreationIsConfirmedGoesEverywhere(
         size: Int

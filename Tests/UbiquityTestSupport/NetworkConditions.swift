@@ -40,6 +40,8 @@ package enum ScriptedFault: Sendable {
     case hold(Duration)
     /// It has its effect; its answer is lost.
     case loseAnswer
+    /// It has its effect; its answer is that much later on its way.
+    case holdAnswer(Duration)
     /// A commit is given up by the device and arrives that much later.
     case late(Duration)
     /// Before it has any effect, this is done, and the call never comes back.

@@ -86,6 +86,7 @@ package final class SimulatedLink: CloudService {
         world.trace.note("\(world.uptime) \(name) \(call.rawValue) \(Self.summary(result))")
         switch scripted {
         case .loseAnswer: try await giveUp(call, "answer")
+        case .holdAnswer(let time): try await world.sleep(for: time)
         case .vanishAfter(let action):
             action()
             try await world.sleep(for: .seconds(1_000_000))
