@@ -179,7 +179,9 @@ extension SyncEngine {
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
-            !feed.withLock({ $0.mayHaveLost })
+            !feed.withLock({ $0.mayHaveLost }),
+            // Not a page that was long on its way: the answer to a later commit may have come before it.
+            try transaction.remote(id: item.id)?.revision == item.revision
         else { return }
         var next = row
         next.version = content.version
