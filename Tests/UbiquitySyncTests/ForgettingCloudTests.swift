@@ -67,6 +67,29 @@ import UbiquityTestSupport
         }
     }
 
+    /// The folder is what is forgotten, not what was moved into it meanwhile.
+    @Test(arguments: [false, true]) func whatWasMovedIntoAForgottenFolderStaysWithIt(isEvicted: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try world.a.makeFolder("d")
+            try await world.settle()
+            _ = try await world.b.read("f")
+            let id = try world.b.live("f").id
+            if isEvicted { try world.b.evict("f") }
+            world.b.link.setAway(true)
+            try world.b.rename("f", "d/f")
+            try world.a.remove("d")
+            try world.a.setMode("f", 0o600)
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try world.a.live("d/f").id == id)
+            #expect(try await world.b.read("d/f") == [1, 2])
+            try await world.check()
+        }
+    }
+
     @Test func aSnapshotThatWasCutOffIsReadAnew() async throws {
         try await run { world in
             for number in 0..<50 { try await world.a.create("f\(number)", [UInt8(number)]) }
