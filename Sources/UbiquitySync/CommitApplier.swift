@@ -8,6 +8,8 @@ package struct CommitApplier {
     private let transaction: IndexTransaction
     private var settler: Settler
     private let boot: [UInt8]
+    /// Folders that the commit has made at the cloud, or that were there.
+    private var madeFolders: Set<ItemID> = []
 
     /// - Parameter boot: this boot of the machine; contents written in it may not survive power loss yet.
     package init(
@@ -25,6 +27,9 @@ package struct CommitApplier {
         guard planned.count == response.results.count else {
             throw UbiquityError(
                 .invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
+        }
+        for (change, result) in zip(planned, response.results) where result.outcome == .applied {
+            if change.row.kind == .directory, change.row.dirty.contains(.created) { madeFolders.insert(change.row.id) }
         }
         // Items that are one with others come last: the other's own change may be in the same commit.
         for (change, result) in zip(planned, response.results) where !result.isMerge { try apply(change, result) }
@@ -166,6 +171,7 @@ package struct CommitApplier {
     private mutating func sendAgainAsNew(_ planned: PlannedChange) throws {
         guard let row = try row(of: planned) else { return }
         let known = try transaction.remote(id: row.id)
+        if known?.isDeleted == false, try sendFolderAgain(of: row, planned) { return }
         try transaction.forgetRemote(row.id)
         if row.isDeleted { return try transaction.delete(row) }
         if row.isPlaceholder { return known == nil ? try keepPlaceholder(row) : try giveUp(row) }
@@ -176,6 +182,18 @@ package struct CommitApplier {
             planned.change.baseRevision == .zero, folder.dirty.isEmpty
         else { return }
         try transaction.sendAsNew(folder)
+    }
+
+    /// It may be the folder that the item was moved into that the cloud has forgotten: that goes up once more, and then
+    /// it shows.
+    /// - Returns: false if it cannot be the folder.
+    private func sendFolderAgain(of row: ItemRow, _ planned: PlannedChange) throws -> Bool {
+        guard case .put(let fields) = planned.change.action, let place = fields.place, place.parent != .root,
+            planned.change.baseRevision != .zero, !madeFolders.contains(place.parent),
+            let folder = try transaction.row(id: place.parent), !folder.isDeleted
+        else { return false }
+        if !folder.dirty.contains(.created) { try transaction.sendAsNew(folder) }
+        return true
     }
 
     /// What a hard link leads to may be what the cloud has forgotten: it goes up once more. If its content is gone with
