@@ -463,6 +463,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// The new folder becomes one with another's, and what was moved into it is deleted at first: its content comes later.
+    @Test func whatComesBackInAFolderThatBecameAnotherIsThere() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.a.link.setAway(true)
+            try world.b.remove("f")
+            try world.b.makeFolder("d")
+            try await world.settle([world.b])
+            let large = world.random.bytes(300_000)
+            try world.a.makeFolder("d")
+            try world.a.rename("f", "d/f")
+            try await world.a.edit("d/f") { _ in large }
+            world.a.link.setAway(false)
+            try await world.settle()
+            #expect(try await world.b.read("d/f") == large)
+            try await world.check()
+        }
+    }
+
     /// The answer was lost with the device that had asked; meanwhile the name is free again.
     @Test func aCreationThatBecameOneWithAnotherStaysThatWhenItIsRepeated() async throws {
         try await run { world in
