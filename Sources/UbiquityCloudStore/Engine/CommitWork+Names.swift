@@ -14,7 +14,18 @@ extension CommitWork {
             return a != b ? a < b : left.offset < right.offset
         }
         for (_, id) in sorted { try settle(id, &slots) }
+        try takeDeletedAlong()
         try redirectLinks()
+    }
+
+    /// What is deleted has no name to settle, but may come back: to a folder that there is.
+    private func takeDeletedAlong() throws {
+        guard !mergedInto.isEmpty else { return }
+        for id in order where drafts[id] != nil && !isLive(id) {
+            try update(id) { draft in
+                if let target = mergedInto[draft.record.parent] { draft.record.parent = target }
+            }
+        }
     }
 
     private func isLive(_ id: ItemID) -> Bool { drafts[id]?.record.isLive ?? false }
