@@ -73,4 +73,23 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// The new folder becomes one with another's, which nobody here has seen under that name when it is removed.
+    @Test func whatIsRemovedBeforeItBecameAnotherTakesNothingWithIt() async throws {
+        try await run { world in
+            try world.a.makeFolder("c")
+            try await world.a.create("c/f", [1])
+            try await world.settle()
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try world.b.rename("c", "d")
+            try await world.settle([world.b])
+            world.a.link.script(.commit, .holdAnswer(.seconds(10)))
+            try world.a.makeFolder("d")
+            try await world.sleep(.seconds(5))
+            try world.a.remove("d")
+            try await world.settle()
+            #expect(try await world.a.read("d/f") == [1])
+            try await world.check()
+        }
+    }
 }
