@@ -150,6 +150,12 @@ package struct CommitApplier {
     /// The item is one with another now: it takes that identity, and its content is that item's next or lost version.
     private mutating func merge(_ planned: PlannedChange, into other: ItemID, _ item: RemoteItem?) throws {
         if let row = try row(of: planned), row.id != other {
+            // Who removed it meanwhile has not seen the other, which stays.
+            guard !row.isDeleted else {
+                try transaction.retargetLinks(from: row.id, to: other)
+                try transaction.delete(row)
+                return try take(item)
+            }
             if let double = try transaction.row(id: other) { try settler.dissolve(double, into: row) }
             var next = row
             next.id = other
