@@ -13,9 +13,6 @@ package final class ContentStore: Sendable {
     let replacements = Lock(Replacements())
     let retired = Lock<[ContentID]>([])
     let digits: [String]
-    /// ext4 makes a file and its name in one transaction of its journal, which fdatasync of the file commits (without a
-    /// journal it syncs a new file's folder itself). A sync of the folder after that is one more flush for nothing.
-    private let namesGoWithContents: Bool
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
     /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
@@ -35,8 +32,6 @@ package final class ContentStore: Sendable {
             try FileSystem.syncDirectory(directory)
             try FileSystem.syncDirectory(stateFolder)
         }
-        let kind = try? FileDescriptor.open(directory, [.readOnly, .directory]).fileSystemKind()
-        namesGoWithContents = kind == Self.ext4
     }
 
     package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }
@@ -44,9 +39,6 @@ package final class ContentStore: Sendable {
     private func folder(of id: ContentID) -> String {
         Path.join(directory, digits[folderNumber(of: id)])
     }
-
-    /// EXT4_SUPER_MAGIC of linux/magic.h.
-    private static let ext4: Int64 = 0xEF53
 
     private func folderNumber(of id: ContentID) -> Int {
         Int(UInt8(truncatingIfNeeded: id.rawValue)) % digits.count
@@ -132,10 +124,8 @@ package final class ContentStore: Sendable {
         return copy
     }
 
-    /// The file's name is on the disk when it returns. Its bytes are the business of its descriptor, which is to be
-    /// synced before this is called.
+    /// The file's name is on the disk when it returns; its bytes are the business of its descriptor.
     package func syncName(of id: ContentID) throws(UbiquityError) {
-        guard !namesGoWithContents else { return }
         try describing("sync the content's folder", at: folder(of: id)) { () throws(Errno) in
             try FileSystem.syncDirectory(folder(of: id))
         }
