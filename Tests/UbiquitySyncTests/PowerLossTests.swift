@@ -50,7 +50,9 @@ import UbiquityTestSupport
         try await run(seed) { world in
             for name in ["f", "g"] { try await world.a.create(name, Array(name.utf8), synced: true) }
             try await world.settle()
+            // Until the contents count as being on the disk: else they are looked at in any case.
             try await world.sleep(.seconds(20))
+            #expect(try world.a.index.read { try $0.unsyncedContents(limit: 9) }.isEmpty)
             try world.a.syncFolder()
             world.a.link.setAway(true)
             try world.a.rename("f", new)
