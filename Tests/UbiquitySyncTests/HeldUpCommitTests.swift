@@ -95,4 +95,25 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// A new file and a further name of it. By the feed that name leads to another's file, which the new one becomes;
+    /// here it is a name of the new one until that is told so itself.
+    @Test func aFurtherNameStaysWithItsFileUntilThatBecameAnother() async throws {
+        try await run { world in
+            world.a.link.setAway(true)
+            try await world.b.create("f", [2, 2])
+            try await world.settle([world.b])
+            try await world.a.create("f", [1])
+            try world.a.makeHardLink("g", to: "f")
+            world.a.link.script(.commit, .holdAnswer(.seconds(60)))
+            world.a.link.setAway(false)
+            try await world.sleep(.seconds(50))
+            #expect(try world.a.live("f").dirty.contains(.created), "not answered yet")
+            #expect(try world.a.index.read { try $0.records(.waiting, limit: 10) }.count == 1, "but the feed has told of the other")
+            try world.a.remove("f")
+            #expect(try await world.a.read("g") == [1])
+            try await world.settle()
+            try await world.check()
+        }
+    }
 }
