@@ -67,6 +67,29 @@ import UbiquityTestSupport
         }
     }
 
+    /// The same, and the answer that the cloud knows neither comes before what the feed says of it.
+    @Test func aNameOfWhatIsForgottenAndEvictedIsGoneWithIt() async throws {
+        try await run { world in
+            try await world.a.create("f", [1, 2])
+            try await world.settle()
+            _ = try await world.b.read("f")
+            world.b.link.script(.commit, .hold(.seconds(10)))
+            world.b.link.script(.changes, .hold(.seconds(20)))
+            try world.b.makeHardLink("g", to: "f")
+            try world.b.setMode("f", 0o600)
+            try world.b.evict("f")
+            try await world.sleep(.seconds(1))
+            try world.a.remove("f")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            #expect(world.b.link.counts.calls[.commit] == 1)
+            #expect(try world.b.live("g").dirty.contains(.mode), "sent, and not answered yet")
+            try await world.settle()
+            #expect(try world.b.paths().isEmpty)
+            try await world.check()
+        }
+    }
+
     /// The folder is what is forgotten, not what was moved into it meanwhile.
     @Test(arguments: [false, true]) func whatWasMovedIntoAForgottenFolderStaysWithIt(isEvicted: Bool) async throws {
         try await run { world in
