@@ -230,8 +230,9 @@ package struct CommitApplier {
         try transaction.update(next, before: row)
     }
 
-    /// Neither the cloud nor this device has its content.
+    /// Neither the cloud nor this device has its content: it goes, and its names with it.
     private mutating func giveUp(_ row: ItemRow) throws {
+        if row.isLinked { for link in try transaction.links(to: row.id) { try giveUp(link) } }
         if let content = row.content { try settler.drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
