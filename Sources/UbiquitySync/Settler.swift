@@ -61,10 +61,18 @@ package struct Settler {
 
     func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted else { return }
-        let merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
+        var merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
+        if try leadsToNewItem(row) { merged.linkTarget = row.linkTarget }
         guard merged != row else { return }
         try transaction.update(merged, before: row)
         transaction.note(.attributes, before: row, after: merged)
+    }
+
+    /// Whether it is a further name of what was made here and has not been answered for yet. Should that be one with
+    /// another's item at the cloud, the answer says so, and brings its names along (see `retargetLinks`).
+    private func leadsToNewItem(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .hardLink, let linked = try transaction.named(row) else { return false }
+        return linked.dirty.contains(.created)
     }
 
     /// A local content that the record's replaces only when it is downloaded keeps its own size and times till then.
