@@ -37,6 +37,11 @@ extension IndexReader {
         try rows(RowCoding.select(Self.isEvictable) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
     }
 
+    /// Whether a program has a file open for writing.
+    package func hasWriters() throws -> Bool {
+        try number("SELECT 1 FROM items WHERE flags & 1 LIMIT 1", []) != nil
+    }
+
     /// The bytes of all those together.
     package func evictableBytes() throws -> Int64 {
         try number("SELECT sum(size) FROM items WHERE \(Self.isEvictable)", []) ?? 0

@@ -1,3 +1,4 @@
+internal import Logging
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
@@ -87,6 +88,36 @@ extension SyncEngine {
         let here = try index.read { try $0.materializedBytes() }
         bytesHere.withLock { $0 = here + size }
         return here + size
+    }
+
+    /// Looks after the disk floor while programs write: maintenance comes too late for one that fills the disk in
+    /// seconds. (With passthrough nobody else sees it write, and the kernel tells it that the disk is full.)
+    func watchRoom() async {
+        guard configuration.diskFloor > 0 else { return }
+        while !Task.isCancelled {
+            await roomSignal.wait()
+            var watch: RoomWatch? = RoomWatch()
+            do {
+                while let current = watch {
+                    try await timekeeper.sleep(for: current.pause)
+                    watch = try await pool.run { try self.lookAtRoom(current) }
+                }
+            } catch {
+                guard !Task.isCancelled else { return }
+                logger.warning("the room on the disk is not known", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    /// - Returns: nil if nobody writes any more.
+    private func lookAtRoom(_ watch: RoomWatch) throws -> RoomWatch? {
+        let start = timekeeper.now()
+        let free = try store.availableBytes()
+        let excess = configuration.diskFloor - free
+        if excess > 0 { _ = try evictLeastUsed(excess, excess) }
+        guard try index.peek({ try $0.hasWriters() }) else { return nil }
+        let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
+        return watch.looked(free: free, took: took)
     }
 
     /// Evicts what is beyond the cache limit, or below the disk floor.

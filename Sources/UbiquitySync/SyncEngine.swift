@@ -44,6 +44,8 @@ package final class SyncEngine: Sendable {
     /// Of contents that there is room for and whose downloads are about to begin.
     let promisedBytes = Lock<Int64>(0)
     let feedSignal = Signal()
+    /// Fires when a program begins to write.
+    let roomSignal = Signal()
     /// Fires whenever something a waiter may wait for has changed.
     let progress: Broadcast
 
@@ -86,6 +88,7 @@ package final class SyncEngine: Sendable {
             group.addTask { await self.runPush() }
             group.addTask { await self.runDownloads() }
             group.addTask { await self.runMaintenance() }
+            group.addTask { await self.watchRoom() }
             await group.waitForAll()
         }
         downloads.stopAll()
@@ -101,7 +104,7 @@ package final class SyncEngine: Sendable {
 
     /// Wakes the loops that an index change concerns.
     private func noteEvents(_ events: [IndexEvent]) {
-        var wakesPush = false, wakesDownloads = false
+        var wakesPush = false, wakesDownloads = false, wakesRoom = false
         for event in events {
             guard let after = event.after else {
                 wakesPush = wakesPush || event.origin == .local
@@ -110,8 +113,10 @@ package final class SyncEngine: Sendable {
             if !after.dirty.isEmpty || event.kind == .versions { wakesPush = true }
             // A writer's close lets a waiting remote content in.
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
+            if after.isWriting, event.before?.isWriting != true { wakesRoom = true }
         }
         if wakesPush { pushSignal.fire() }
+        if wakesRoom { roomSignal.fire() }
         if wakesDownloads {
             hasClosed.withLock { $0 = true }
             downloadSignal.fire()

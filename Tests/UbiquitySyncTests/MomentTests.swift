@@ -101,4 +101,21 @@ import UbiquityTestSupport
             #expect(try world.b.paths().filter { !$0.row.isPlaceholder }.map(\.path).sorted() == ["f4", "f5"])
         }
     }
+
+    /// A program that writes fills the disk long before the next round of maintenance.
+    @Test func aWriterMakesRoom() async throws {
+        try await run(["a"], ["a": .init(diskFloor: 1 << 60)]) { world in
+            try await world.a.create("f", [1, 2, 3])
+            try await world.a.create("g", [1])
+            try await world.settle()
+            try await world.a.materialize("f")
+            async let writing: Void = world.a.overwrite("g", [2], pause: .seconds(2))
+            try await world.sleep(.seconds(1))
+            #expect(try world.a.live("g").isWriting)
+            #expect(try world.a.live("f").isPlaceholder)
+            try await writing
+            try await world.settle()
+            try await world.check()
+        }
+    }
 }

@@ -17,15 +17,17 @@ package final class SimulatedDevice: Sendable {
         /// How far its clock is ahead of the cloud's.
         package var skew = Duration.zero
         package var cacheLimit: Int64?
+        package var diskFloor: Int64
         package var allowsMassDelete: Bool
 
         package init(
             policy: SyncConfiguration.Policy = .lazy, skew: Duration = .zero, cacheLimit: Int64? = nil,
-            allowsMassDelete: Bool = false
+            diskFloor: Int64 = 0, allowsMassDelete: Bool = false
         ) {
             self.policy = policy
             self.skew = skew
             self.cacheLimit = cacheLimit
+            self.diskFloor = diskFloor
             self.allowsMassDelete = allowsMassDelete
         }
     }
@@ -94,8 +96,9 @@ package final class SimulatedDevice: Sendable {
 
     private var configuration: SyncConfiguration {
         var result = SyncConfiguration(
-            device: id, deviceName: name, policy: settings.policy, cacheLimit: settings.cacheLimit, diskFloor: 0,
-            boot: [UInt8(truncatingIfNeeded: boots.withLock { $0 })], owner: (1000, 1000))
+            device: id, deviceName: name, policy: settings.policy, cacheLimit: settings.cacheLimit,
+            diskFloor: settings.diskFloor, boot: [UInt8(truncatingIfNeeded: boots.withLock { $0 })],
+            owner: (1000, 1000))
         result.allowsMassDelete = settings.allowsMassDelete
         return result
     }
