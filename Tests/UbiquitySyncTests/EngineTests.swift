@@ -378,6 +378,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// The same about what was made and removed again here: until the next page it would be there once more.
+    @Test func anOldPageDoesNotBringBackWhatWasRemoved() async throws {
+        try await run { world in
+            try await world.settle()
+            world.a.link.script(.changes, .holdAnswer(.seconds(10)))
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try await world.a.create("f", [1])
+            try await world.sleep(.seconds(3))
+            #expect(try await world.cloud.items().count == 1)
+            try world.a.remove("f")
+            try await world.sleep(.seconds(3))
+            #expect(try await world.cloud.items().isEmpty)
+            let position = { try world.a.index.read { try $0.feedPosition().revision.number } }
+            #expect(try position() == 0, "the page is still on its way")
+            try await world.sleep(.seconds(6))
+            #expect(try position() == 1, "it has come, the next one has not")
+            #expect(try world.a.row("f") == nil)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// The cloud has it, the device has not heard of that: the removal must be told all the same.
     @Test(arguments: [100, 300_000]) func whatIsRemovedBeforeItsCreationIsConfirmedGoesEverywhere(
         size: Int
