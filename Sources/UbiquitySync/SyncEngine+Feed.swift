@@ -16,6 +16,9 @@ struct FeedState {
     var mayHaveLost = false
     /// Some of them wait for their places, and are given up when they have them.
     var looksForLost = false
+    /// What this device has deleted at the cloud, at which revision, since the page that is on its way was asked for:
+    /// that page may still have it, and here it is forgotten. Nil if none is on its way.
+    var deletedMeanwhile: [ItemID: Revision]?
 }
 
 // The feed loop: brings what others changed.
@@ -109,7 +112,7 @@ extension SyncEngine {
             }
             do {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
-                let page = try await service.changes(after: position.revision, limit: limit)
+                let page = try await ask { try await service.changes(after: position.revision, limit: limit) }
                 let done = await prepare(for: page)
                 defer { done?() }
                 let isTaken = try await pool.run { try self.apply(page, at: position) }
@@ -122,6 +125,21 @@ extension SyncEngine {
         try await pool.run { [index] in
             guard try !index.read({ try $0.hasBeenCaughtUp() }) else { return }
             try index.write(.remote) { try $0.setCaughtUp(true) }
+        }
+    }
+
+    /// Runs `request`, which asks for a page; deletions that the cloud answers for meanwhile are newer than that.
+    private func ask(_ request: () async throws -> ChangePage) async throws -> ChangePage {
+        feed.withLock { $0.deletedMeanwhile = [:] }
+        return try await request()
+    }
+
+    /// To be called before the index forgets what the cloud has deleted for this device.
+    func noteDeletions(_ response: CommitResponse) {
+        feed.withLock { state in
+            for case let item? in response.results.map(\.item) where item.isDeleted {
+                state.deletedMeanwhile?[item.id] = item.revision
+            }
         }
     }
 
@@ -146,10 +164,15 @@ extension SyncEngine {
                 try transaction.setFeedPosition(next)
                 return nil
             }
+            let deleted = feed.withLock { state in
+                defer { state.deletedMeanwhile = nil }
+                return state.deletedMeanwhile ?? [:]
+            }
+            let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
             var settler = settler(transaction)
-            try settler.receive(page: page.items, index)
+            try settler.receive(page: items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
-            for item in page.items {
+            for item in items {
                 try continueOwnVersion(item, transaction)
                 try noteLost(item, transaction)
             }
@@ -210,7 +233,9 @@ extension SyncEngine {
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
         var hasMore = true
         while hasMore {
-            let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
+            let page = try await ask { [next] in
+                try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
+            }
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore

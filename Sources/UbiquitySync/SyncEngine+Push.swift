@@ -419,15 +419,20 @@ extension SyncEngine {
     func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
         var request = request
         request.number = try await pool.run { [index] in try index.nextCommitNumber() }
-        request.sentAt = timekeeper.now()
         do {
-            return try await service.commit(request)
+            return try await send(&request)
         } catch let error as UbiquityError where error.code == .offline || error.code == .timedOut {
             try connection.requireAllowed()
             try await timekeeper.sleep(for: Backoff.shortest)
-            request.sentAt = timekeeper.now()
-            return try await service.commit(request)
+            return try await send(&request)
         }
+    }
+
+    private func send(_ request: inout CommitRequest) async throws -> CommitResponse {
+        request.sentAt = timekeeper.now()
+        let response = try await service.commit(request)
+        noteDeletions(response)
+        return response
     }
 
     /// The cloud has taken a later commit of this device than the one that was to be: two were on their way, or the
