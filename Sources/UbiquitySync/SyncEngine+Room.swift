@@ -114,7 +114,7 @@ extension SyncEngine {
         let start = timekeeper.now()
         let free = try store.availableBytes()
         let excess = configuration.diskFloor - free
-        if excess > 0 { _ = try evictLeastUsed(excess, excess) }
+        if excess > 0, try evictLeastUsed(excess, excess) { try removeRetired() }
         guard try index.peek({ try $0.hasWriters() }) else { return nil }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
         return watch.looked(free: free, took: took)

@@ -109,10 +109,12 @@ import UbiquityTestSupport
             try await world.a.create("g", [1])
             try await world.settle()
             try await world.a.materialize("f")
+            let content = try #require(try world.a.live("f").content)
             async let writing: Void = world.a.overwrite("g", [2], pause: .seconds(2))
             try await world.sleep(.seconds(1))
             #expect(try world.a.live("g").isWriting)
             #expect(try world.a.live("f").isPlaceholder)
+            #expect(try !world.a.store.all().contains(content), "the room is free")
             try await writing
             try await world.settle()
             try await world.check()
