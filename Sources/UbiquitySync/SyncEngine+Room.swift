@@ -94,30 +94,29 @@ extension SyncEngine {
     /// seconds. (With passthrough nobody else sees it write, and the kernel tells it that the disk is full.)
     func watchRoom() async {
         guard configuration.diskFloor > 0 else { return }
+        var watch = RoomWatch(), isWritten = false
         while !Task.isCancelled {
-            await roomSignal.wait()
-            var watch: RoomWatch? = RoomWatch()
             do {
-                while let current = watch {
-                    try await timekeeper.sleep(for: current.pause)
-                    watch = try await pool.run { try self.lookAtRoom(current) }
-                }
+                if !isWritten { await roomSignal.wait() }
+                try await timekeeper.sleep(for: watch.pause)
+                (watch, isWritten) = try await pool.run { [watch] in try self.lookAtRoom(watch) }
             } catch {
                 guard !Task.isCancelled else { return }
+                isWritten = false
                 logger.warning("the room on the disk is not known", metadata: ["reason": "\(error)"])
             }
         }
     }
 
-    /// - Returns: nil if nobody writes any more.
-    private func lookAtRoom(_ watch: RoomWatch) throws -> RoomWatch? {
+    /// - Returns: when to look again, and whether any program has a file open for writing.
+    private func lookAtRoom(_ watch: RoomWatch) throws -> (RoomWatch, isWritten: Bool) {
         let start = timekeeper.now()
         let free = try store.availableBytes()
         let excess = configuration.diskFloor - free
         if excess > 0, try evictLeastUsed(excess, excess) { try removeRetired() }
-        guard try index.peek({ try $0.hasWriters() }) else { return nil }
+        let isWritten = try index.peek { try $0.hasWriters() }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
-        return watch.looked(free: free, took: took)
+        return (watch.looked(free: free, took: took), isWritten)
     }
 
     /// Evicts what is beyond the cache limit, or below the disk floor.

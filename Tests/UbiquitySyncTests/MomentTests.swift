@@ -111,7 +111,7 @@ import UbiquityTestSupport
             try await world.a.materialize("f")
             let content = try #require(try world.a.live("f").content)
             async let writing: Void = world.a.overwrite("g", [2], pause: .seconds(2))
-            try await world.sleep(.seconds(1))
+            try await world.sleep(.milliseconds(1500))
             #expect(try world.a.live("g").isWriting)
             #expect(try world.a.live("f").isPlaceholder)
             #expect(try !world.a.store.all().contains(content), "the room is free")
