@@ -43,8 +43,8 @@ extension SyncEngine {
     /// Records that waited for a writer's close or a name.
     private func settleWaiting() throws {
         try showReadyPackages()
-        let isNeeded = try index.read { try !$0.records(.waiting, limit: 1).isEmpty }
-        guard isNeeded else { return }
+        // Asked at each close: the usual answer, that there are none, must not cost a commit.
+        guard try index.peek({ try !$0.records(.waiting, limit: 1).isEmpty }) else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
             try settler.settleAll(limit: SyncLimits.settleBatch)

@@ -43,7 +43,7 @@ extension SyncEngine {
     /// It may run on several threads. What it exchanges is no longer staged before anybody can see that the package is
     /// held no more: else another thread would take it for unneeded and do away with what the package shows.
     func showReadyPackages() throws {
-        guard try index.read({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
+        guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
         var taken = [ItemKey: StagedContent]()
         let dropped: [ContentID]
         do {
