@@ -63,8 +63,11 @@ struct Journal {
             }
         case "O":
             for (path, state) in words.dropFirst().compactMap(Self.change) {
-                entries[path] = [Entry(state: state, operation: nil, isDone: true, syncedAt: 0)]
+                // What is absent is as what never was: a path that is not spoken of again need not be looked at again.
+                entries[path] = state.map { [Entry(state: $0, operation: nil, isDone: true, syncedAt: 0)] }
             }
+            let needed = Set(entries.values.joined().compactMap(\.operation))
+            operations = operations.filter { needed.contains($0.key) }
         case "X": unknown.formUnion(words.dropFirst())
         default: return
         }
