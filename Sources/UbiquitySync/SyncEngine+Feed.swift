@@ -17,7 +17,8 @@ struct FeedState {
     /// Some of them wait for their places, and are given up when they have them.
     var looksForLost = false
     /// What this device has deleted at the cloud, at which revision, since the page that is on its way was asked for:
-    /// that page may still have it, and here it is forgotten. Nil if none is on its way.
+    /// that page may still have it, and here it is forgotten. Nil if none is on its way, so that it holds what is
+    /// answered while one request lasts.
     var deletedMeanwhile: [ItemID: Revision]?
 }
 
@@ -112,7 +113,9 @@ extension SyncEngine {
             }
             do {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
-                let page = try await ask { try await service.changes(after: position.revision, limit: limit) }
+                setNotesDeletions(true)
+                defer { setNotesDeletions(false) }
+                let page = try await service.changes(after: position.revision, limit: limit)
                 let done = await prepare(for: page)
                 defer { done?() }
                 let isTaken = try await pool.run { try self.apply(page, at: position) }
@@ -128,11 +131,8 @@ extension SyncEngine {
         }
     }
 
-    /// Runs `request`, which asks for a page; deletions that the cloud answers for meanwhile are newer than that.
-    private func ask(_ request: () async throws -> ChangePage) async throws -> ChangePage {
-        feed.withLock { $0.deletedMeanwhile = [:] }
-        return try await request()
-    }
+    /// From before a page is asked for until it is taken in: what the cloud answers for meanwhile is newer than that.
+    private func setNotesDeletions(_ isOn: Bool) { feed.withLock { $0.deletedMeanwhile = isOn ? [:] : nil } }
 
     /// To be called before the index forgets what the cloud has deleted for this device.
     func noteDeletions(_ response: CommitResponse) {
@@ -164,10 +164,7 @@ extension SyncEngine {
                 try transaction.setFeedPosition(next)
                 return nil
             }
-            let deleted = feed.withLock { state in
-                defer { state.deletedMeanwhile = nil }
-                return state.deletedMeanwhile ?? [:]
-            }
+            let deleted = feed.withLock { $0.deletedMeanwhile ?? [:] }
             let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
             var settler = settler(transaction)
             try settler.receive(page: items, index)
@@ -233,9 +230,9 @@ extension SyncEngine {
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
         var hasMore = true
         while hasMore {
-            let page = try await ask { [next] in
-                try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
-            }
+            setNotesDeletions(true)
+            defer { setNotesDeletions(false) }
+            let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore

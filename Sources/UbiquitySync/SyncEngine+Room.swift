@@ -72,8 +72,7 @@ extension SyncEngine {
         guard excess > 0 else { return }
         // Somewhat more than that, since looking for what may go costs more the more there is.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
-        guard try evictLeastUsed(excess, excess + slack) else { return }
-        try removeRetired()
+        try evictLeastUsed(excess, excess + slack)
     }
 
     /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
@@ -113,7 +112,7 @@ extension SyncEngine {
         let start = timekeeper.now()
         let free = try store.availableBytes()
         let excess = configuration.diskFloor - free
-        if excess > 0, try evictLeastUsed(excess, excess) { try removeRetired() }
+        if excess > 0 { try evictLeastUsed(excess, excess) }
         let isWritten = try index.peek { try $0.hasWriters() }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
         return (watch.looked(free: free, took: took), isWritten)
@@ -127,12 +126,11 @@ extension SyncEngine {
             bytesHere.withLock { $0 = here }
             excess = max(excess, here - limit)
         }
-        if excess > 0 { _ = try evictLeastUsed(excess, excess) }
+        if excess > 0 { try evictLeastUsed(excess, excess) }
     }
 
-    /// Evicts at least `least` bytes, and up to `most` if there are small contents enough for it.
-    /// - Returns: whether anything was evicted.
-    private func evictLeastUsed(_ least: Int64, _ most: Int64) throws -> Bool {
+    /// Evicts at least `least` bytes, and up to `most` if there are small contents enough for it, and frees their room.
+    private func evictLeastUsed(_ least: Int64, _ most: Int64) throws {
         var freed: Int64 = 0
         for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
             guard freed < least || freed + row.size <= most else { break }
@@ -145,6 +143,6 @@ extension SyncEngine {
                 continue
             }
         }
-        return freed > 0
+        if freed > 0 { try removeRetired() }
     }
 }
