@@ -135,6 +135,47 @@ import UbiquityControl
         }
     }
 
+    @Test func aLosingStateKeepsAttributesAndRights() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+            try await a.shell(
+                "mkdir -p d.rtfd/images; echo base > d.rtfd/text; echo same > d.rtfd/same; echo base > d.rtfd/images/one")
+            try await world.settle(a, b)
+            try await b.shell("cat d.rtfd/text d.rtfd/same d.rtfd/images/one")
+
+            try await world.meet(
+                a,
+                """
+                echo 'a' > d.rtfd/text; chmod 600 d.rtfd/text
+                for f in text same images; do setfattr -n user.tag -v "a $f" d.rtfd/$f; done
+                """,
+                b, "echo 'b' > d.rtfd/images/one; setfattr -n user.tag -v b d.rtfd/same; setfattr -n user.b -v b d.rtfd/same")
+            let tag = "getfattr --only-values -n user.tag", version = Self.versions + "/*"
+            for device in [a, b] {
+                #expect(try await device.shell("\(tag) d.rtfd/same") == "b")
+                for name in ["text", "same", "images"] {
+                    #expect(try await device.shell("\(tag) \(version)/\(name)") == "a \(name)")
+                }
+                #expect(try await device.shell("getfattr -m - \(version)/same | grep -v '^#'") == "user.tag")
+                try await device.shell("cp -a \(version) '\(world.folder)/\(device.name)-out'")
+                let out = "cd '\(world.folder)/\(device.name)-out'; stat -c %a text; \(tag) same"
+                #expect(try await world.shell(out) == "600\na same")
+            }
+
+            let name = try await a.shell("ls \(Self.versions)")
+            try await b.ubiquity("resolve", "d.rtfd", options: ["--keep", name])
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            for device in [a, b] {
+                for name in ["text", "same", "images"] {
+                    #expect(try await device.shell("\(tag) d.rtfd/\(name)") == "a \(name)")
+                }
+                #expect(try await device.shell("getfattr -m '^user.b$' d.rtfd/same") == "")
+                #expect(try await device.shell("stat -c %a d.rtfd/text; cat d.rtfd/text") == "600\na")
+            }
+        }
+    }
+
     @Test func commandsDecideAboutAWholePackage() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
