@@ -99,7 +99,10 @@ private struct PackagePlacing {
             throw UbiquityError(.alreadyExists, "something that stays on this device has the name", at: "\(name)")
         }
         switch member.kind {
-        case .directory: folders[member.path] = try known?.key ?? make(member, in: parent, name, nil).key
+        case .directory:
+            let folder = try known ?? make(member, in: parent, name, nil)
+            folders[member.path] = folder.key
+            try adopt(member, in: folder)
         case .symlink:
             if let known {
                 guard known.linkTarget != member.linkTarget else { return }
@@ -116,7 +119,10 @@ private struct PackagePlacing {
         guard let content = contents[member.path] else { throw UbiquityError(.damaged, "a file's content is missing") }
         var row: ItemRow
         if let known {
-            if known.version == member.version, !known.dirty.contains(.content) { return dropped.append(content) }
+            if known.version == member.version, !known.dirty.contains(.content) {
+                dropped.append(content)
+                return try adopt(member, in: known)
+            }
             if known.isWriting { throw UbiquityError(.busy, "a program is writing in the package") }
             if let old = known.content { dropped.append(old) }
             row = known
@@ -125,19 +131,34 @@ private struct PackagePlacing {
         }
         row = try transaction.putContent(content, size: member.size, ino: UInt64(transaction.newNumber()), in: row)
         lastChanged = row.key
+        try adopt(member, in: row)
+    }
+
+    /// The item has the state's rights and attributes.
+    private func adopt(_ member: PackageMember, in before: ItemRow) throws {
+        var row = before, changed: DirtyFields = []
+        if row.mode != member.mode {
+            row.mode = member.mode
+            changed.insert(.mode)
+        }
+        if row.xattrs != member.xattrs {
+            row.xattrs = member.xattrs
+            changed.insert(.xattrs)
+        }
+        guard !changed.isEmpty else { return }
+        row.changedAt = now
+        try transaction.markDirty(&row, changed, now: now)
+        try transaction.update(row, before: before)
+        transaction.note(.attributes, before: before, after: row)
     }
 
     private func make(
         _ member: PackageMember, in parent: ItemRow, _ name: ItemName, _ content: ContentID?
     ) throws -> ItemRow {
-        let made = try transaction.create(
+        try transaction.create(
             in: parent, named: name,
             NewItem(
                 kind: member.kind, mode: member.mode, uid: source.uid, gid: source.gid, linkTarget: member.linkTarget,
                 content: content))
-        var row = made
-        row.xattrs = member.xattrs
-        if row.xattrs != made.xattrs { try transaction.update(row, before: made) }
-        return row
     }
 }

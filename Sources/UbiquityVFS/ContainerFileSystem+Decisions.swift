@@ -76,6 +76,10 @@ extension ContainerFileSystem {
     ]
 
     func versionXattr(of node: VersionNodes.Node, name: [UInt8]) throws -> [UInt8] {
+        if case .member = node {
+            guard let found = memberXattrs(of: node).first(where: { $0.name == name }) else { throw Errno.ENODATA }
+            return found.value
+        }
         let prefix = Array(StatusAttribute.prefix.utf8)
         guard case .version(let id, let key) = node, name.starts(with: prefix),
             let version = versionNodes.version(id), let row = try index.row(key: key)
@@ -97,9 +101,13 @@ extension ContainerFileSystem {
     }
 
     func versionXattrNames(of node: VersionNodes.Node, caller: Caller) -> [UInt8] {
+        if case .member = node { return memberXattrs(of: node).flatMap { $0.name + [0] } }
         guard case .version = node, !CopyTools.isCopying(caller.pid) else { return [] }
         return Self.versionAttributes.flatMap { Array((StatusAttribute.prefix + $0).utf8) + [0] }
     }
+
+    /// What programs had set of it in that state of its package.
+    private func memberXattrs(of node: VersionNodes.Node) -> [Xattr] { versionNodes.member(node)?.xattrs ?? [] }
 
     /// `resolved` is all that can be set.
     func setVersionXattr(of node: VersionNodes.Node, name: [UInt8], value: [UInt8]) throws {
