@@ -7,16 +7,25 @@ struct Replacements {
     static let maximumSynced = 1024
 
     var waiting: Set<ContentID> = []
+    /// How often the index is being brought to the disk just now.
+    var indexSyncs = 0
     var synced: [ContentID: FileStatus] = [:]
 }
 
 // Contents that took the place of others: they must be on the disk before the index that says so, or a power loss
 // would leave neither the old content nor the new one. (Without that a file that was saved and synced could be lost by
 // a later save which was not.)
+//
+// What is written to the index's journal while that is brought to the disk may get there with it. So who brings it there
+// says so first, and then brings what waits; and who makes a replacement meanwhile brings its content there himself.
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
-    package func noteReplacement(_ id: ContentID) {
-        replacements.withLock { _ = $0.waiting.insert(id) }
+    package func noteReplacement(_ id: ContentID) throws {
+        let isSyncing = replacements.withLock { state in
+            state.waiting.insert(id)
+            return state.indexSyncs > 0
+        }
+        if isSyncing { return try sync(replacement: id) }
         // Only to be quicker later; what fails here fails there.
         if let file = try? open(id, writable: false) { try? file.startWriting() }
     }
@@ -30,15 +39,23 @@ extension ContentStore {
         }
     }
 
-    /// Brings them to the disk. To be called before the index is brought there.
-    package func syncReplacements() throws {
-        let (waiting, synced) = replacements.withLock { ($0.waiting, $0.synced) }
-        for id in waiting.sorted(by: { $0.rawValue < $1.rawValue }) {
-            try syncReplacement(id, synced[id])
-            replacements.withLock { state in
-                state.waiting.remove(id)
-                state.synced[id] = nil
-            }
+    /// The index is about to be brought to the disk: those that wait are brought there. `endIndexSync` must follow, also
+    /// if this throws.
+    package func beginIndexSync() throws {
+        let waiting = replacements.withLock { state in
+            state.indexSyncs += 1
+            return state.waiting
+        }
+        for id in waiting.sorted(by: { $0.rawValue < $1.rawValue }) { try sync(replacement: id) }
+    }
+
+    package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
+
+    private func sync(replacement id: ContentID) throws {
+        try syncReplacement(id, replacements.withLock { $0.synced[id] })
+        replacements.withLock { state in
+            state.waiting.remove(id)
+            state.synced[id] = nil
         }
     }
 

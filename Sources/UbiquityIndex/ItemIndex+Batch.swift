@@ -14,6 +14,8 @@ extension ItemIndex {
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
         try commitBatch(db, journal)
+        // The journal begins anew, whatever the life before has promised of what stands in it.
+        try bringLogToDisk()
     }
 
     /// Tells what the journal gets from now on from what an earlier opening left in it.
@@ -102,7 +104,8 @@ extension ItemIndex {
             throw error
         }
         FaultPoints.reach("index.gathered")
-        journal.beginAnew()
+        journal.noteCommit()
         setBatch(isOpen: false)
+        if journal.isTight { makeRoom(in: journal) }
     }
 }

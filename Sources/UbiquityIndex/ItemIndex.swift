@@ -23,7 +23,7 @@ package final class ItemIndex: Sendable {
     /// is written to the log twice.
     private static let writerCache = 24576
 
-    private let writer: DatabaseQueue
+    let writer: DatabaseQueue
     /// Nil if all is in memory: then the one connection reads as well.
     private let readers: ReadConnections?
     let path: String?
@@ -37,20 +37,20 @@ package final class ItemIndex: Sendable {
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
     let cache = RowCache()
     /// Nil if all is in memory.
-    private let journal: IndexJournal?
+    let journal: IndexJournal?
     /// Whether there are local transactions that only the writing connection sees.
     private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])
     /// What must be on the disk before the index is (`beforeDurable`).
-    private let precursors = Lock<[@Sendable () throws -> Void]>([])
-    /// Whether a sync of the log has failed since it was last copied back.
-    private let isLogSuspect = Lock(false)
+    let precursors = Lock<[(begin: @Sendable () throws -> Void, end: @Sendable () -> Void)]>([])
+    /// Whether a sync has failed since all was last copied back.
+    let isSyncSuspect = Lock(false)
     /// Nil if none is kept.
     private let reserve = Lock<IndexReserve?>(nil)
     /// Whether the names of the files are known to be on the disk.
-    private let isNameDurable = Lock(false)
+    let isNameDurable = Lock(false)
     /// The write-ahead log, once there is one: it stays as long as the database is open.
-    private let log = Lock<FileDescriptor?>(nil)
+    let log = Lock<FileDescriptor?>(nil)
     let trust = Lock(OutdatedTrust(first: ContentID(.max)))
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
@@ -227,76 +227,7 @@ package final class ItemIndex: Sendable {
         try peek { try $0.child(of: parent, named: name).flatMap($0.named) }
     }
 
-    // MARK: Durability
-
-    /// Has `body` called each time before the index is brought to the disk: for contents that must be there first.
-    package func beforeDurable(_ body: @escaping @Sendable () throws -> Void) {
-        precursors.withLock { $0.append(body) }
-    }
-
-    /// Has the disk begin with what `makeDurable` will wait for; the caller has something else to bring there first.
-    package func beginDurable() throws {
-        guard let path else { return }
-        try settle()
-        // Only to be quicker later; what fails here fails there.
-        try? openLog(path)?.startWriting()
-    }
-
-    /// Makes everything committed so far survive power loss. Throws `.io`: then it may not survive, until a later call
-    /// has succeeded.
-    package func makeDurable() throws {
-        guard let path else { return }
-        let known = trust.withLock { $0.last }
-        // Settled first: what a commit from here on needs is the business of whoever made it.
-        try settle()
-        for body in precursors.withLock({ $0 }) { try body() }
-        if isLogSuspect.withLock({ $0 }) {
-            try copyBack()
-        } else {
-            do {
-                try syncLog(path)
-            } catch {
-                isLogSuspect.withLock { $0 = true }
-                throw error
-            }
-        }
-        trust.withLock { $0.forget(through: known) }
-    }
-
-    /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied
-    /// back and the database after. So syncing the log makes all commits durable.
-    private func syncLog(_ path: String) throws {
-        try FaultPoints.check("index.sync")
-        try describing("bring the index to the disk", at: path) { () throws(Errno) in
-            // No log: nothing was ever committed.
-            guard let log = try openLog(path) else { return }
-            try log.syncData()
-            guard !isNameDurable.withLock({ $0 }) else { return }
-            try FileSystem.syncDirectory(Path.parent(of: path))
-            isNameDurable.withLock { $0 = true }
-        }
-    }
-
-    private func openLog(_ path: String) throws(Errno) -> FileDescriptor? {
-        if let log = log.withLock({ $0 }) { return log }
-        do throws(Errno) {
-            let file = try FileDescriptor.open(path + "-wal", .readOnly)
-            log.withLock { $0 = file }
-            return file
-        } catch .ENOENT { return nil }
-    }
-
-    /// After a failed sync the kernel takes the log's pages for written, and another sync would say so too. What they
-    /// hold is written anew, into the database, which is synced.
-    private func copyBack() throws {
-        try mapErrors {
-            try writer.writeWithoutTransaction { db in
-                if let journal { try commitBatch(db, journal) }
-                _ = try db.checkpoint(.truncate)
-            }
-        }
-        isLogSuspect.withLock { $0 = false }
-    }
+    // MARK: The log
 
     /// Keeps room on the disk from now on, for a time when there is none.
     package func keepReserve() {
@@ -320,15 +251,6 @@ package final class ItemIndex: Sendable {
             }
         }
     }
-
-    /// Whether the journal's file has what is only there: changes that were acknowledged and are not committed.
-    package func isJournalWhole() throws -> Bool {
-        guard let journal else { return true }
-        return try mapErrors { try writer.writeWithoutTransaction { _ in try journal.isWhole() } }
-    }
-
-    /// Commits what is in the journal, which begins anew then.
-    package func renewJournal() throws { try settle() }
 
     /// Copies the log back and lets go of the file.
     package func close() throws {

@@ -53,6 +53,7 @@ extension ItemIndex {
         let start = max(stored, next)
         let newEnd = max(stored, start) + NumberReserve.block
         try Self.setReserved(newEnd, db)
+        journal?.noteLone()
         numbers.withLock {
             // What is left of a block of this run goes on; another run's block is skipped.
             if $0.end != stored { $0.next = start }

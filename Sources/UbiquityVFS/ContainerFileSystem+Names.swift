@@ -203,7 +203,7 @@ extension ContainerFileSystem {
             let isFile = source?.kind == .file && mode == .replacing
             return (source, isFile ? try reader.child(of: into, named: newName).flatMap(reader.named) : nil)
         }
-        if let source, let target { noteReplacement(of: target, by: source) }
+        if let source, let target { try noteReplacement(of: target, by: source) }
         // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
         let result = try index.rename(
@@ -212,10 +212,10 @@ extension ContainerFileSystem {
     }
 
     /// A file's content that takes the place of another's is brought to the disk before the index that says so.
-    private func noteReplacement(of target: ItemRow, by source: ItemRow) {
+    private func noteReplacement(of target: ItemRow, by source: ItemRow) throws {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key
         else { return }
-        contents.noteReplacement(content)
+        try contents.noteReplacement(content)
     }
 }

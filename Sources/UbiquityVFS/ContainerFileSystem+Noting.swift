@@ -123,9 +123,8 @@ extension ContainerFileSystem {
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeDurable() }
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
         let before = try whole.file.status()
-        // First, so that the disk can write both at once. (What is written from here on is not of this call.)
+        // What is written from here on is not of this call.
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
-        try index.beginDurable()
         do throws(Errno) { try whole.file.syncData() } catch {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error

@@ -94,7 +94,8 @@ package final class ContainerFileSystem: Sendable {
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }
-        parts.index.beforeDurable { [contents = parts.contents] in try contents.syncReplacements() }
+        let contents = parts.contents
+        parts.index.beforeDurable { try contents.beginIndexSync() } end: { contents.endIndexSync() }
         parts.index.observe { [weak self] events in self?.take(events) }
         ignoreFiles.add(try parts.index.foldersWithIgnoreFiles())
         refreshIgnoreFiles()

@@ -1,5 +1,5 @@
 import Testing
-import UbiquityContent
+@testable import UbiquityContent
 import UbiquityCore
 import UbiquitySystem
 
@@ -48,6 +48,22 @@ import UbiquitySystem
         #expect(Set(try store.all()) == Set(ids))
         let reopened = try ContentStore(stateFolder: folder.path)
         #expect(Set(try reopened.all()) == Set(ids))
+    }
+
+    /// Who makes a replacement while the index is brought to the disk brings its content there himself: what he writes
+    /// in the index's journal may get there with it.
+    @Test func aReplacementDuringAnIndexSyncDoesNotWait() throws {
+        for number in 1...3 { try store.create(ContentID(Int64(number))).write([1], at: 0) }
+        func waiting() -> Set<ContentID> { store.replacements.withLock { $0.waiting } }
+        try store.noteReplacement(ContentID(1))
+        #expect(waiting() == [ContentID(1)])
+        try store.beginIndexSync()
+        #expect(waiting() == [])
+        try store.noteReplacement(ContentID(2))
+        #expect(waiting() == [])
+        store.endIndexSync()
+        try store.noteReplacement(ContentID(3))
+        #expect(waiting() == [ContentID(3)])
     }
 
     @Test func stagingIsEmptyAfterAStart() throws {

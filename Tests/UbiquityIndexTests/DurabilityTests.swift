@@ -34,9 +34,11 @@ import UbiquitySystem
         // What the log holds may be lost on the disk: it is copied into the database, which is synced.
         try fixture.index.makeDurable()
         #expect(try FileSystem.status(fixture.folder("index.db-wal")).size == 0)
+        // The journal was not synced either: it begins anew.
+        let lost = try PowerLoss(fixture)
         try fixture.file("b")
         try fixture.index.makeDurable()
-        #expect(try FileSystem.status(fixture.folder("index.db-wal")).size > 0)
+        #expect(try lost.names() == ["a", "b"])
     }
 
     /// Else, after a power loss, the index might take new bytes for the cloud's content.
@@ -69,5 +71,135 @@ import UbiquitySystem
         }
         // 400 times 15 pages would be 24 MiB and more.
         #expect(try FileSystem.status(fixture.folder("index.db-wal")).size < 18 << 20)
+    }
+
+    // MARK: The journal and the log
+
+    /// What a loss of power may leave: the database and its log as they were when they were last synced, the journal as
+    /// it is.
+    private struct PowerLoss {
+        let fixture: Fixture
+        let folder: TemporaryFolder
+
+        /// The database and its log are on the disk as they are now, and nothing of them later.
+        init(_ fixture: Fixture) throws {
+            self.fixture = fixture
+            folder = try TemporaryFolder()
+            try fixture.copyFiles(["index.db", "index.db-wal"], to: folder)
+        }
+
+        /// What a start finds in the top folder.
+        func names() throws -> [String] {
+            try fixture.copyFiles(["index.journal"], to: folder)
+            let index = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
+            try index.write(.startup) { try $0.checkInvariants() }
+            let rows = try index.read { try $0.children(of: .root, after: nil, limit: 10_000) }
+            try index.close()
+            return rows.compactMap { $0.entry?.name.description }
+        }
+    }
+
+    /// How often something is synced meanwhile.
+    private func syncs(_ body: () throws -> Void) throws -> Int {
+        let count = Lock(0)
+        FaultPoints.setHook { name in
+            if name == "index.sync" { count.withLock { $0 += 1 } }
+            return nil
+        }
+        defer { FaultPoints.setHook(nil) }
+        try body()
+        return count.withLock { $0 }
+    }
+
+    /// Without a question, which would commit it.
+    private func make(_ name: String) throws {
+        let content = ContentID(try fixture.index.newContentNumber())
+        _ = try fixture.index.create(
+            in: 1, named: ItemName(name), NewItem(kind: .file, mode: 0o644, uid: 1, gid: 2, content: content))
+    }
+
+    private func change(_ name: String) throws {
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(path: Fixture.names(name)))
+            var row = before
+            row.mode ^= 1
+            try transaction.update(row, before: before)
+        }
+    }
+
+    @Test func theJournalAloneIsSyncedIfItHasAll() throws {
+        try make("a")
+        #expect(try syncs { try fixture.index.makeDurable() } == 2)
+        let lost = try PowerLoss(fixture)
+        for name in ["b", "c"] {
+            try make(name)
+            #expect(try syncs { try fixture.index.makeDurable() } == 1)
+        }
+        // In the database meanwhile; the journal goes on behind it.
+        try fixture.index.checkpoint()
+        try make("d")
+        #expect(try syncs { try fixture.index.makeDurable() } == 1)
+        try make("e")
+        #expect(try lost.names() == ["a", "b", "c", "d", "e"])
+    }
+
+    @Test func whatTheJournalHasNotIsSyncedWithTheLog() throws {
+        try make("a")
+        try fixture.index.makeDurable()
+        try change("a")
+        #expect(try syncs { try fixture.index.makeDurable() } == 2)
+        let lost = try PowerLoss(fixture)
+        try make("b")
+        try fixture.index.makeDurable()
+        // Unsynced, between what was promised and what was not: the second goes with it.
+        try change("a")
+        try make("c")
+        #expect(try lost.names() == ["a", "b"])
+    }
+
+    /// What nobody has promised is written over when the database has it, and then only the log has it.
+    @Test func aNewBeginningNeedsTheLog() throws {
+        try make("a")
+        try fixture.index.checkpoint()
+        try fixture.index.makeDurable()
+        try make("b")
+        try fixture.index.checkpoint()
+        try make("c")
+        #expect(try syncs { try fixture.index.makeDurable() } == 2)
+        let lost = try PowerLoss(fixture)
+        try make("d")
+        #expect(try syncs { try fixture.index.makeDurable() } == 1)
+        #expect(try lost.names() == ["a", "b", "c", "d"])
+    }
+
+    /// Its room comes to an end while it has what nothing else has on the disk.
+    @Test func aFullJournalBeginsAnewBehindTheLog() throws {
+        try make("a")
+        try fixture.index.makeDurable()
+        try make("b")
+        let row = try #require(try fixture.index.child(of: .root, named: ItemName("b")))
+        var lost = try PowerLoss(fixture)
+        for number in 0..<60 {
+            let value = [UInt8](repeating: UInt8(number), count: 50_000)
+            let count = try syncs {
+                try fixture.index.setXattr(ino: row.ino, Xattr(name: Array("user.x".utf8), value: value), .any)
+                try fixture.index.checkpoint()
+            }
+            // The log was synced before the journal began anew, which it did after that.
+            if count > 0 { lost = try PowerLoss(fixture) }
+            #expect(try syncs { try fixture.index.makeDurable() } <= 2)
+            if number % 10 == 9 { #expect(try lost.names() == ["a", "b"]) }
+        }
+        #expect(try fixture.copied().index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
+    }
+
+    /// The next life writes over the journal: what it has promised is on the disk in the database before that.
+    @Test func aStartBringsTheLogToTheDiskFirst() throws {
+        try make("a")
+        try fixture.index.makeDurable()
+        try make("b")
+        try fixture.index.makeDurable()
+        let count = try syncs { _ = try fixture.copied().index.close() }
+        #expect(count == 1)
     }
 }

@@ -105,6 +105,7 @@ import UbiquitySystem
     /// Power was lost: the journal has a later state than the database, and what lies between is gone.
     @Test func aJournalThatDoesNotFollowIsLeftAlone() throws {
         try make("a")
+        try fixture.index.checkpoint()
         try fixture.index.makeDurable()
         let copy = try TemporaryFolder()
         try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
@@ -119,11 +120,12 @@ import UbiquitySystem
     /// The same, and then so much happens that the journal's old numbers would be the next.
     @Test(arguments: 0..<6) func whatWasLostWithThePowerIsNeverRun(changes: Int) throws {
         try make("a")
+        try fixture.index.checkpoint()
         try fixture.index.makeDurable()
         let copy = try TemporaryFolder()
         try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
         try make("b")
-        try fixture.index.makeDurable()
+        try fixture.index.checkpoint()
         try make("c")
         try fixture.copyFiles(["index.journal"], to: copy)
         let index = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
@@ -136,11 +138,7 @@ import UbiquitySystem
             }
         }
         let last = try TemporaryFolder()
-        for name in ["index.db", "index.db-wal", "index.journal"] {
-            let file = try FileDescriptor.open(copy(name), .readOnly)
-            let bytes = try file.read(count: Int(file.status().size), at: 0)
-            try FileDescriptor.open(last(name), [.readWrite, .create]).write(bytes, at: 0)
-        }
+        for name in ["index.db", "index.db-wal", "index.journal"] { try Fixture.copy(copy(name), to: last(name)) }
         let again = try ItemIndex(path: last("index.db"), timekeeper: fixture.time, random: fixture.random)
         #expect(try names(again) == ["a"])
     }

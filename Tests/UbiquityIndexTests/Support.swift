@@ -94,10 +94,12 @@ final class Fixture: Sendable {
     }
 
     func copyFiles(_ names: [String], to copy: TemporaryFolder) throws {
-        for name in names {
-            guard let bytes = try SmallFile.read(folder(name), limit: 1 << 26) else { continue }
-            try FileDescriptor.open(copy(name), [.writeOnly, .create, .truncate]).write(bytes)
-        }
+        for name in names { try Self.copy(folder(name), to: copy(name)) }
+    }
+
+    static func copy(_ file: String, to copy: String) throws {
+        guard let bytes = try SmallFile.read(file, limit: 1 << 26) else { return }
+        try FileDescriptor.open(copy, [.writeOnly, .create, .truncate]).write(bytes)
     }
 
     /// The events since the last call.

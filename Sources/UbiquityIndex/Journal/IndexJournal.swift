@@ -6,15 +6,16 @@ internal import UbiquitySystem
 /// A commit of SQLite writes every page it touched, some twenty for a new file. So local transactions gather in one
 /// open transaction of the database, the batch, and each is acknowledged when its statements stand in the journal,
 /// from which they are run again after the process died (`ItemIndex+Batch`). The database knows, as `meta.journal`, the
-/// number of the last transaction that it has; the journal begins anew after each commit, and counts on.
+/// number of the last transaction that it has; the journal begins anew after a commit, and counts on, unless a sync has
+/// promised what would be written over (`IndexDurability`): then it goes on behind that.
 ///
 /// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends where a
 /// record is not whole or does not have the next number: what an earlier batch left behind has smaller numbers. If the
-/// first one is not the database's next, commits before it were lost with the power, and what followed them counts for
-/// nothing: it was not synced either. The numbers that were lost are given again, so each opening draws a number of its
+/// first one that the database lacks is not its next, commits before it were lost with the power, and what followed them
+/// counts for nothing: it was not synced either. The numbers that were lost are given again, so each opening draws a number of its
 /// own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never a record.
 ///
-/// Only used on the writing connection's queue, which makes it safe to share.
+/// Only used on the writing connection's queue, which makes it safe to share; but for `sync`.
 final class IndexJournal: @unchecked Sendable {
     /// Length of the file, which has its room from the start: what has been accepted so far fits on a full disk.
     static let capacity: Int64 = 1 << 20
@@ -31,6 +32,7 @@ final class IndexJournal: @unchecked Sendable {
     private(set) var sequence: UInt64 = 0
     /// The transactions that the database has not committed.
     private(set) var batch: [[JournalStatement]] = []
+    private(set) var durability = IndexDurability()
 
     init(path: String) throws(Errno) {
         file = try FileDescriptor.open(path, [.readWrite, .create])
@@ -38,6 +40,8 @@ final class IndexJournal: @unchecked Sendable {
     }
 
     var isLong: Bool { batch.count >= Self.maximumBatch }
+    /// Whether it should not go on much longer where it is.
+    var isTight: Bool { position > Self.capacity / 2 }
 
     /// Writes a transaction down. It survives the process when this returns.
     /// - Returns: false if there is no room: then only a commit makes it survive.
@@ -59,6 +63,7 @@ final class IndexJournal: @unchecked Sendable {
             throw error
         }
         position = fits ? position + Int64(record.count) : Self.capacity
+        if !fits { durability.noteLone() }
         sequence = number
         batch.append(statements)
         return fits
@@ -71,14 +76,34 @@ final class IndexJournal: @unchecked Sendable {
     }
 
     /// The database has committed a transaction that does not stand here.
-    func skip(to number: UInt64) { sequence = number }
+    func skip(to number: UInt64) {
+        sequence = number
+        durability.noteLone()
+    }
+
+    /// The database has got something that is no transaction.
+    func noteLone() { durability.noteLone() }
 
     /// The database has committed the batch.
-    func beginAnew() {
+    func noteCommit() {
+        batch.removeAll(keepingCapacity: true)
+        guard durability.letsJournalBeginAnew else { return }
+        durability.noteNewBeginning(committed: sequence)
         position = 0
         texts.removeAll(keepingCapacity: true)
-        batch.removeAll(keepingCapacity: true)
     }
+
+    // MARK: Durability
+
+    /// What a sync that begins now must bring to the disk.
+    func beginSync() -> IndexDurability.Sync {
+        durability.begin(last: sequence, committed: sequence - UInt64(batch.count))
+    }
+
+    /// The database's log is on the disk as it was when the sync began.
+    func noteLog(of sync: IndexDurability.Sync) { durability.noteLog(of: sync) }
+
+    func sync() throws(Errno) { try file.syncData() }
 
     /// What is written from now on belongs to another opening than what stands here.
     func beginLife(_ number: UInt64) { life = number }
@@ -104,17 +129,17 @@ final class IndexJournal: @unchecked Sendable {
 
     // MARK: For the doctor
 
-    /// Whether the file has what is in the batch.
+    /// Whether the file has what is in the batch, and all before it.
     func isWhole() throws(Errno) -> Bool {
         // One that had no room is committed at once.
         guard !batch.isEmpty, position < Self.capacity else { return true }
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
-        var expected = sequence - UInt64(batch.count)
-        for _ in batch {
-            expected += 1
-            guard let (number, _) = record(&rest), number == expected else { return false }
+        var last: UInt64 = 0
+        while let (number, _) = record(&rest), number > last {
+            last = number
+            if number == sequence { return true }
         }
-        return true
+        return false
     }
 
     /// What is wrong with a file that nobody has open: a record that is not whole, though it or later ones are those
