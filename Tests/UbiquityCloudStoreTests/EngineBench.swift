@@ -199,12 +199,14 @@ enum Make {
             id: .number(id), kind: kind, baseRevision: .zero, changedAt: .at(900), action: .undelete(place))
     }
 
+    /// - Parameter mtime: the file's own, if it is another than that of the change.
     static func save(
-        _ id: UInt64, base: Int64, at time: Int64 = 200, version: UInt64, on baseVersion: UInt64?, _ letter: Character?
+        _ id: UInt64, base: Int64, at time: Int64 = 200, mtime: Int64? = nil, version: UInt64, on baseVersion: UInt64?,
+        _ letter: Character?
     ) throws -> ItemChange {
         put(
             id, base: base, at: time,
-            ChangedFields(modifiedAt: .at(time), content: try content(version, on: baseVersion, letter)))
+            ChangedFields(modifiedAt: .at(mtime ?? time), content: try content(version, on: baseVersion, letter)))
     }
 }
 

@@ -55,6 +55,27 @@ import UbiquityCore
         expect(current: 3, conflicts: [2], history: [1])
     }
 
+    /// A device that has lost, with the power, that the cloud has taken its version, and has one that it made later: a
+    /// file renamed over that one brings an older time with it.
+    @Test(arguments: [100, 250, 400]) func aDeviceWinsOverItselfByWhatItDidLater(mtime: Int64) throws {
+        bench.now = .at(1000)
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 301, mtime: mtime, version: 3, on: 1, "z"))
+        expect(current: 3, conflicts: [2], history: [1])
+        // It was made later than what it has won over, whatever its time: so no third may come in between.
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 299, version: 4, on: 1, "w"))
+        expect(current: 3, conflicts: [2, 4], history: [1])
+    }
+
+    /// What is left of the same change, or was before it, and was not on the disk.
+    @Test(arguments: [(300, 300), (300, 400), (299, 300), (200, 900)])
+    func aDeviceDoesNotWinOverWhatItDidLater(time: Int64, mtime: Int64) throws {
+        bench.now = .at(1000)
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: time, mtime: mtime, version: 3, on: 1, "z"))
+        expect(current: 2, conflicts: [3], history: [1])
+    }
+
     @Test func equalContentIsNoConflict() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, "y"))
         let plan = try bench.commit(EngineBench.here, Make.save(1, base: 1, version: 3, on: 1, "y"))
