@@ -16,8 +16,9 @@ struct Replacements {
 // would leave neither the old content nor the new one. (Without that a file that was saved and synced could be lost by
 // a later save which was not.)
 //
-// What is written to the index's journal while that is brought to the disk may get there with it. So who brings it there
-// says so first, and then brings what waits; and who makes a replacement meanwhile brings its content there himself.
+// What is written to the index's journal while that is brought to the disk may get there with it. So who brings it
+// there says so first, and then brings what waits; and who makes a replacement meanwhile brings its content there
+// himself.
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
     package func noteReplacement(_ id: ContentID) throws {
@@ -39,8 +40,8 @@ extension ContentStore {
         }
     }
 
-    /// The index is about to be brought to the disk: those that wait are brought there. `endIndexSync` must follow, also
-    /// if this throws.
+    /// The index is about to be brought to the disk: those that wait are brought there. `endIndexSync` must follow,
+    /// also if this throws.
     package func beginIndexSync() throws {
         let waiting = replacements.withLock { state in
             state.indexSyncs += 1

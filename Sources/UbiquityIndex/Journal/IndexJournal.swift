@@ -11,9 +11,10 @@ internal import UbiquitySystem
 ///
 /// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends where a
 /// record is not whole or does not have the next number: what an earlier batch left behind has smaller numbers. If the
-/// first one that the database lacks is not its next, commits before it were lost with the power, and what followed them
-/// counts for nothing: it was not synced either. The numbers that were lost are given again, so each opening draws a number of its
-/// own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never a record.
+/// first one that the database lacks is not its next, commits before it were lost with the power, and what followed
+/// them counts for nothing: it was not synced either. The numbers that were lost are given again, so each opening draws
+/// a number of its own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never
+/// a record.
 ///
 /// Only used on the writing connection's queue, which makes it safe to share; but for `sync`.
 final class IndexJournal: @unchecked Sendable {
