@@ -7,6 +7,7 @@ import UbiquitySystem
 ///     D number position              done, when the disk had so many records
 ///     O path=state …                 found to be so after a restart: from here on it counts
 ///     X path …                       found to be no state, after a loss of power
+///     N number                       the last number that was used; ids of saves come from the numbers
 ///
 /// Flags: `r` saved aside in the place of an older one; `p` written in place; `f` fsynced, names too, when done; `a` all
 /// of the paths change or none.
@@ -69,6 +70,7 @@ struct Journal {
             let needed = Set(entries.values.joined().compactMap(\.operation))
             operations = operations.filter { needed.contains($0.key) }
         case "X": unknown.formUnion(words.dropFirst())
+        case "N": count = max(count, words.dropFirst().first.flatMap { Int($0) } ?? 0)
         default: return
         }
     }

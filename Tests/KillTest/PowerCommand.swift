@@ -112,8 +112,8 @@ struct PowerCuts {
         say("cut at record \(cut), \(fate)\(isLast ? ", online" : "")")
         try disk.mount(state)
         try device.mount()
-        let here = try device.look(at: device, "--cut", "\(cut)")
-        try compareThroughCloud(here, cut)
+        try device.look(at: device, "--cut", "\(cut)")
+        let here = try compareThroughCloud(cut)
         files += here.split(separator: "\n").count
         try device.unmount()
         try disk.detach()
@@ -127,10 +127,13 @@ struct PowerCuts {
         }
     }
 
-    /// Another device must get the same.
-    private mutating func compareThroughCloud(_ here: String, _ cut: Int) throws {
+    /// Another device must get the same as there is here when all has gone up, and what the cloud had of later changes
+    /// has come back.
+    /// - Returns: what is here then.
+    private mutating func compareThroughCloud(_ cut: Int) throws -> String {
         readers += 1
         try device.waitUntilIdle()
+        let here = try device.look(at: device, "--cut", "\(cut)")
         let reader = try world.device("r\(readers)")
         try reader.mount()
         try reader.waitUntilIdle()
@@ -141,6 +144,7 @@ struct PowerCuts {
         try world.examine(device)
         try reader.kill()
         reader.end()
+        return here
     }
 
     private func noteFound(_ picture: String) throws {
@@ -154,7 +158,9 @@ struct PowerCuts {
                 unknown += " \(words[0])"
             }
         }
-        try Data((line + "\n" + unknown + "\n").utf8).write(to: URL(filePath: device.journal))
+        // A save of an id that is still there would be taken for that one.
+        let last = "N \(try Journal(path: device.journal).count)"
+        try Data([line, unknown, last, ""].joined(separator: "\n").utf8).write(to: URL(filePath: device.journal))
     }
 
     /// What was written down when the disk was as `base` is.
