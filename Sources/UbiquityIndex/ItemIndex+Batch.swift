@@ -14,8 +14,7 @@ extension ItemIndex {
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
         try commitBatch(db, journal)
-        // The journal begins anew, whatever the life before has promised of what stands in it.
-        try bringLogToDisk()
+        try bringEarlierLifeToDisk(journal, db)
     }
 
     /// Tells what the journal gets from now on from what an earlier opening left in it.

@@ -12,6 +12,17 @@ extension ItemIndex {
         precursors.withLock { $0.append((begin, end)) }
     }
 
+    /// Runs `body` with what must be on the disk before the index there.
+    func withPrecursors(_ body: () throws -> Void) throws {
+        var ends: [@Sendable () -> Void] = []
+        defer { for end in ends { end() } }
+        for precursor in precursors.withLock({ $0 }) {
+            ends.append(precursor.end)
+            try precursor.begin()
+        }
+        try body()
+    }
+
     /// Makes every change so far survive power loss. Throws `.io`: then it may not survive, until a later call has
     /// succeeded.
     package func makeDurable() throws {
@@ -19,48 +30,47 @@ extension ItemIndex {
         let known = trust.withLock { $0.last }
         // Asked first: what a change from here on needs is the business of whoever made it.
         let sync = writer.writeWithoutTransaction { _ in journal.beginSync() }
-        var ends: [@Sendable () -> Void] = []
-        defer { for end in ends { end() } }
-        for precursor in precursors.withLock({ $0 }) {
-            ends.append(precursor.end)
-            try precursor.begin()
-        }
-        if isSyncSuspect.withLock({ $0 }) {
-            try copyBack(journal)
-        } else {
-            try bringToDisk(journal, sync)
+        try withPrecursors {
+            if try !bringToDisk(journal, sync) { try copyBack(journal) }
         }
         trust.withLock { $0.forget(through: known) }
     }
 
-    private func bringToDisk(_ journal: IndexJournal, _ sync: IndexDurability.Sync) throws {
-        try syncing { () throws(Errno) in try journal.sync() }
-        guard sync.needsLog else { return }
-        try bringLogToDisk()
-        writer.writeWithoutTransaction { _ in journal.noteLog(of: sync) }
+    /// - Returns: false if a sync has failed before, so that another would say nothing.
+    private func bringToDisk(_ journal: IndexJournal, _ sync: IndexDurability.Sync) throws -> Bool {
+        let isThere = try syncing { () throws(Errno) in
+            try journal.sync()
+            if sync.needsLog { try syncLog() }
+        }
+        if isThere, sync.needsLog { writer.writeWithoutTransaction { _ in journal.noteLog(of: sync) } }
+        return isThere
+    }
+
+    /// Syncs go one after the other: the kernel tells of a failure one of those who wait for it.
+    private func syncing(_ body: () throws(Errno) -> Void) throws -> Bool {
+        try syncFailures.withLock { failures in
+            guard failures.isEmpty else { return false }
+            do {
+                try FaultPoints.check("index.sync")
+                try describing("bring the index to the disk", at: path ?? "", body)
+            } catch {
+                failures.count += 1
+                throw error
+            }
+            return true
+        }
     }
 
     /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied
     /// back and the database after. So syncing the log makes all commits durable.
-    func bringLogToDisk() throws {
-        try syncing { () throws(Errno) in
-            // No log: nothing was ever committed.
-            guard let path, let log = try openLog(path) else { return }
-            try log.syncData()
-            guard !isNameDurable.withLock({ $0 }) else { return }
-            try FileSystem.syncDirectory(Path.parent(of: path))
-            isNameDurable.withLock { $0 = true }
-        }
-    }
-
-    private func syncing(_ body: () throws(Errno) -> Void) throws {
-        do {
-            try FaultPoints.check("index.sync")
-            try describing("bring the index to the disk", at: path ?? "", body)
-        } catch {
-            isSyncSuspect.withLock { $0 = true }
-            throw error
-        }
+    private func syncLog() throws(Errno) {
+        // No log: nothing was ever committed.
+        guard let path, let log = try openLog(path) else { return }
+        FaultPoints.reach("index.sync.log")
+        try log.syncData()
+        guard !isNameDurable.withLock({ $0 }) else { return }
+        try FileSystem.syncDirectory(Path.parent(of: path))
+        isNameDurable.withLock { $0 = true }
     }
 
     private func openLog(_ path: String) throws(Errno) -> FileDescriptor? {
@@ -76,24 +86,40 @@ extension ItemIndex {
     /// goes on to its end, and then each change is a commit.
     func makeRoom(in journal: IndexJournal) {
         let sync = journal.beginSync()
-        guard !isSyncSuspect.withLock({ $0 }), (try? bringLogToDisk()) != nil else { return }
-        journal.noteLog(of: sync)
-        journal.noteCommit()
+        // Who waits for the disk is told of a failure by a sync of his own.
+        try? withPrecursors {
+            guard try syncing({ () throws(Errno) in try syncLog() }) else { return }
+            journal.noteLog(of: sync)
+            journal.noteCommit()
+        }
     }
 
     /// After a failed sync the kernel takes the pages for written, and another sync would say so too. What they hold is
     /// written anew, into the database, which is synced; and the journal begins anew.
     private func copyBack(_ journal: IndexJournal) throws {
-        try mapErrors {
-            try writer.writeWithoutTransaction { db in
-                try commitBatch(db, journal)
-                let sync = journal.beginSync()
-                _ = try db.checkpoint(.truncate)
-                journal.noteLog(of: sync)
-                journal.noteCommit()
-            }
+        let failures = syncFailures.withLock { $0.count }
+        try mapErrors { try writer.writeWithoutTransaction { db in try copyBack(journal, db) } }
+        syncFailures.withLock { $0.madeGood = max($0.madeGood, failures) }
+    }
+
+    private func copyBack(_ journal: IndexJournal, _ db: Database) throws {
+        try commitBatch(db, journal)
+        let sync = journal.beginSync()
+        _ = try db.checkpoint(.truncate)
+        journal.noteLog(of: sync)
+        journal.noteCommit()
+    }
+
+    /// After a process that did not end by itself: its journal begins anew, whatever was promised of what stands in it,
+    /// and of its syncs nobody knows which failed, nor which contents must come first.
+    func bringEarlierLifeToDisk(_ journal: IndexJournal, _ db: Database) throws {
+        guard let path, let size = try? FileSystem.status(path + "-wal").size, size > 0 else { return }
+        try FaultPoints.check("index.sync")
+        try describing("bring the index to the disk", at: path) { () throws(Errno) in
+            try FileDescriptor.open(Path.parent(of: path), .readOnly).syncFileSystem()
         }
-        isSyncSuspect.withLock { $0 = false }
+        // A full disk may have no room for that: then it was synced just now, and the journal begins anew all the same.
+        try? copyBack(journal, db)
     }
 
     // MARK: For the doctor
@@ -106,6 +132,14 @@ extension ItemIndex {
 
     /// Brings what is in the journal to the disk in the database; the journal begins anew then.
     package func renewJournal() throws {
-        if let journal { try copyBack(journal) }
+        guard let journal else { return }
+        try withPrecursors { try copyBack(journal) }
     }
+}
+
+/// Syncs of the index that failed, and those of them whose pages were written anew since.
+struct SyncFailures {
+    var count = 0
+    var madeGood = 0
+    var isEmpty: Bool { count == madeGood }
 }

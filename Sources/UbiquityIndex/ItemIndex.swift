@@ -43,8 +43,8 @@ package final class ItemIndex: Sendable {
     private let updateStatements = Lock<[UInt32: String]>([:])
     /// What must be on the disk before the index is (`beforeDurable`).
     let precursors = Lock<[(begin: @Sendable () throws -> Void, end: @Sendable () -> Void)]>([])
-    /// Whether a sync has failed since all was last copied back.
-    let isSyncSuspect = Lock(false)
+    /// Locked while something is synced.
+    let syncFailures = Lock(SyncFailures())
     /// Nil if none is kept.
     private let reserve = Lock<IndexReserve?>(nil)
     /// Whether the names of the files are known to be on the disk.
@@ -83,6 +83,8 @@ package final class ItemIndex: Sendable {
                 // In the format it was written in.
                 if let journal { try replay(db, journal) }
                 try Schema.prepare(db)
+                // First: a life that a loss of power leaves has its numbers.
+                try reserveNumbers(db)
                 if let journal { try beginLife(db, journal) }
             }
         }
@@ -244,10 +246,13 @@ package final class ItemIndex: Sendable {
         guard let path, let size = try? FileSystem.status(path + "-wal").size,
             size > Int64(Self.checkpointPages) * 4096
         else { return }
-        try mapErrors {
-            try writer.writeWithoutTransaction { db in
-                if let journal { try commitBatch(db, journal) }
-                _ = try db.checkpoint(.passive)
+        // SQLite syncs the log before it copies it.
+        try withPrecursors {
+            try mapErrors {
+                try writer.writeWithoutTransaction { db in
+                    if let journal { try commitBatch(db, journal) }
+                    _ = try db.checkpoint(.passive)
+                }
             }
         }
     }

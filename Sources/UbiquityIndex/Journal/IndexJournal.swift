@@ -14,7 +14,8 @@ internal import UbiquitySystem
 /// first one that the database lacks is not its next, commits before it were lost with the power, and what followed
 /// them counts for nothing: it was not synced either. The numbers that were lost are given again, so each opening draws
 /// a number of its own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never
-/// a record.
+/// a record. So does the number of the record that the file begins with: of what was written before the journal last
+/// began anew none is taken for one that follows, whichever of the file's pages reached the disk.
 ///
 /// Only used on the writing connection's queue, which makes it safe to share; but for `sync`.
 final class IndexJournal: @unchecked Sendable {
@@ -29,6 +30,8 @@ final class IndexJournal: @unchecked Sendable {
     private var texts: [String: UInt16] = [:]
     /// Which opening of the index wrote what stands here; 0 for files that know of none.
     private var life: UInt64 = 0
+    /// The number of the record that the file begins with.
+    private var first: UInt64 = 0
     /// The number of the last transaction.
     private(set) var sequence: UInt64 = 0
     /// The transactions that the database has not committed.
@@ -49,11 +52,12 @@ final class IndexJournal: @unchecked Sendable {
     func append(_ statements: [JournalStatement]) throws(Errno) -> Bool {
         let known = texts
         let number = sequence + 1
+        if position == 0 { first = number }
         let payload = JournalCoding.encode(statements, texts: &texts)
         var record = [UInt8]()
         record.reserveCapacity(Self.headerSize + payload.count)
         JournalCoding.append(UInt32(payload.count), to: &record)
-        JournalCoding.append(Self.checksum(number ^ life, payload[...]), to: &record)
+        JournalCoding.append(checksum(number, first, payload[...]), to: &record)
         JournalCoding.append(number, to: &record)
         record += payload
         let fits = position + Int64(record.count) <= Self.capacity
@@ -118,7 +122,8 @@ final class IndexJournal: @unchecked Sendable {
         self.life = life
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var seen = [String]()
-        while let (number, payload) = record(&rest), number == sequence + 1 || batch.isEmpty {
+        let first = firstNumber(rest)
+        while let (number, payload) = record(&rest, first), number == sequence + 1 || batch.isEmpty {
             guard let statements = JournalCoding.decode(payload, texts: &seen) else { break }
             // An older one is in the database: the commit was the last thing that happened.
             if number <= stored { continue }
@@ -136,7 +141,7 @@ final class IndexJournal: @unchecked Sendable {
         guard !batch.isEmpty, position < Self.capacity else { return true }
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var last: UInt64 = 0
-        while let (number, _) = record(&rest), number > last {
+        while let (number, _) = record(&rest, first), number > last {
             last = number
             if number == sequence { return true }
         }
@@ -149,7 +154,8 @@ final class IndexJournal: @unchecked Sendable {
         try load(after: stored, of: life)
         let bytes = try file.read(count: Int(Self.capacity), at: 0)
         var rest = bytes[...]
-        while let (number, _) = record(&rest), number <= sequence { continue }
+        let first = firstNumber(rest)
+        while let (number, _) = record(&rest, first), number <= sequence { continue }
         let end = bytes.count - rest.count
         for start in bytes.indices.dropLast(Self.headerSize) {
             var here = bytes[start...]
@@ -158,7 +164,7 @@ final class IndexJournal: @unchecked Sendable {
                 number > sequence, number <= sequence + UInt64(Self.maximumBatch)
             else { continue }
             var again = bytes[start...]
-            let isWhole = record(&again) != nil
+            let isWhole = record(&again, first) != nil
             if isWhole || start == end || start == 0 {
                 return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
             }
@@ -166,18 +172,24 @@ final class IndexJournal: @unchecked Sendable {
         return nil
     }
 
-    private func record(_ rest: inout ArraySlice<UInt8>) -> (UInt64, ArraySlice<UInt8>)? {
+    private func firstNumber(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        var rest = bytes.dropFirst(Self.headerSize - 8)
+        return JournalCoding.number(&rest) ?? 0
+    }
+
+    private func record(_ rest: inout ArraySlice<UInt8>, _ first: UInt64) -> (UInt64, ArraySlice<UInt8>)? {
         guard let length: UInt32 = JournalCoding.number(&rest), let sum: UInt64 = JournalCoding.number(&rest),
             let number: UInt64 = JournalCoding.number(&rest), length > 0, rest.count >= length
         else { return nil }
         let payload = rest.prefix(Int(length))
         rest = rest.dropFirst(Int(length))
-        return Self.checksum(number ^ life, payload) == sum ? (number, payload) : nil
+        return checksum(number, first, payload) == sum ? (number, payload) : nil
     }
 
     /// FNV-1a over 64-bit words: tells a record that was cut off, not one that somebody forged.
-    private static func checksum(_ number: UInt64, _ bytes: ArraySlice<UInt8>) -> UInt64 {
-        var hash = (0xcbf2_9ce4_8422_2325 ^ number) &* 0x100_0000_01b3
+    private func checksum(_ number: UInt64, _ first: UInt64, _ bytes: ArraySlice<UInt8>) -> UInt64 {
+        var hash = (0xcbf2_9ce4_8422_2325 ^ number ^ life) &* 0x100_0000_01b3
+        hash = (hash ^ first) &* 0x100_0000_01b3
         var rest = bytes
         while let word: UInt64 = JournalCoding.number(&rest) {
             hash = (hash ^ word) &* 0x100_0000_01b3
