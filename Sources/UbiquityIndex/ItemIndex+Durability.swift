@@ -118,8 +118,9 @@ extension ItemIndex {
         try describing("bring the index to the disk", at: path) { () throws(Errno) in
             try FileDescriptor.open(Path.parent(of: path), .readOnly).syncFileSystem()
         }
-        // A full disk may have no room for that: then it was synced just now, and the journal begins anew all the same.
-        try? copyBack(journal, db)
+        do { try copyBack(journal, db) } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+            // No room in the database: the log stays, which was synced just now.
+        }
     }
 
     // MARK: For the doctor

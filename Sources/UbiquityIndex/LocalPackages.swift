@@ -108,7 +108,7 @@ private struct PackagePlacing {
                 guard known.linkTarget != member.linkTarget else { return }
                 try transaction.remove(known, now: now)
             }
-            _ = try make(member, in: parent, name, nil)
+            try adopt(member, in: make(member, in: parent, name, nil))
         default: try putFile(member, in: parent, name, known)
         }
     }

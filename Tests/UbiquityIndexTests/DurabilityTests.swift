@@ -111,13 +111,6 @@ import UbiquitySystem
         return count.withLock { $0 }
     }
 
-    /// Without a question, which would commit it.
-    private func make(_ name: String) throws {
-        let content = ContentID(try fixture.index.newContentNumber())
-        _ = try fixture.index.create(
-            in: 1, named: ItemName(name), NewItem(kind: .file, mode: 0o644, uid: 1, gid: 2, content: content))
-    }
-
     private func change(_ name: String) throws {
         try fixture.index.write(.remote) { transaction in
             let before = try #require(try transaction.row(path: Fixture.names(name)))
@@ -128,55 +121,55 @@ import UbiquitySystem
     }
 
     @Test func theJournalAloneIsSyncedIfItHasAll() throws {
-        try make("a")
+        try fixture.make("a")
         #expect(try syncs { try fixture.index.makeDurable() } == 2)
         let lost = try PowerLoss(fixture)
         for name in ["b", "c"] {
-            try make(name)
+            try fixture.make(name)
             #expect(try syncs { try fixture.index.makeDurable() } == 1)
         }
         // In the database meanwhile; the journal goes on behind it.
         try fixture.index.checkpoint()
-        try make("d")
+        try fixture.make("d")
         #expect(try syncs { try fixture.index.makeDurable() } == 1)
-        try make("e")
+        try fixture.make("e")
         #expect(try lost.names() == ["a", "b", "c", "d", "e"])
     }
 
     @Test func whatTheJournalHasNotIsSyncedWithTheLog() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.makeDurable()
         try change("a")
         #expect(try syncs { try fixture.index.makeDurable() } == 2)
         let lost = try PowerLoss(fixture)
-        try make("b")
+        try fixture.make("b")
         try fixture.index.makeDurable()
         // Unsynced, between what was promised and what was not: the second goes with it.
         try change("a")
-        try make("c")
+        try fixture.make("c")
         #expect(try lost.names() == ["a", "b"])
     }
 
     /// What nobody has promised is written over when the database has it, and then only the log has it.
     @Test func aNewBeginningNeedsTheLog() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
-        try make("b")
+        try fixture.make("b")
         try fixture.index.checkpoint()
-        try make("c")
+        try fixture.make("c")
         #expect(try syncs { try fixture.index.makeDurable() } == 2)
         let lost = try PowerLoss(fixture)
-        try make("d")
+        try fixture.make("d")
         #expect(try syncs { try fixture.index.makeDurable() } == 1)
         #expect(try lost.names() == ["a", "b", "c", "d"])
     }
 
     /// Its room comes to an end while it has what nothing else has on the disk.
     @Test func aFullJournalBeginsAnewBehindTheLog() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.makeDurable()
-        try make("b")
+        try fixture.make("b")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("b")))
         var lost = try PowerLoss(fixture)
         for number in 0..<60 {
@@ -195,9 +188,9 @@ import UbiquitySystem
 
     /// The next life writes over the journal: what it has promised is on the disk in the database before that.
     @Test func aStartBringsTheLogToTheDiskFirst() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.makeDurable()
-        try make("b")
+        try fixture.make("b")
         try fixture.index.makeDurable()
         let (folder, index) = try fixture.copied()
         #expect(try FileSystem.status(folder("index.db-wal")).size < 1 << 16, "it is in the database, but for the start's own")

@@ -24,16 +24,9 @@ import UbiquitySystem
         }
     }
 
-    /// Makes a file without a question before, which would commit the batch.
-    private func make(_ name: String) throws {
-        let content = ContentID(try fixture.index.newContentNumber())
-        _ = try fixture.index.create(
-            in: 1, named: ItemName(name), NewItem(kind: .file, mode: 0o644, uid: 1, gid: 2, content: content))
-    }
-
     @Test func whatIsInTheJournalOnlyIsThereAfterAKill() throws {
         let before = try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26)
-        for number in 0..<20 { try make("f\(number)") }
+        for number in 0..<20 { try fixture.make("f\(number)") }
         #expect(try SmallFile.read(fixture.folder("index.db-wal"), limit: 1 << 26) == before, "there was no batch")
         let (folder, index) = try fixture.copied()
         #expect(try names(index).count == 20)
@@ -46,7 +39,7 @@ import UbiquitySystem
 
     /// The database lost, with the power, a change from the cloud on which the journal's changes were made.
     @Test func whatWasMadeOnALostChangeIsNotRun() throws {
-        try make("a")
+        try fixture.make("a")
         #expect(try names(fixture.index) == ["a"])
         let lost = try TemporaryFolder()
         try fixture.copyFiles(["index.db", "index.db-wal"], to: lost)
@@ -54,7 +47,7 @@ import UbiquitySystem
             let row = try #require(try transaction.row(path: Fixture.names("a")))
             try transaction.delete(row)
         }
-        try make("a")
+        try fixture.make("a")
         try fixture.copyFiles(["index.journal"], to: lost)
         let index = try ItemIndex(path: lost("index.db"), timekeeper: fixture.time, random: fixture.random)
         #expect(try names(index) == ["a"])
@@ -63,7 +56,7 @@ import UbiquitySystem
     }
 
     @Test func everyKindOfQuestionSeesTheBatch() throws {
-        try make("a")
+        try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
         #expect(try fixture.index.row(ino: row.ino) == row)
         #expect(try fixture.index.row(key: row.key) == row)
@@ -72,16 +65,16 @@ import UbiquitySystem
     }
 
     @Test func aTransactionThatFailsTakesNoOtherWithIt() throws {
-        try make("a")
+        try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
-        try make("b")
+        try fixture.make("b")
         #expect(throws: CancellationError.self) {
             try fixture.index.write(.local) { transaction in
                 try transaction.delete(row)
                 throw CancellationError()
             }
         }
-        try make("c")
+        try fixture.make("c")
         #expect(try namesAfterAKill() == ["a", "b", "c"])
         #expect(try names(fixture.index) == ["a", "b", "c"])
         fixture.check()
@@ -89,7 +82,7 @@ import UbiquitySystem
 
     /// The process dies in the middle of the last write to the journal.
     @Test func aRecordThatIsCutShortNeverHappened() throws {
-        for name in ["a", "b", "c"] { try make(name) }
+        for name in ["a", "b", "c"] { try fixture.make(name) }
         let (copy, index) = (try TemporaryFolder(), fixture.index)
         try fixture.copyFiles(["index.db", "index.db-wal", "index.journal"], to: copy)
         let journal = try FileDescriptor.open(copy("index.journal"), .readWrite)
@@ -104,14 +97,14 @@ import UbiquitySystem
 
     /// Power was lost: the journal has a later state than the database, and what lies between is gone.
     @Test func aJournalThatDoesNotFollowIsLeftAlone() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
         let copy = try TemporaryFolder()
         try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
-        try make("b")
+        try fixture.make("b")
         try fixture.index.checkpoint()
-        try make("c")
+        try fixture.make("c")
         try fixture.copyFiles(["index.journal"], to: copy)
         let index = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
         #expect(try names(index) == ["a"])
@@ -119,14 +112,14 @@ import UbiquitySystem
 
     /// The same, and then so much happens that the journal's old numbers would be the next.
     @Test(arguments: 0..<6) func whatWasLostWithThePowerIsNeverRun(changes: Int) throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.checkpoint()
         try fixture.index.makeDurable()
         let copy = try TemporaryFolder()
         try fixture.copyFiles(["index.db", "index.db-wal"], to: copy)
-        try make("b")
+        try fixture.make("b")
         try fixture.index.checkpoint()
-        try make("c")
+        try fixture.make("c")
         try fixture.copyFiles(["index.journal"], to: copy)
         let index = try ItemIndex(path: copy("index.db"), timekeeper: fixture.time, random: fixture.random)
         for change in 0..<changes {
@@ -144,24 +137,24 @@ import UbiquitySystem
     }
 
     @Test func moreThanTheJournalHolds() throws {
-        try make("a")
+        try fixture.make("a")
         let row = try #require(try fixture.index.child(of: .root, named: ItemName("a")))
         for number in 0..<60 {
             let value = [UInt8](repeating: UInt8(number), count: 50_000)
             try fixture.index.setXattr(ino: row.ino, Xattr(name: Array("user.x".utf8), value: value), .any)
         }
-        for number in 0..<1200 { try make("f\(number)") }
+        for number in 0..<1200 { try fixture.make("f\(number)") }
         #expect(try namesAfterAKill().count == 1201)
         #expect(try fixture.index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
     }
 
     @Test func othersCommitTheBatchFirst() throws {
-        try make("a")
+        try fixture.make("a")
         try fixture.index.write(.remote) { transaction in
             let row = try #require(try transaction.child(of: .root, named: ItemName("a")))
             try transaction.delete(row)
         }
-        try make("b")
+        try fixture.make("b")
         #expect(try namesAfterAKill() == ["b"])
     }
 }

@@ -110,6 +110,13 @@ final class Fixture: Sendable {
         }
     }
 
+    /// Makes a file in the top folder without a question before, which would commit the batch.
+    func make(_ name: String) throws {
+        let content = ContentID(try index.newContentNumber())
+        _ = try index.create(
+            in: 1, named: ItemName(name), NewItem(kind: .file, mode: 0o644, uid: 1, gid: 2, content: content))
+    }
+
     // MARK: Paths
 
     static func names(_ path: String) throws -> [ItemName] {

@@ -74,29 +74,30 @@ extension CommitWork {
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
         var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
-        let isOwnLater = isNext ? nil : isOwnAndLater(change, than: current, of: item)
-        if isNext || isOwnLater == true {
+        let isLater = isLater(new, change, than: current, of: item)
+        guard isNext || isGivenUp || isLater else {
+            try keepAside(new, change)
+            return .isAside
+        }
+        if isNext || isLater {
             // What was made from a version is not older than that, whatever times its author or a copying tool gave it:
             // else a third device's edit of an older state, made before both, could win against it.
             new.modifiedAt = max(new.modifiedAt, current.modifiedAt)
-            try makeCurrent(new, insteadOf: current, as: isNext || isGivenUp ? .history : .conflict, change)
-            return .isCurrent
         }
-        if isGivenUp || isOwnLater == nil && new.wins(over: current) {
-            try makeCurrent(new, insteadOf: current, as: isGivenUp ? .history : .conflict, change)
-            return .isCurrent
-        }
-        try keepAside(new, change)
-        return .isAside
+        try makeCurrent(new, insteadOf: current, as: isNext || isGivenUp ? .history : .conflict, change)
+        return .isCurrent
     }
 
+    /// Whether of two versions, neither made from the other, this one wins.
+    ///
     /// A device that conflicts with itself has lost, with the power, that the cloud took the current version. Of the
     /// two the one counts that it made later by its clock. Times of files say nothing: one that is renamed over another
     /// brings its own, and what the power loss left of a change has the time of the whole.
-    /// - Returns: nil for versions of two devices.
-    private func isOwnAndLater(_ change: ItemChange, than current: VersionRecord, of item: ItemRecord) -> Bool? {
+    private func isLater(
+        _ new: VersionRecord, _ change: ItemChange, than current: VersionRecord, of item: ItemRecord
+    ) -> Bool {
         let known = item.stamps.content
-        guard current.device == request.device, known.device == request.device else { return nil }
+        guard current.device == request.device, known.device == request.device else { return new.wins(over: current) }
         return stamp(of: change).time > known.time
     }
 
