@@ -55,6 +55,16 @@ import UbiquityWire
         #expect(bench.version(.number(2)) == nil)
     }
 
+    /// Seed 4301520 of the simulator: what another item of the commit has become one with still has its name.
+    @Test func theNameOfAMergedItemIsTaken() throws {
+        try bench.commit(here, Make.folder(1, "b"), Make.file(2, "b 2", version: 1, "x"))
+        let plan = try bench.commit(
+            there, Make.file(3, "b 2", version: 2, "y"), Make.file(4, "b", version: 3, "z"))
+        #expect(plan.outcomes == [.merged(into: .number(2)), .applied(.number(4))])
+        #expect(bench.livePaths == ["Documents", "b", "b 2", "b 3"])
+        #expect(bench.path(.number(4)) == "b 3")
+    }
+
     @Test func twoFoldersAreOneWithTheChildrenOfBoth() throws {
         try bench.commit(here, Make.folder(1, "d", in: documents), Make.file(2, "f", in: .number(1), version: 1))
         let plan = try bench.commit(
