@@ -5,7 +5,6 @@ internal import UbiquityWire
 extension CommitWork {
     func settleNames() throws {
         var slots = NameSlots(work: self)
-        slots.occupySettled()
         // From the top downwards, because a folder that is merged takes its children along; and items that were there
         // before first, because a new one can still become one with them.
         let waiting = order.enumerated().filter { drafts[$0.element]?.needsSlot == true && isLive($0.element) }
@@ -133,21 +132,15 @@ struct NameSlots {
 
     init(work: CommitWork) { self.work = work }
 
-    /// Items of the commit that stay at their places.
-    mutating func occupySettled() {
-        for id in work.order {
-            guard let draft = work.drafts[id], !draft.needsSlot, draft.record.isLive, id != .root else { continue }
-            occupy(Place(parent: draft.record.parent, name: draft.record.name), by: id)
-        }
-    }
-
     mutating func occupy(_ place: Place, by id: ItemID) { holders[place] = id }
 
     func holder(of place: Place) throws -> ItemID? {
         if let holder = holders[place] { return holder }
         guard let stored = try work.state.liveChild(of: place.parent, named: place.name) else { return nil }
-        // An item of this commit is where the commit puts it: it has moved away, is gone, or waits for its turn.
-        return work.drafts[stored] == nil ? stored : nil
+        // An item of this commit is where the commit puts it: it has moved away, is gone, or waits for its turn. Or it
+        // stays there, as what another has become one with does.
+        guard let draft = work.drafts[stored] else { return stored }
+        return draft.record.isLive && !draft.needsSlot ? stored : nil
     }
 
     /// "name 2.ext", or 3, 4 … if that is taken too.
