@@ -220,11 +220,50 @@ import UbiquityIndex
         fixture.check()
     }
 
-    @Test func aDeletionThatWasConfirmedIsOne() throws {
-        let document = try document()
-        try fixture.remove("doc", process: 1)
+    /// The cloud has been told, and has answered, before the name is taken again.
+    private func confirmDeletion(of document: ItemRow) throws {
         try fixture.index.write(.remote) { transaction in
             try transaction.delete(try #require(try transaction.row(id: document.id)))
+            try transaction.forgetRemote(document.id)
+        }
+    }
+
+    @Test(arguments: [true, false]) func aDocumentComesBackAfterItsDeletionWasConfirmed(_ isRenamed: Bool) throws {
+        let document = try document()
+        if isRenamed { try fixture.file("temporary") }
+        try fixture.remove("doc", process: 1)
+        try confirmDeletion(of: document)
+        if isRenamed {
+            try fixture.rename("temporary", "doc", process: 1)
+        } else {
+            try fixture.file("doc", process: 1)
+            try write("doc", size: 2)
+        }
+        try expectNextVersion(of: document)
+        let back = try fixture.found("doc")
+        #expect(back.dirty.isSuperset(of: [.content, .place]) && !back.dirty.contains(.created))
+        #expect(back.flags.contains(.returned))
+    }
+
+    @Test func aDeletionThatWasConfirmedIsOneForOthers() throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        try confirmDeletion(of: document)
+        #expect(try fixture.file("doc", process: 2).id != document.id)
+        fixture.check()
+    }
+
+    /// Somebody else has brought it back meanwhile, to another name.
+    @Test func aDocumentThatIsThereAgainDoesNotComeBack() throws {
+        let document = try document()
+        try fixture.remove("doc", process: 1)
+        try confirmDeletion(of: document)
+        try fixture.file("other")
+        let other = try fixture.found("other")
+        try fixture.index.write(.remote) { transaction in
+            var row = other
+            row.id = document.id
+            try transaction.update(row, before: other)
         }
         #expect(try fixture.file("doc", process: 1).id != document.id)
         fixture.check()

@@ -7,8 +7,6 @@ internal import UbiquityVFS
 
 // What programs do with the contents of files. Paths are relative to the top.
 extension SimulatedDevice {
-    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
-
     /// Makes a file, writes it and closes it.
     /// - Parameter synced: with an fsync before the close.
     package func create(_ path: String, _ bytes: [UInt8], synced: Bool = false) async throws {
@@ -16,7 +14,7 @@ extension SimulatedDevice {
         let (parent, name) = try place(path)
         let made = try life.fileSystem.create(
             parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive],
-            caller: Self.caller)
+            caller: caller)
         let file = OpenProgramFile(life: life, device: self, handle: made.opened.handle, ino: made.attributes.ino)
         try await file.use {
             await world.pause()
@@ -73,7 +71,7 @@ extension SimulatedDevice {
         let file: OpenProgramFile
         do {
             let opened = try await life.fileSystem.open(
-                row.ino, flags: [.writeOnly, .truncate], caller: Self.caller).value
+                row.ino, flags: [.writeOnly, .truncate], caller: caller).value
             file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
         } catch {
             if life.isAlive { ledger.putBack(taken) }
@@ -103,7 +101,7 @@ extension SimulatedDevice {
         for _ in 0..<20 {
             let life = try life, row = try live(path)
             do {
-                let opened = try await life.fileSystem.open(row.ino, flags: [], caller: Self.caller).value
+                let opened = try await life.fileSystem.open(row.ino, flags: [], caller: caller).value
                 let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
                 defer { file.release() }
                 return try await file.read()
@@ -117,7 +115,7 @@ extension SimulatedDevice {
     /// Reads while somebody asks for the content to be evicted.
     package func readWhileEvicting(_ path: String) async throws -> [UInt8] {
         let life = try life, row = try live(path)
-        let opened = try await life.fileSystem.open(row.ino, flags: [], caller: Self.caller).value
+        let opened = try await life.fileSystem.open(row.ino, flags: [], caller: caller).value
         let file = OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
         defer { file.release() }
         try evictIfAllowed(path)
@@ -140,7 +138,7 @@ extension SimulatedDevice {
 
     private func openForWriting(_ path: String) async throws -> OpenProgramFile {
         let life = try life, row = try live(path)
-        let opened = try await life.fileSystem.open(row.ino, flags: .readWrite, caller: Self.caller).value
+        let opened = try await life.fileSystem.open(row.ino, flags: .readWrite, caller: caller).value
         return OpenProgramFile(life: life, device: self, handle: opened.handle, ino: row.ino)
     }
 
@@ -149,8 +147,6 @@ extension SimulatedDevice {
 
 /// A file that a program has open.
 private struct OpenProgramFile: Sendable {
-    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
-
     let life: DeviceLife
     let device: SimulatedDevice
     let handle: UInt64
@@ -176,7 +172,7 @@ private struct OpenProgramFile: Sendable {
     }
 
     func write(_ bytes: [UInt8], at offset: Int64) throws {
-        _ = try bytes.withUnsafeBytes { try fileSystem.write(handle, offset: offset, $0, caller: Self.caller) }
+        _ = try bytes.withUnsafeBytes { try fileSystem.write(handle, offset: offset, $0, caller: device.caller) }
     }
 
     /// What stood in it is not asked for any more.
@@ -188,7 +184,7 @@ private struct OpenProgramFile: Sendable {
     func replace(_ bytes: [UInt8]) async throws {
         giveUp()
         _ = try await fileSystem.setAttributes(
-            of: ino, AttributeChanges(size: 0), handle: handle, caller: Self.caller).value
+            of: ino, AttributeChanges(size: 0), handle: handle, caller: device.caller).value
         try write(bytes, at: 0)
     }
 

@@ -7,8 +7,6 @@ internal import UbiquityVFS
 
 // What programs do with names, folders and attributes.
 extension SimulatedDevice {
-    private static let caller = Caller(uid: 1000, gid: 1000, pid: 0)
-
     package static func names(_ path: String) throws -> [ItemName] {
         try path.split(separator: "/").map { try ItemName(String($0)) }
     }
@@ -32,13 +30,13 @@ extension SimulatedDevice {
     package func makeFolder(_ path: String) throws {
         let (folder, name) = try place(path)
         _ = try life.fileSystem.makeDirectory(
-            parent: folder.ino, name: name.bytes, mode: 0o755, caller: Self.caller)
+            parent: folder.ino, name: name.bytes, mode: 0o755, caller: caller)
     }
 
     package func makeLink(_ path: String, to text: String) throws {
         let (folder, name) = try place(path)
         _ = try life.fileSystem.makeSymlink(
-            parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: Self.caller)
+            parent: folder.ino, name: name.bytes, target: Array(text.utf8), caller: caller)
     }
 
     /// A further name for a file.
@@ -64,7 +62,8 @@ extension SimulatedDevice {
         let taken = isReplacing && isLast ? ledger.take(target?.content) : [:]
         do {
             try life.fileSystem.rename(
-                parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags)
+                parent: from.ino, name: oldName.bytes, newParent: into.ino, newName: newName.bytes, flags: flags,
+                caller: caller)
         } catch {
             if life.isAlive { ledger.putBack(taken) }
             throw error
@@ -86,7 +85,7 @@ extension SimulatedDevice {
             if row.kind == .directory {
                 try life.fileSystem.removeDirectory(parent: folder.ino, name: name.bytes)
             } else {
-                try life.fileSystem.unlink(parent: folder.ino, name: name.bytes)
+                try life.fileSystem.unlink(parent: folder.ino, name: name.bytes, caller: caller)
             }
         } catch {
             if life.isAlive { ledger.putBack(taken) }
@@ -99,7 +98,7 @@ extension SimulatedDevice {
     }
 
     private func change(_ path: String, _ changes: AttributeChanges) throws {
-        guard case .now = try life.fileSystem.setAttributes(of: live(path).ino, changes, caller: Self.caller) else {
+        guard case .now = try life.fileSystem.setAttributes(of: live(path).ino, changes, caller: caller) else {
             throw UbiquityError(.invalid, "a change of attributes waits")
         }
     }
@@ -113,11 +112,11 @@ extension SimulatedDevice {
 
     package func setXattr(_ path: String, _ name: String, _ value: String) throws {
         _ = try life.fileSystem.setXattr(
-            of: live(path).ino, name: Array(name.utf8), value: Array(value.utf8), flags: 0, caller: Self.caller)
+            of: live(path).ino, name: Array(name.utf8), value: Array(value.utf8), flags: 0, caller: caller)
     }
 
     package func removeXattr(_ path: String, _ name: String) throws {
-        try life.fileSystem.removeXattr(of: live(path).ino, name: Array(name.utf8), caller: Self.caller)
+        try life.fileSystem.removeXattr(of: live(path).ino, name: Array(name.utf8), caller: caller)
     }
 
     // MARK: Sync

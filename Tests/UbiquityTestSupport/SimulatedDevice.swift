@@ -39,6 +39,8 @@ package final class SimulatedDevice: Sendable {
     package let disk: SimulatedDisk
     package let link: SimulatedLink
     package let ledger = Ledger()
+    /// Who makes all changes.
+    let caller: Caller
     private let settings: Settings
     /// The one that runs now; nil while the device is down.
     private let running = Lock<DeviceLife?>(nil)
@@ -48,13 +50,14 @@ package final class SimulatedDevice: Sendable {
 
     init(
         _ name: String, in world: VirtualWorld, link: SimulatedLink, disk: SimulatedDisk,
-        timekeeper: VirtualTimekeeper, settings: Settings
+        timekeeper: VirtualTimekeeper, process: Int32, settings: Settings
     ) {
         self.name = name
         self.world = world
         self.link = link
         self.disk = disk
         self.settings = settings
+        caller = Caller(uid: 1000, gid: 1000, pid: process)
         self.timekeeper = timekeeper
         var generator = SourcedGenerator(world.random)
         id = DeviceID(using: &generator)

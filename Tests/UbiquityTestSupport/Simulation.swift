@@ -54,7 +54,7 @@ package final class Simulation: Sendable {
                 timekeeper: timekeeper, losesPower: options.losesPower)
             return SimulatedDevice(
                 name, in: world, link: SimulatedLink(cloud, world: world, name: name), disk: disk,
-                timekeeper: timekeeper, settings: settings)
+                timekeeper: timekeeper, process: options.process, settings: settings)
         }
     }
 
@@ -67,15 +67,18 @@ package final class Simulation: Sendable {
         package var losesPower: Bool
         /// Whether the cloud is the real one on a disk, which may crash.
         package var hasCloudOnDisk: Bool
+        /// The one process that makes all changes; 0 if each is made by another.
+        package var process: Int32
 
         package init(
             devices: [String] = ["a", "b"], settings: [String: SimulatedDevice.Settings] = [:],
-            losesPower: Bool = false, hasCloudOnDisk: Bool = false
+            losesPower: Bool = false, hasCloudOnDisk: Bool = false, process: Int32 = 0
         ) {
             self.devices = devices
             self.settings = settings
             self.losesPower = losesPower
             self.hasCloudOnDisk = hasCloudOnDisk
+            self.process = process
         }
     }
 

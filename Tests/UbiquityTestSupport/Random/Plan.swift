@@ -1,4 +1,5 @@
 internal import UbiquitySync
+internal import UbiquitySystem
 
 /// All that is drawn from a seed before a world begins: devices, and what happens when.
 package struct Plan: Sendable {
@@ -60,7 +61,9 @@ package struct Plan: Sendable {
             devices: Array(Self.names.prefix(devices)), settings: settings,
             losesPower: profile == .masses
                 || steps.contains { [.losePower, .losePowerAtWrite, .editAndDie].contains($0.action) },
-            hasCloudOnDisk: profile == .cloud)
+            hasCloudOnDisk: profile == .cloud,
+            // What one process removes and makes anew is the same document; what two do is not.
+            process: seed.isMultiple(of: 2) ? ProcessHost.id : 0)
     }
 
     /// The same with only some of the steps.
