@@ -20,9 +20,9 @@ import UbiquityTestSupport
             try world.a.rename("folder", "k~")
             try await world.settle()
             #expect(try world.b.live("notes~").kind == .symlink)
-            #expect(try await world.b.read("notes~ 2") == [1])
-            #expect(try await world.b.read("k~ 2/in") == [2])
-            #expect(try world.a.row("notes~ 2") == nil)
+            #expect(try await world.b.read("notes 2~") == [1])
+            #expect(try await world.b.read("k 2~/in") == [2])
+            #expect(try world.a.row("notes 2~") == nil)
             try await world.check()
         }
     }
@@ -39,6 +39,47 @@ import UbiquityTestSupport
             try await world.settle()
             #expect(try world.b.live("f").kind == .symlink)
             #expect(try await world.b.read("f 2/notes~") == [1])
+            try await world.check()
+        }
+    }
+
+    /// Seed 3004793 of the simulator: what made room stood at a name that nothing ignores, and something synced was to
+    /// come there.
+    @Test func whatMadeRoomKeepsANameThatIsIgnored() async throws {
+        try await run { world in
+            for name in ["e", "f"] { try await world.a.create(name, [1]) }
+            try await world.settle()
+            try await world.b.create("a~", [2])
+            try world.a.rename("e", "a~")
+            try world.a.rename("f", "a~ 2")
+            try await world.settle()
+            #expect(try await world.b.read("a~ 2") == [1])
+            #expect(try await world.b.read("a 2~") == [2])
+            try await world.check()
+        }
+    }
+
+    /// Made before the rules were known, where another device has something local by them.
+    @Test func whatAnIgnoreFileKeepsMakesRoomInTheEnd() async throws {
+        try await run { world in
+            world.a.link.setAway(true)
+            try await world.a.create("x.log", [1])
+            try world.a.makeFolder("build")
+            try await world.a.create("build/o", [1])
+            try await world.b.create(".ubiquityignore", Array("*.log\nbuild/\n".utf8))
+            try await world.settle([world.b])
+            try await world.b.create("x.log", [2])
+            try world.b.makeFolder("build")
+            try await world.b.create("build/p", [2])
+            world.a.link.setAway(false)
+            try await world.settle()
+            #expect(try await world.b.read("x.log") == [1])
+            #expect(try await world.b.read("x 2.log") == [2])
+            #expect(try world.b.live("x 2.log").isExcluded)
+            #expect(try await world.b.read("build/o") == [1])
+            #expect(try await world.b.read("build/p") == [2])
+            #expect(try !world.b.live("build").isExcluded && world.b.live("build/p").isExcluded)
+            #expect(try world.a.row("x 2.log") == nil && world.a.row("build/p") == nil)
             try await world.check()
         }
     }
