@@ -7,7 +7,8 @@ internal import UbiquitySystem
 // - A rename to an ignored name (a backup), then something made at, or renamed to, the free name: joined when that is
 //   made. The backup stays, on this device only.
 // - The same with a backup of any name, by one process: joined likewise. The backup is a new item.
-// - A deletion, then something made or renamed, by one process: joined likewise.
+// - A deletion, then something made or renamed, by one process: joined likewise, also if the deletion has gone up
+//   meanwhile. The next content brings the document back then, on all devices.
 // - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
 //
 // In the first case the rename waits for the end of the window before it goes up, so that other devices never see it.
@@ -33,7 +34,7 @@ extension IndexTransaction {
         index.tunnels.giveUp(
             Tunnels.GivenUp(
                 place: place, key: before.key, id: before.id, process: process, at: index.timekeeper.uptime(),
-                isHeld: isHeld),
+                isHeld: isHeld, removed: after == nil ? before.remembered : nil),
             for: after?.entry)
     }
 
@@ -44,9 +45,12 @@ extension IndexTransaction {
         to place: ItemRow.Entry, taker: ItemKey? = nil, process: Int32, now: Timestamp
     ) throws -> ItemRow? {
         guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
-            given.key != taker, let row = try row(key: given.key), row.id == given.id, row.kind == .file,
-            !row.isExcluded, !row.isLinked
+            given.key != taker
         else { return nil }
+        guard let row = try row(key: given.key) else {
+            return try bringBackForgotten(given, process: process, now: now)
+        }
+        guard row.id == given.id, row.kind == .file, !row.isExcluded, !row.isLinked else { return nil }
         if row.isDeleted {
             return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place, now: now) : nil
         }
@@ -70,6 +74,27 @@ extension IndexTransaction {
             try markDirty(&back, .place, now: now)
         }
         try update(back, before: row)
+        note(.added, before: nil, after: back)
+        return back
+    }
+
+    /// The deletion has gone up, and the cloud's answer has let the index forget the document: it is there again, to go
+    /// up with its next content.
+    private func bringBackForgotten(
+        _ given: Tunnels.GivenUp, process: Int32, now: Timestamp
+    ) throws -> ItemRow? {
+        guard var back = given.removed, ProcessHost.isSame(given.process, process), try row(id: back.id) == nil,
+            try remote(id: back.id)?.isDeleted ?? true
+        else { return nil }
+        index.tunnels.forget(given.key)
+        back.entry = given.place
+        back.ino = UInt64(newNumber())
+        back.flags = back.flags.intersection(.pinned).union(.returned)
+        back.dirty = .place
+        back.dirtyOrder = try newDirtyOrder()
+        back.dirtyBase = try remoteRevision(of: back.id) ?? feedPosition().revision
+        back.dirtyAt = now
+        try insert(back)
         note(.added, before: nil, after: back)
         return back
     }
@@ -154,6 +179,19 @@ extension IndexTransaction {
         try update(row, before: document)
         note(.replaced, before: document, after: row)
         try touchFolder(folder, now: now, isSynced: true)
+        return row
+    }
+}
+
+extension ItemRow {
+    /// What is kept of a document that was deleted; nil if that is too much.
+    fileprivate var remembered: ItemRow? {
+        let attributes = (xattrs + localXattrs).reduce(0) { $0 + $1.name.count + $1.value.count }
+        guard attributes <= Tunnels.attributesKept else { return nil }
+        var row = self
+        row.content = nil
+        row.contentState = .none
+        row.nextVersion = nil
         return row
     }
 }

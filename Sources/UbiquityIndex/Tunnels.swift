@@ -11,6 +11,9 @@ final class Tunnels: Sendable {
     static let window = Duration.seconds(15)
     /// Names remembered at a time; with more, the oldest are forgotten.
     static let capacity = 1024
+    /// Bytes of attributes that are remembered of a document that was deleted; one with more, which hardly any has,
+    /// comes back only until its deletion has gone up.
+    static let attributesKept = 4096
 
     struct GivenUp: Sendable {
         /// Where the document was.
@@ -23,6 +26,8 @@ final class Tunnels: Sendable {
         var at: Duration
         /// It was renamed to a name that is ignored: what it will be is not known yet, so nothing of it goes up.
         var isHeld: Bool
+        /// The document as it was, if it was deleted: the index forgets it when the deletion has gone up.
+        var removed: ItemRow?
         /// Who has the name now.
         var taker: ItemKey?
     }
