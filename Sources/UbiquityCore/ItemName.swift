@@ -49,6 +49,15 @@ package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible
         return Self.shortened(stem, to: room, then: mark + suffix)
     }
 
+    /// The same with the number before the last character, for a name whose end says what it is: "notes~" becomes
+    /// "notes 2~".
+    package func numberedBeforeItsEnd(_ number: Int) -> ItemName {
+        var end = bytes.count - 1
+        while end > 0, bytes[end] & 0xC0 == 0x80 { end -= 1 }
+        let tail = Array(" \(number)".utf8) + bytes[end...]
+        return Self.shortened(Array(bytes[..<end]), to: Limits.maximumNameLength - tail.count, then: tail)
+    }
+
     /// At most `length` bytes of `head`, cut between characters, then `tail`.
     private static func shortened(_ head: [UInt8], to length: Int, then tail: [UInt8]) -> ItemName {
         var end = min(head.count, length)

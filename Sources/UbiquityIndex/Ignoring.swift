@@ -100,6 +100,19 @@ extension IndexTransaction {
             || index.ignoreFiles.standard.decision(on: [name], isDirectory: kind == .directory) == true
     }
 
+    /// A free name like this one for something that is kept local: one that keeps it so, if a number can be put in such
+    /// a way.
+    package func freeLocalName(near name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> ItemName {
+        let isAtItsEnd = try !keepsLocal(name.numbered(2), kind, in: folder)
+            && keepsLocal(name.numberedBeforeItsEnd(2), kind, in: folder)
+        var number = 2
+        while true {
+            let free = isAtItsEnd ? name.numberedBeforeItsEnd(number) : name.numbered(number)
+            if try child(of: folder.key, named: free) == nil { return free }
+            number += 1
+        }
+    }
+
     /// Whether something made there now would stay on this device.
     func keepsLocal(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
         try folder.isExcluded || isIgnored(name, kind, in: folder)

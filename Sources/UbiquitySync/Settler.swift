@@ -12,6 +12,8 @@ package struct Settler {
     let now: Timestamp
     /// Backing files nobody needs any more once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
+    /// Whether what an ignore file keeps local gives its name to what is synced, and takes another.
+    var movesIgnoredAside = false
     /// Whether some package is held; nil until that was asked.
     var holdsPackages: Bool?
 
@@ -203,8 +205,11 @@ package struct Settler {
     /// at the commit.
     private mutating func displace(_ other: ItemRow) throws -> Bool {
         if other.isExcluded {
-            // What an ignore file keeps here may go up in a moment, if the rules have changed too: it keeps its name.
-            guard let name = other.entry?.name, transaction.isLocalEverywhere(name, other.kind) else { return false }
+            // What an ignore file keeps here may go up in a moment, if the rules have changed too: it keeps its name
+            // till the record has waited for a while.
+            guard let name = other.entry?.name,
+                movesIgnoredAside || transaction.isLocalEverywhere(name, other.kind)
+            else { return false }
             return try moveAside(other)
         }
         if other.flags.contains(.lingering) { return try moveAside(other) }
@@ -233,9 +238,10 @@ package struct Settler {
     /// What is kept local, and a folder that is there for that only, has no other place to wait for, and nobody else
     /// hears of it: it takes the next free name.
     private mutating func moveAside(_ local: ItemRow) throws -> Bool {
-        guard let entry = local.entry else { return false }
+        guard let entry = local.entry, let folder = try transaction.row(key: entry.parent) else { return false }
         var row = local
-        row.entry = try freeEntry(in: entry.parent, near: entry.name)
+        row.entry = ItemRow.Entry(
+            parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
         try transaction.update(row, before: local)
         transaction.note(.moved, before: local, after: row)
         return true
@@ -387,20 +393,26 @@ extension Settler {
         }
     }
 
-    /// A folder of that name is there again: what was kept for local things is that one now.
+    /// A folder of that name is here: what was kept for local things, or is ignored by an ignore file, is that one now.
+    /// What is in it stays local.
     private mutating func adopt(_ item: RemoteItem) throws -> Bool {
-        guard item.kind == .directory, let parent = try transaction.row(id: item.parent),
-            let other = try transaction.child(of: parent.key, named: item.name), other.flags.contains(.lingering),
-            other.dirty.isEmpty
+        guard item.kind == .directory, let parent = try transaction.row(id: item.parent), !parent.isExcluded,
+            let other = try transaction.child(of: parent.key, named: item.name), other.kind == .directory,
+            other.flags.contains(.lingering) || isIgnoredByFile(other, item.name), other.dirty.isEmpty
         else { return false }
         try transaction.forgetRemote(other.id)
         var row = other
         row.id = item.id
-        row.flags.remove(.lingering)
+        row.flags.subtract([.lingering, .excluded])
         let shown = Overlay.metadata(row, old: nil, new: item, keepTimes: false)
         try transaction.update(shown, before: other)
         transaction.note(.attributes, before: other, after: shown)
         return true
+    }
+
+    /// Such a rule holds for all that is in a folder too; one of the standard list is about names.
+    private func isIgnoredByFile(_ row: ItemRow, _ name: ItemName) -> Bool {
+        row.isExcluded && !transaction.isLocalEverywhere(name, row.kind)
     }
 }
 

@@ -20,6 +20,8 @@ struct FeedState {
     /// that page may still have it, and here it is forgotten. Nil if none is on its way, so that it holds what is
     /// answered while one request lasts.
     var deletedMeanwhile: [ItemID: Revision]?
+    /// Records that had no place at the last look, and when that was, by the machine's uptime.
+    var waiting: (records: Set<ItemID>, at: Duration) = ([], .zero)
 }
 
 // The feed loop: brings what others changed.
@@ -76,12 +78,31 @@ extension SyncEngine {
             if feed.withLock({ $0.mayHaveLost || $0.looksForLost }) {
                 try await pool.run { try self.giveUpLostContents() }
             }
+            try await pool.run { try self.placeWhatWaits() }
             pushSignal.fire()
             downloadSignal.fire()
             progress.fire()
             await feedSignal.wait(atMost: SyncLimits.pollInterval, timekeeper)
         }
         throw CancellationError()
+    }
+
+    /// What has waited for a name from one look to the next gets it, though something that an ignore file keeps local
+    /// has it: that would have gone up by now, had the rules changed too.
+    private func placeWhatWaits() throws {
+        let now = timekeeper.uptime(), last = feed.withLock { $0.waiting }
+        guard now - last.at >= SyncLimits.pollInterval else { return }
+        let waiting = try index.read { try $0.records(.waiting, limit: SyncLimits.settleBatch) }
+        feed.withLock { $0.waiting = (Set(waiting), now) }
+        let overdue = waiting.filter(last.records.contains)
+        guard !overdue.isEmpty else { return }
+        let dropped = try index.write(.remote) { transaction in
+            var settler = settler(transaction)
+            settler.movesIgnoredAside = true
+            for id in overdue { try settler.settle(id) }
+            return settler.dropped
+        }
+        discard(dropped)
     }
 
     /// Takes note of which cloud this is. Another one than before does not know what this device knows: nothing may be

@@ -25,6 +25,13 @@ import UbiquityCore
         #expect(try ItemName(name).numbered(2).description == second)
     }
 
+    @Test(arguments: [("notes~", "notes 2~"), ("~", " 2~"), ("#a#", "#a 2#"), ("xä", "x 2ä")])
+    func secondNamesWithTheSameEnd(_ name: String, _ second: String) throws {
+        #expect(try ItemName(name).numberedBeforeItsEnd(2).description == second)
+        let long = try ItemName(String(repeating: "ä", count: 127) + "~").numberedBeforeItsEnd(3)
+        #expect(long.bytes.count <= Limits.maximumNameLength && long.description.hasSuffix("ä 3~"))
+    }
+
     @Test func aLongSecondNameFitsAndStaysUTF8() throws {
         let name = try ItemName(String(repeating: "ä", count: 125) + ".txt")
         let second = name.numbered(12)
