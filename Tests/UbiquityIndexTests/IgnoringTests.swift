@@ -83,4 +83,21 @@ import UbiquityIndex
         #expect(saved.id == document.id && saved.content == part.content && saved.dirty.contains(.content))
         fixture.check()
     }
+
+    /// What `ar` does: a temporary file, renamed to the name that is ignored, with or without an old one there.
+    @Test func whatNeverWentUpStaysHereUnderAnIgnoredName() throws {
+        try setRules("*.a", in: "")
+        for _ in 0..<2 {
+            let temporary = try fixture.file("stABC")
+            let made = try fixture.rename("stABC", "lib.a").moved
+            #expect(made.isExcluded && made.content == temporary.content && made.dirty == [])
+        }
+        #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) }.count == 1)
+        // What did stays so.
+        try fixture.file("doc")
+        let document = try fixture.confirm("doc")
+        #expect(try fixture.rename("doc", "lib.a").moved.id == document.id)
+        #expect(try !fixture.found("lib.a").isExcluded)
+        fixture.check()
+    }
 }

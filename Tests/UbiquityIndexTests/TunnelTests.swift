@@ -63,6 +63,27 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.row(id: temporary.id) }?.isDeleted == true)
     }
 
+    /// Made and edited while there is no cloud, say. The creation may be forgotten without a word meanwhile.
+    @Test(arguments: [true, false]) func aDocumentThatNeverWentUpKeepsItsIdentityToo(_ isForgotten: Bool) throws {
+        try fixture.file("doc")
+        let tag = Xattr(name: Array("user.tag".utf8), value: [1])
+        try fixture.index.setXattr(ino: fixture.found("doc").ino, tag, .any)
+        let document = try fixture.found("doc")
+        try fixture.rename("doc", "doc~")
+        #expect(try fixture.found("doc~").isExcluded)
+        if isForgotten {
+            try fixture.index.write(.remote) { transaction in
+                try transaction.delete(try #require(try transaction.row(id: document.id)))
+            }
+        }
+        try fixture.file("doc")
+        let saved = try fixture.found("doc")
+        #expect(saved.id == document.id && saved.xattrs == document.xattrs)
+        #expect(saved.dirty.isSuperset(of: [.created, .content]) && !saved.dirty.contains(.deleted))
+        #expect(try fixture.found("doc~").content == document.content && fixture.found("doc~").isExcluded)
+        fixture.check()
+    }
+
     @Test func anOlderBackupGivesWay() throws {
         let document = try document()
         try fixture.file("doc~")
