@@ -24,7 +24,7 @@ extension ItemIndex {
     /// A file put over a file is a new content of the one that stood there: its identity, attributes and base version
     /// stay with the name, as editors that save by renaming expect.
     /// What is synced stays so under an ignored name; it leaves sync, as a deletion elsewhere, when it goes into a
-    /// folder that is kept local or gets a name that always is.
+    /// folder that is kept local or gets a name that always is. A file that never went up does not under that name.
     /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
     /// is not here, that would leave sync.
     /// - Parameter process: the calling process (or thread); 0 if it is not known.
@@ -82,7 +82,8 @@ extension IndexTransaction {
             // Two names of one file: POSIX has nothing done.
             return RenameResult(moved: move.source)
         }
-        let excluded = try staysLocal(move.source, as: move.name, in: move.into)
+        let isUnsent = try isUnsent(move.source) && isIgnored(move.name, move.source.kind, in: move.into)
+        let excluded = try isUnsent || staysLocal(move.source, as: move.name, in: move.into)
         guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
             throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot leave sync")
         }
@@ -108,7 +109,7 @@ extension IndexTransaction {
         }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
         try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded || moved.kind.isSpecial)
-        if !excluded { try giveUp(move.source, after: moved, process: move.process) }
+        if !excluded || isUnsent { try giveUp(move.source, after: moved, process: move.process) }
         index.tunnels.noteTaker(moved.key, of: move.entry)
         return RenameResult(moved: moved, replaced: replaced)
     }
@@ -119,6 +120,12 @@ extension IndexTransaction {
         // A name of what is kept local is kept local too.
         if let linked = try row.linkedID.flatMap(self.row(id:)), linked.isExcluded { return true }
         return try row.isExcluded && isIgnored(name, row.kind, in: folder)
+    }
+
+    /// Whether it is a file that the cloud cannot have heard of.
+    private func isUnsent(_ row: ItemRow) -> Bool {
+        row.kind == .file && !row.isExcluded && !row.isLinked && row.contentState == .complete
+            && row.dirty.contains(.created) && !row.flags.contains(.creationSent)
     }
 
     /// The document whose next content the moved file is, though its name was free.

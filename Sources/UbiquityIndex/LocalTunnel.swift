@@ -5,7 +5,8 @@ internal import UbiquitySystem
 // attributes, versions and the base of the next version stay with it (`design.md` section 4).
 //
 // - A rename to an ignored name (a backup), then something made at, or renamed to, the free name: joined when that is
-//   made. The backup stays, on this device only.
+//   made. The backup stays, on this device only. What never went up is a backup at once, and the document is gone till
+//   then, as if it were deleted.
 // - The same with a backup of any name, by one process: joined likewise. The backup is a new item.
 // - A deletion, then something made or renamed, by one process: joined likewise, also if the deletion has gone up
 //   meanwhile. The next content brings the document back then, on all devices.
@@ -34,7 +35,7 @@ extension IndexTransaction {
         index.tunnels.giveUp(
             Tunnels.GivenUp(
                 place: place, key: before.key, id: before.id, process: process, at: index.timekeeper.uptime(),
-                isHeld: isHeld, removed: after == nil ? before.remembered : nil),
+                isHeld: isHeld, removed: after?.isExcluded ?? true ? before.remembered : nil),
             for: after?.entry)
     }
 
@@ -47,15 +48,12 @@ extension IndexTransaction {
         guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
             given.key != taker
         else { return nil }
-        guard let row = try row(key: given.key) else {
-            return try bringBackForgotten(given, process: process, now: now)
-        }
-        guard row.id == given.id, row.kind == .file, !row.isExcluded, !row.isLinked else { return nil }
-        if row.isDeleted {
-            return try ProcessHost.isSame(given.process, process) ? bringBack(row, to: place, now: now) : nil
-        }
-        guard let backup = row.entry, row.contentState == .complete, let folder = try self.row(key: backup.parent),
-            given.isHeld || ProcessHost.isSame(given.process, process)
+        guard given.isHeld || ProcessHost.isSame(given.process, process) else { return nil }
+        guard let row = try row(id: given.id) else { return try bringBackForgotten(given, now: now) }
+        guard row.kind == .file, !row.isExcluded, !row.isLinked else { return nil }
+        if row.isDeleted { return try bringBack(row, to: place, now: now) }
+        guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
+            let folder = try self.row(key: backup.parent)
         else { return nil }
         let isLocal = try isIgnored(backup.name, .file, in: folder)
         return try leaveBackup(row, isLocal: isLocal, for: place, now: now)
@@ -80,17 +78,15 @@ extension IndexTransaction {
 
     /// The deletion has gone up, and the cloud's answer has let the index forget the document: it is there again, to go
     /// up with its next content.
-    private func bringBackForgotten(
-        _ given: Tunnels.GivenUp, process: Int32, now: Timestamp
-    ) throws -> ItemRow? {
-        guard var back = given.removed, ProcessHost.isSame(given.process, process), try row(id: back.id) == nil,
-            try remote(id: back.id)?.isDeleted ?? true
-        else { return nil }
+    private func bringBackForgotten(_ given: Tunnels.GivenUp, now: Timestamp) throws -> ItemRow? {
+        guard var back = given.removed, try remote(id: back.id)?.isDeleted ?? true else { return nil }
         index.tunnels.forget(given.key)
-        back.entry = given.place
+        // The backup of what never went up has the row.
+        if try row(key: back.key) != nil { back.key = ItemKey(newNumber()) }
         back.ino = UInt64(newNumber())
+        back.entry = given.place
         back.flags = back.flags.intersection(.pinned).union(.returned)
-        back.dirty = .place
+        back.dirty = back.dirty.contains(.created) ? .created : .place
         back.dirtyOrder = try newDirtyOrder()
         back.dirtyBase = try remoteRevision(of: back.id) ?? feedPosition().revision
         back.dirtyAt = now
