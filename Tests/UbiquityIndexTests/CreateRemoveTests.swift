@@ -135,4 +135,21 @@ import UbiquityIndex
         #expect(top.modifiedAt == fixture.time.now() && top.dirty == [])
         fixture.check()
     }
+
+    /// Seed 6600880 of the simulator: no name may lead to what is gone.
+    @Test func whatIsGivenUpTakesItsNamesAlong() throws {
+        try fixture.file("f")
+        let file = try fixture.confirm("f")
+        try fixture.evict("f")
+        _ = try fixture.index.link(ino: file.ino, in: 1, named: ItemName("g"))
+        let known = try fixture.confirm("g")
+        _ = try fixture.index.link(ino: file.ino, in: 1, named: ItemName("h"))
+        let new = try fixture.found("h")
+        try fixture.index.write(.remote) { try $0.giveUp(try #require(try $0.row(id: file.id))) }
+        for name in ["f", "g", "h"] { #expect(try fixture.row(name) == nil, "\(name)") }
+        fixture.check()
+        // Others may know better: then the name comes back with the file.
+        #expect(try fixture.index.read { try $0.linksWaiting(for: file.id) } == [known.id])
+        #expect(try fixture.index.read { try $0.row(id: new.id)?.isDeleted } == true)
+    }
 }

@@ -1,12 +1,27 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquitySystem
 import UbiquityTestSupport
 
 /// What is left on a device when the power goes. The seed says which of what was not synced survives.
 @Suite struct PowerLossTests {
     private func run(_ seed: UInt64, _ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
         try await Worlds.run(seed: seed, Simulation.Options(losesPower: true), scenario)
+    }
+
+    /// Seed 6901220 of the simulator: removed and made anew by one program, and lost before that had written anything.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasMadeAnewAndLostIsNotWaitedFor(seed: UInt64) async throws {
+        let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
+        try await Worlds.run(seed: seed, options) { world in
+            try await world.a.create("f", [1], synced: true)
+            try await world.settle()
+            try world.a.remove("f")
+            try await world.settle()
+            try world.a.createAndLosePower("f")
+            try await restart(world)
+            #expect(try await world.b.read("f") == [])
+        }
     }
 
     private func restart(_ world: Simulation) async throws {

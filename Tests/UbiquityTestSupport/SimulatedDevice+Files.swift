@@ -61,6 +61,16 @@ extension SimulatedDevice {
         }
     }
 
+    /// Makes a file; the power goes before anything is written to it, and after the index was brought to the disk.
+    package func createAndLosePower(_ path: String) throws {
+        let life = try life
+        let (parent, name) = try place(path)
+        _ = try life.fileSystem.create(
+            parent: parent.ino, name: name.bytes, mode: 0o644, flags: [.readWrite, .create, .exclusive], caller: caller)
+        try life.index.makeDurable()
+        crash(powerLoss: true)
+    }
+
     /// `open(O_TRUNC)`: what was there is not needed.
     /// - Parameter pause: how long the program thinks before it writes.
     package func overwrite(
