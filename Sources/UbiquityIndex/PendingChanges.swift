@@ -119,11 +119,25 @@ extension IndexTransaction {
     /// Takes away an item whose content is lost, as its user would; but nobody wanted that, so what others have made of
     /// it stands: it is told as if this device knew of none of that.
     package func giveUp(_ row: ItemRow) throws {
-        try remove(row, now: index.timekeeper.now())
+        let now = index.timekeeper.now()
+        for link in try links(to: row.id) { try giveUpName(link, now: now) }
+        try remove(try self.row(key: row.key) ?? row, now: now)
         guard let gone = try self.row(key: row.key) else { return }
         var next = gone
         next.dirtyBase = .zero
         try update(next, before: gone)
+    }
+
+    /// A name of what is given up leads to nothing. One that the cloud knows waits for what it says of the item.
+    private func giveUpName(_ link: ItemRow, now: Timestamp) throws {
+        guard !link.isExcluded, !link.dirty.contains(.created) else { return try remove(link, now: now) }
+        var next = link
+        next.entry = nil
+        next.dirty.remove(.place)
+        try update(next, before: link)
+        try setState(link.id, .waiting)
+        note(.removed, before: link, after: nil)
+        try touchLinked(link.linkedID, now: now)
     }
 
     /// All rows, deleted ones too; for the rare pass over everything.

@@ -53,7 +53,7 @@ extension SyncEngine {
             next.nextVersion = nil
             next.content = nil
             next.contentState = .none
-            next.flags.subtract([.writing, .keptCurrent])
+            next.flags.subtract([.writing, .fresh, .keptCurrent])
             next.version = known.version
             next.size = known.size
             next.modifiedAt = remote.modifiedAt
@@ -82,7 +82,7 @@ extension SyncEngine {
             let content = ContentID(try index.newContentNumber())
             _ = try store.create(content)
             next.content = content
-            next.flags.remove(.writing)
+            next.flags.subtract([.writing, .fresh])
         }
         guard next != row else { return }
         try index.write(.startup) { [next] in try $0.update(next, before: row) }

@@ -76,7 +76,7 @@ extension SyncEngine {
     private func clearWriting(_ row: ItemRow) throws {
         try index.write(.startup) { transaction in
             var next = row
-            next.flags.remove(.writing)
+            next.flags.subtract([.writing, .fresh])
             try transaction.update(next, before: row)
         }
     }

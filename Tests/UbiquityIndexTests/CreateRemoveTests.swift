@@ -144,7 +144,7 @@ import UbiquityIndex
         _ = try fixture.index.link(ino: file.ino, in: 1, named: ItemName("g"))
         let known = try fixture.confirm("g")
         _ = try fixture.index.link(ino: file.ino, in: 1, named: ItemName("h"))
-        let new = try fixture.found("h")
+        let new = try fixture.entry("h")
         try fixture.index.write(.remote) { try $0.giveUp(try #require(try $0.row(id: file.id))) }
         for name in ["f", "g", "h"] { #expect(try fixture.row(name) == nil, "\(name)") }
         fixture.check()

@@ -183,7 +183,7 @@ final class Fixture: Sendable {
     @discardableResult
     func confirm(_ path: String, revision: Int64 = 7) throws -> ItemRow {
         try index.write(.remote) { transaction in
-            let before = try #require(try transaction.row(path: Self.names(path)))
+            let before = try #require(try transaction.entry(Self.names(path)))
             var row = before
             row.dirty = []
             if row.kind == .file { row.version = VersionID(high: 5, low: UInt64(row.key.rawValue)) }
@@ -220,7 +220,17 @@ final class Fixture: Sendable {
             content: content)
     }
 
+    /// What stands at a path: of a hard link that, and not what it leads to.
+    func entry(_ path: String) throws -> ItemRow { try #require(try index.read { try $0.entry(Self.names(path)) }) }
+
     func check(_ location: SourceLocation = #_sourceLocation) {
         #expect(throws: Never.self, sourceLocation: location) { try index.check() }
+    }
+}
+
+extension IndexReader {
+    fileprivate func entry(_ names: [ItemName]) throws -> ItemRow? {
+        guard let name = names.last, let folder = try row(path: names.dropLast()) else { return nil }
+        return try child(of: folder.key, named: name)
     }
 }
