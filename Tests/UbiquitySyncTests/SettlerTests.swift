@@ -59,6 +59,27 @@ import UbiquitySync
         #expect(try ["a", "b", "c"].map { try fixture.found($0).id } == [3, 1, 2].map(Fixture.id))
     }
 
+    /// Seed 6600880 of the simulator: the file's deletion here is on its way, and the cloud may say that it stays.
+    @Test func aNameWaitsForItsFileToComeBack() throws {
+        let fixture = try Fixture()
+        let link = RemoteItem(
+            id: Fixture.id(2), kind: .hardLink, revision: Revision(1), parent: .root, name: try ItemName("b"), mode: 0o644,
+            createdAt: .zero, modifiedAt: .zero, linkTarget: Fixture.id(1).bytes)
+        try fixture.receive(fixture.file(1, "a"), link)
+        try fixture.index.write(.remote) { try $0.giveUp(try #require(try $0.row(id: Fixture.id(1)))) }
+        try fixture.receive(fixture.file(1, "a", at: 2, version: 2))
+        #expect(try fixture.paths() == [])
+        try fixture.index.write(.remote) { transaction in
+            try transaction.delete(try #require(try transaction.row(id: Fixture.id(1))))
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            try settler.review(Fixture.id(1))
+        }
+        try fixture.check()
+        #expect(try fixture.paths() == ["a", "b"])
+        #expect(try fixture.found("a").isLinked)
+        #expect(try fixture.waiting == 0)
+    }
+
     @Test func aNameTakenHereByANewItemIsLeftToTheCloud() throws {
         let fixture = try Fixture()
         let local = try fixture.make("a")
