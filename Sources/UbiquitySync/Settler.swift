@@ -173,6 +173,8 @@ package struct Settler {
         {
             return true
         }
+        // What has no place leads nowhere while its file has none.
+        guard try row.entry != nil || isLinkedHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: row) else { return false }
         let before = row
         row.entry = entry
