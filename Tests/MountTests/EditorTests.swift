@@ -137,6 +137,23 @@ import Testing
         }
     }
 
+    @Test func perlWithABackup() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo line > f.txt; setfattr -n user.k -v v f.txt")
+            try await world.settle(a, b)
+            let item = try await a.attribute("item-id", of: "f.txt")
+            try await b.shell("perl -pi.bak -e 's/line/more/' f.txt")
+            try await world.settle(b, a)
+            for device in [a, b] {
+                #expect(try await device.attribute("item-id", of: "f.txt") == item)
+                #expect(try await device.attribute("item-id", of: "f.txt.bak") != item)
+                #expect(try await device.shell("cat f.txt f.txt.bak; stat -c %h *; ls -A") == "more\nline\n1\n1\nf.txt\nf.txt.bak")
+            }
+            #expect(try await a.shell("getfattr --only-values -n user.k f.txt; cat .versions/f.txt/*") == "vline")
+        }
+    }
+
     @Test func gitChecksOutAnotherBranch() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

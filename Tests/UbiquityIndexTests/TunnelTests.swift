@@ -167,6 +167,34 @@ import UbiquityIndex
         #expect(backup.dirty == [.created, .content] && backup.content == document.content)
     }
 
+    /// As perl does with `-i.bak`.
+    @Test(arguments: [false, true]) func aFurtherNameMadeAsABackupLeavesTheDocumentItsName(_ isKnown: Bool) throws {
+        let document = try document()
+        _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("doc.bak"))
+        if isKnown { try fixture.confirm("doc.bak") }
+        let link = try fixture.entry("doc.bak")
+        let temporary = try fixture.file("XX")
+        try fixture.rename("XX", "doc")
+        try expectNextVersion(of: document)
+        #expect(try fixture.found("doc").ino == temporary.ino && !fixture.found("doc").isLinked)
+        let backup = try fixture.entry("doc.bak")
+        #expect(backup.kind == .file && backup.id != document.id && backup.dirty == [.created, .content])
+        #expect(backup.content == document.content && backup.ino == document.ino && !backup.isLinked)
+        // Of the further name the cloud is told that it is gone, if it knows it.
+        #expect(try fixture.index.read { try $0.row(id: link.id)?.isDeleted } == true)
+        fixture.check()
+    }
+
+    @Test func aFurtherNameFromBeforeIsTheDocuments() throws {
+        let document = try document()
+        _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("other"))
+        fixture.time.advance(seconds: 16)
+        try fixture.file("XX")
+        #expect(try fixture.rename("XX", "doc").moved.id != document.id)
+        #expect(try fixture.entry("other").id == document.id)
+        fixture.check()
+    }
+
     // MARK: The backup is deleted
 
     @Test(arguments: ["doc.bak", "d/doc"]) func whenTheBackupIsDeletedTheDocumentReturns(_ backup: String) throws {
