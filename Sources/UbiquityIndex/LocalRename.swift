@@ -96,7 +96,11 @@ extension IndexTransaction {
                 throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
             }
             try requireKind(of: target, directory: target.kind == .directory)
-            if try moveToOtherName(target, now: move.now) {
+            if canReplaceContent(of: target, by: move.source, excluded: excluded),
+                let document = try documentWithLinkedBackup(target, now: move.now)
+            {
+                return try replaceContent(move, of: document, shown: target)
+            } else if try moveToOtherName(target, now: move.now) {
                 // The old file lives on at another name.
             } else if canReplaceContent(of: target, by: move.source, excluded: excluded) {
                 return try replaceContent(move, of: target)

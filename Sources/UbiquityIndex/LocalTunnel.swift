@@ -10,6 +10,8 @@ internal import UbiquitySystem
 // - The same with a backup of any name, by one process: joined likewise. The backup is a new item.
 // - A deletion, then something made or renamed, by one process: joined likewise, also if the deletion has gone up
 //   meanwhile. The next content brings the document back then, on all devices.
+// - A further name, then something renamed over the first: joined likewise, whatever process does it. The further name
+//   is the backup's, a new item.
 // - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
 //
 // In the first case the rename waits for the end of the window before it goes up, so that other devices never see it.
@@ -93,6 +95,23 @@ extension IndexTransaction {
         try insert(back)
         note(.added, before: nil, after: back)
         return back
+    }
+
+    /// The document that is to be replaced at its name, without content, if it got a further name a moment ago, as a
+    /// backup: that is an item of its own then, and has its content. (Who gave that name is not asked: of a file of two
+    /// names that is replaced at one, the document may as well stay there.)
+    func documentWithLinkedBackup(_ row: ItemRow, now: Timestamp) throws -> ItemRow? {
+        guard row.kind == .file, row.isLinked, !row.isExcluded, row.contentState == .complete, let place = row.entry,
+            case let links = try allLinks(to: row.id), links.count == 1, let link = links.first, !link.isExcluded,
+            let backup = link.entry, link.createdAt <= now,
+            link.createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
+        else { return nil }
+        try remove(link, now: now)
+        guard let before = try self.row(key: row.key) else { return nil }
+        var moved = before
+        moved.entry = backup
+        try update(moved, before: before)
+        return try leaveBackup(moved, isLocal: false, for: place, now: now)
     }
 
     /// The old content stays at the backup's name as an item of its own, whose inode programs may have open; the

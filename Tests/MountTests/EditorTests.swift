@@ -143,6 +143,9 @@ import Testing
             try await a.shell("echo line > f.txt; setfattr -n user.k -v v f.txt")
             try await world.settle(a, b)
             let item = try await a.attribute("item-id", of: "f.txt")
+            // What is still on its way is no backup of this device's.
+            try await b.shell("cat f.txt")
+            try await b.waitFor("downloading-status", "current", of: "f.txt")
             try await b.shell("perl -pi.bak -e 's/line/more/' f.txt")
             try await world.settle(b, a)
             for device in [a, b] {
