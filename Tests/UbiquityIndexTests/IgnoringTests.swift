@@ -100,4 +100,45 @@ import UbiquityIndex
         #expect(try !fixture.found("lib.a").isExcluded)
         fixture.check()
     }
+
+    /// However it is saved: what is synced stays so.
+    @Test(arguments: [".goutputstream-ABC", "app.tmp"], [false, true])
+    func aSyncedDocumentOfAnIgnoredNameIsSaved(_ temporary: String, _ isRemoved: Bool) throws {
+        try fixture.file("app.log")
+        let document = try fixture.confirm("app.log")
+        try setRules("*.log", in: "")
+        let new = try fixture.file(temporary)
+        if isRemoved { try fixture.remove("app.log", process: 1) }
+        let saved = try fixture.rename(temporary, "app.log", process: 1).moved
+        #expect(saved.id == document.id && !saved.isExcluded && saved.content == new.content)
+        #expect(saved.dirty.contains(.content) && !saved.isDeleted)
+        fixture.check()
+    }
+
+    /// The power took that its creation was sent, and the feed has brought it: the cloud has it.
+    @Test func whatTheCloudHasStaysSyncedUnderAnIgnoredName() throws {
+        try setRules("*.log", in: "")
+        try fixture.file("new")
+        let known = try fixture.confirm("new")
+        try fixture.index.write(.remote) { transaction in
+            var row = known
+            try transaction.markDirty(&row, .created, now: fixture.time.now())
+            try transaction.update(row, before: known)
+        }
+        #expect(try !fixture.rename("new", "new.log").moved.isExcluded)
+        fixture.check()
+    }
+
+    @Test(arguments: [
+        (".env", ".env", ".env 2.nosync"), ("build/", "build", "build 2.nosync"), ("*.log", "a.log", "a 2.log"),
+        ("*~", "a~", "a 2~"),
+    ]) func anotherNameForSomethingLocalKeepsItLocal(_ rule: String, _ name: String, _ other: String) throws {
+        try setRules(rule, in: "")
+        let kind = rule.hasSuffix("/") ? ItemKind.directory : .file
+        let found = try fixture.index.write(.local) { transaction in
+            let folder = try #require(try transaction.row(key: .root))
+            return try transaction.freeLocalName(near: ItemName(name), kind, in: folder)
+        }
+        #expect(found.description == other)
+    }
 }

@@ -84,6 +84,38 @@ import UbiquityIndex
         fixture.check()
     }
 
+    @Test func aDocumentThatNeverWentUpIsPinnedStill() throws {
+        let new = try fixture.file("doc")
+        try fixture.index.write(.local) { transaction in
+            var row = new
+            row.flags.insert(.pinned)
+            try transaction.update(row, before: new)
+        }
+        try fixture.rename("doc", "doc~")
+        try fixture.file("doc")
+        #expect(try fixture.found("doc").isPinned)
+    }
+
+    @Test func aDocumentThatNeverWentUpAndIsRenamedBackIsFree() throws {
+        let document = try fixture.file("doc")
+        try fixture.rename("doc", "doc~")
+        try fixture.rename("doc~", "doc")
+        let back = try fixture.found("doc")
+        #expect(back.content == document.content && !fixture.index.isHeld(back.key))
+        try fixture.rename("doc", "other")
+        #expect(try fixture.file("doc").id != back.id)
+        #expect(try fixture.index.read { try $0.row(id: document.id) }?.entry == nil)
+        fixture.check()
+    }
+
+    @Test func whatLeavesSyncDoesNotLendItsIdentityToOthers() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc~", process: 1)
+        try fixture.rename("doc~", "x.nosync", process: 1)
+        #expect(try fixture.file("doc", process: 2).id != document.id)
+        fixture.check()
+    }
+
     @Test func anOlderBackupGivesWay() throws {
         let document = try document()
         try fixture.file("doc~")
@@ -292,6 +324,31 @@ import UbiquityIndex
         let back = try fixture.found("doc")
         #expect(back.dirty.isSuperset(of: [.content, .place]) && !back.dirty.contains(.created))
         #expect(back.flags.contains(.returned))
+    }
+
+    @Test func whatHadNotGoneUpBeforeTheDeletionGoesUpAfterIt() throws {
+        let document = try document()
+        try fixture.index.write(.local) { transaction in
+            var row = document
+            row.mode = 0o600
+            try transaction.markDirty(&row, [.mode, .xattrs], now: fixture.time.now())
+            try transaction.update(row, before: document)
+        }
+        try fixture.remove("doc", process: 1)
+        try confirmDeletion(of: document)
+        let back = try fixture.make(
+            "doc", NewItem(kind: .file, mode: 0o600, uid: 1, gid: 2, content: ContentID(77), process: 1))
+        #expect(back.id == document.id && back.mode == 0o600 && back.dirty.isSuperset(of: [.mode, .xattrs]))
+    }
+
+    @Test func aDocumentComesBackFromABackupThatWasRemoved() throws {
+        let document = try document()
+        try fixture.rename("doc", "doc.bak", process: 1)
+        try fixture.confirm("doc.bak", revision: 8)
+        try fixture.remove("doc.bak", process: 1)
+        try confirmDeletion(of: document)
+        #expect(try fixture.file("doc", process: 1).id == document.id)
+        fixture.check()
     }
 
     @Test func aDeletionThatWasConfirmedIsOneForOthers() throws {

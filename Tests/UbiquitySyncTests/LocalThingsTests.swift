@@ -60,7 +60,7 @@ import UbiquityTestSupport
     }
 
     /// Made before the rules were known, where another device has something local by them.
-    @Test func whatAnIgnoreFileKeepsMakesRoomInTheEnd() async throws {
+    @Test(arguments: [true, false]) func whatAnIgnoreFileKeepsMakesRoomInTheEnd(isRenamedHere: Bool) async throws {
         try await run { world in
             world.a.link.setAway(true)
             try await world.a.create("x.log", [1])
@@ -70,6 +70,8 @@ import UbiquityTestSupport
             try await world.settle([world.b])
             try await world.b.create("x.log", [2])
             try world.b.makeFolder("build")
+            try world.b.setMode("build", 0o700)
+            try world.b.setXattr("build", "user.k", "v")
             try await world.b.create("build/p", [2])
             world.a.link.setAway(false)
             try await world.settle()
@@ -80,6 +82,15 @@ import UbiquityTestSupport
             #expect(try await world.b.read("build/p") == [2])
             #expect(try !world.b.live("build").isExcluded && world.b.live("build/p").isExcluded)
             #expect(try world.a.row("x 2.log") == nil && world.a.row("build/p") == nil)
+            // What it is for its owner here it is everywhere.
+            #expect(try world.a.live("build").mode == 0o700 && world.b.live("build").mode == 0o700)
+            #expect(try world.a.live("build").xattrs.count == 1 && world.b.live("build").xattrs.count == 1)
+            try await world.check()
+            // Under another name nothing keeps it local.
+            try (isRenamedHere ? world.b : world.a).rename("build", "out")
+            try await world.settle()
+            #expect(try await world.a.read("out/p") == [2])
+            #expect(try await world.b.read("out/o") == [1])
             try await world.check()
         }
     }

@@ -9,10 +9,10 @@ import UbiquityTestSupport
 /// Two devices change one package without knowing of each other: one whole state stands, the other is kept whole.
 @Suite struct PackageConflictTests {
     func run(
-        _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5,
+        _ devices: [String] = ["a", "b", "c"], seed: UInt64 = 5, process: Int32 = 0,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws {
-        try await Worlds.run(seed: seed, Simulation.Options(devices: devices)) { world in
+        try await Worlds.run(seed: seed, Simulation.Options(devices: devices, process: process)) { world in
             try await scenario(world)
             try await world.settle()
             try await world.check()
@@ -109,6 +109,37 @@ import UbiquityTestSupport
                 #expect(kept.count == 1 && kept.first?.content.deviceName == "a")
                 #expect(try await state(#require(kept.first), on: device) == a)
                 #expect(try device.engine.status(of: device.live("d.rtfd")).conflictCount == 1)
+            }
+        }
+    }
+
+    /// One process removes a member and makes it anew, and the removal has gone up between.
+    @Test(arguments: [true, false], [true, false]) func aMemberMadeAnewIsNotMixed(
+        aFirst: Bool, isLater: Bool
+    ) async throws {
+        try await run(process: ProcessHost.id) { world in
+            try await make(world)
+            let item = try world.a.live("d.rtfd/old").id
+            try world.a.remove("d.rtfd/old")
+            try await world.settle()
+            #expect(try world.a.row("d.rtfd/old") == nil)
+            let (anew, edits) = (
+                { (device: SimulatedDevice) in
+                    try await device.create("d.rtfd/old", [1])
+                    #expect(try device.live("d.rtfd/old").id == item)
+                }, { (device: SimulatedDevice) in try await device.edit("d.rtfd/text") { _ in [2] } }
+            )
+            var states = (a: [String: [UInt8]](), b: [String: [UInt8]]())
+            try await apart(world, aFirst: aFirst) {
+                if isLater { try await edits(world.b) } else { try await anew(world.a) }
+            } _: {
+                if isLater { try await anew(world.a) } else { try await edits(world.b) }
+                states = (try await state(world.a), try await state(world.b))
+            }
+            let (winner, loser) = isLater ? (states.a, states.b) : (states.b, states.a)
+            for device in world.devices {
+                #expect(try await state(device) == winner)
+                #expect(try await state(#require(try versions(device).first), on: device) == loser)
             }
         }
     }
