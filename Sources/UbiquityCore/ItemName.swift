@@ -58,6 +58,12 @@ package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible
         return Self.shortened(Array(bytes[..<end]), to: Limits.maximumNameLength - tail.count, then: tail)
     }
 
+    /// The same for something that must not leave this device: "report.txt" becomes "report.txt 2.nosync".
+    package func numberedLocal(_ number: Int) -> ItemName {
+        let tail = Array(" \(number)".utf8) + IgnoreRules.localSuffix
+        return Self.shortened(bytes, to: Limits.maximumNameLength - tail.count, then: tail)
+    }
+
     /// At most `length` bytes of `head`, cut between characters, then `tail`.
     private static func shortened(_ head: [UInt8], to length: Int, then tail: [UInt8]) -> ItemName {
         var end = min(head.count, length)

@@ -100,17 +100,13 @@ extension IndexTransaction {
             || index.ignoreFiles.standard.decision(on: [name], isDirectory: kind == .directory) == true
     }
 
-    /// A free name like this one for something that is kept local: one that keeps it so, if a number can be put in such
-    /// a way.
+    /// A free name like this one for something that is kept local, which keeps it so.
     package func freeLocalName(near name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> ItemName {
-        let isAtItsEnd = try !keepsLocal(name.numbered(2), kind, in: folder)
-            && keepsLocal(name.numberedBeforeItsEnd(2), kind, in: folder)
+        let forms = [{ name.numbered($0) }, { name.numberedBeforeItsEnd($0) }] as [(Int) -> ItemName]
+        let form = try forms.first { try keepsLocal($0(2), kind, in: folder) } ?? { name.numberedLocal($0) }
         var number = 2
-        while true {
-            let free = isAtItsEnd ? name.numberedBeforeItsEnd(number) : name.numbered(number)
-            if try child(of: folder.key, named: free) == nil { return free }
-            number += 1
-        }
+        while try child(of: folder.key, named: form(number)) != nil { number += 1 }
+        return form(number)
     }
 
     /// Whether something made there now would stay on this device.
@@ -187,6 +183,12 @@ extension IndexTransaction {
     func include(_ row: inout ItemRow, now: Timestamp) throws {
         row.flags.remove(.excluded)
         try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
+    }
+
+    /// What a folder that has moved had kept local by its path comes into sync, if nothing does so any more.
+    package func includeAfterMove(_ folder: ItemRow, now: Timestamp) throws {
+        guard folder.kind == .directory, !folder.isExcluded, !index.ignoreFiles.isEmpty else { return }
+        try includeChildren(of: folder, now: now)
     }
 
     /// What is in a folder that has just come into sync comes too, but for what is ignored there.

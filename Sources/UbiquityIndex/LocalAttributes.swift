@@ -111,7 +111,7 @@ extension ItemRow {
 
 extension [Xattr] {
     /// Bytes of names and values.
-    fileprivate var byteCount: Int { reduce(0) { $0 + $1.name.count + $1.value.count } }
+    var byteCount: Int { reduce(0) { $0 + $1.name.count + $1.value.count } }
 
     /// These with `newer` put over them; only the newer ones if all together are more than an item may have.
     func overlaid(with newer: [Xattr]) -> [Xattr] {

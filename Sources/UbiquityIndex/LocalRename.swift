@@ -82,8 +82,15 @@ extension IndexTransaction {
             // Two names of one file: POSIX has nothing done.
             return RenameResult(moved: move.source)
         }
-        let isUnsent = try isUnsent(move.source) && isIgnored(move.name, move.source.kind, in: move.into)
-        let excluded = try isUnsent || staysLocal(move.source, as: move.name, in: move.into)
+        let isBelowLocal = try staysLocal(move.source, as: move.name, in: move.into)
+        if move.target == nil, let document = try documentTaking(move, excluded: isBelowLocal) {
+            return try replaceContent(move, of: document)
+        }
+        // Who has the name is synced: what takes its place is too, though the name is ignored.
+        let mayLeave = move.target?.isExcluded ?? true
+        let isUnsent = try mayLeave && isUnsent(move.source) && isIgnored(move.name, .file, in: move.into)
+        let excluded = try isBelowLocal || isUnsent
+            || mayLeave && move.source.isExcluded && isIgnored(move.name, move.source.kind, in: move.into)
         guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
             throw UbiquityError(.crossesContainers, "a folder, or a file that is not here, cannot leave sync")
         }
@@ -108,28 +115,29 @@ extension IndexTransaction {
                 try remove(target, now: move.now)
                 replaced = target
             }
-        } else if let document = try documentTaking(move, excluded: excluded) {
-            return try replaceContent(move, of: document)
         }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
         try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded || moved.kind.isSpecial)
+        if move.source.isExcluded { index.tunnels.forget(move.source.key) }
         if !excluded || isUnsent { try giveUp(move.source, after: moved, process: move.process) }
         index.tunnels.noteTaker(moved.key, of: move.entry)
         return RenameResult(moved: moved, replaced: replaced)
     }
 
-    /// Whether an item that gets this name and place is one of this device only.
+    /// Whether an item of that name and place is one of this device only, whatever else is the case.
     private func staysLocal(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
         if folder.isExcluded || row.kind.isSpecial || name.isAlwaysLocal { return true }
         // A name of what is kept local is kept local too.
-        if let linked = try row.linkedID.flatMap(self.row(id:)), linked.isExcluded { return true }
-        return try row.isExcluded && isIgnored(name, row.kind, in: folder)
+        return try row.linkedID.flatMap(self.row(id:))?.isExcluded ?? false
     }
 
     /// Whether it is a file that the cloud cannot have heard of.
-    private func isUnsent(_ row: ItemRow) -> Bool {
-        row.kind == .file && !row.isExcluded && !row.isLinked && row.contentState == .complete
-            && row.dirty.contains(.created) && !row.flags.contains(.creationSent)
+    private func isUnsent(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .file, !row.isExcluded, !row.isLinked, row.contentState == .complete,
+            row.dirty.contains(.created), !row.flags.contains(.creationSent)
+        else { return false }
+        // A power loss may have taken the mark.
+        return try remote(id: row.id) == nil
     }
 
     /// The document whose next content the moved file is, though its name was free.
@@ -225,6 +233,8 @@ extension IndexTransaction {
         if before.isExcluded, !excluded {
             try includeChildren(of: row, now: now)
             try includeLinks(of: row, now: now)
+        } else {
+            try includeAfterMove(row, now: now)
         }
         return row
     }
@@ -241,7 +251,8 @@ extension IndexTransaction {
         tombstone.content = nil
         tombstone.contentState = .none
         tombstone.nextVersion = nil
-        tombstone.flags.formIntersection(.creationSent)
+        // It may come back to its name.
+        tombstone.flags.formIntersection([.creationSent, .pinned])
         try markDirty(&tombstone, .deleted, now: now)
         // The row's id must be free before the tombstone takes it.
         let before = row
@@ -272,12 +283,17 @@ extension IndexTransaction {
             throw UbiquityError(.invalid, "a folder cannot be moved into itself")
         }
         if target.kind == .directory, move.from.key != move.into.key { try requireDepth(in: move.from) }
-        let sourceExcluded = try staysLocal(move.source, as: move.name, in: move.into)
-        let targetExcluded = try staysLocal(target, as: back.name, in: move.from)
+        let sourceExcluded = try isExcluded(move.source, as: move.name, in: move.into)
+        let targetExcluded = try isExcluded(target, as: back.name, in: move.from)
         guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {
             throw UbiquityError(.crossesContainers, "an exchange cannot move items in or out of sync")
         }
         return try swap(move, target, back)
+    }
+
+    private func isExcluded(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
+        if try staysLocal(row, as: name, in: folder) { return true }
+        return try row.isExcluded && isIgnored(name, row.kind, in: folder)
     }
 
     private func swap(_ move: Move, _ target: ItemRow, _ back: ItemRow.Entry) throws -> RenameResult {

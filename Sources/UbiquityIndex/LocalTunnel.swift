@@ -53,7 +53,12 @@ extension IndexTransaction {
         guard given.isHeld || ProcessHost.isSame(given.process, process) else { return nil }
         guard let row = try row(id: given.id) else { return try bringBackForgotten(given, now: now) }
         guard row.kind == .file, !row.isExcluded, !row.isLinked else { return nil }
-        if row.isDeleted { return try bringBack(row, to: place, now: now) }
+        if row.isDeleted {
+            // What is held and deleted is what never went up and has its backup, or else was renamed once more.
+            guard given.removed != nil || ProcessHost.isSame(given.process, process) else { return nil }
+            index.tunnels.forget(given.key)
+            return try bringBack(row, to: place, now: now)
+        }
         guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
             let folder = try self.row(key: backup.parent)
         else { return nil }
@@ -62,7 +67,6 @@ extension IndexTransaction {
     }
 
     private func bringBack(_ row: ItemRow, to place: ItemRow.Entry, now: Timestamp) throws -> ItemRow {
-        index.tunnels.forget(row.key)
         var back = row
         back.dirty.remove(.deleted)
         back.flags.insert(.returned)
@@ -88,13 +92,27 @@ extension IndexTransaction {
         back.ino = UInt64(newNumber())
         back.entry = given.place
         back.flags = back.flags.intersection(.pinned).union(.returned)
-        back.dirty = back.dirty.contains(.created) ? .created : .place
+        // With what had not gone up before the deletion.
+        back.dirty = back.dirty.intersection([.created, .mode, .times, .xattrs])
+        if !back.dirty.contains(.created) { back.dirty.insert(.place) }
         back.dirtyOrder = try newDirtyOrder()
         back.dirtyBase = try remoteRevision(of: back.id) ?? feedPosition().revision
         back.dirtyAt = now
         try insert(back)
+        if !back.dirty.contains(.created) { try rememberDeletion(of: back) }
         note(.added, before: nil, after: back)
         return back
+    }
+
+    /// What the cloud is known to say of it, till it has its next content: that it is deleted.
+    private func rememberDeletion(of row: ItemRow) throws {
+        guard try remote(id: row.id) == nil, let entry = row.entry, let folder = try self.row(key: entry.parent) else {
+            return
+        }
+        let record = RemoteItem(
+            id: row.id, kind: row.kind, revision: row.dirtyBase, isDeleted: true, parent: folder.id, name: entry.name,
+            mode: row.mode, createdAt: row.createdAt, modifiedAt: row.modifiedAt, xattrs: row.xattrs)
+        try setRemote(record, state: .settled)
     }
 
     /// The document that is to be replaced at its name, without content, if it got a further name a moment ago, as a
@@ -201,8 +219,7 @@ extension IndexTransaction {
 extension ItemRow {
     /// What is kept of a document that was deleted; nil if that is too much.
     fileprivate var remembered: ItemRow? {
-        let attributes = (xattrs + localXattrs).reduce(0) { $0 + $1.name.count + $1.value.count }
-        guard attributes <= Tunnels.attributesKept else { return nil }
+        guard xattrs.byteCount + localXattrs.byteCount <= Tunnels.attributesKept else { return nil }
         var row = self
         row.content = nil
         row.contentState = .none

@@ -53,6 +53,7 @@ final class Tunnels: Sendable {
                     return
                 }
                 state.byPlace[first]?.isHeld = given.isHeld
+                state.byPlace[first]?.removed = given.removed
                 return
             }
             if let other = state.byPlace[given.place] { state.places[other.key] = nil }

@@ -181,6 +181,7 @@ package struct Settler {
         try transaction.update(row, before: before)
         transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
         if before.entry == nil { try transaction.touchLinked(row.linkedID, now: now) }
+        try transaction.includeAfterMove(row, now: now)
         return true
     }
 
@@ -242,8 +243,11 @@ package struct Settler {
     private mutating func moveAside(_ local: ItemRow) throws -> Bool {
         guard let entry = local.entry, let folder = try transaction.row(key: entry.parent) else { return false }
         var row = local
-        row.entry = ItemRow.Entry(
-            parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
+        // A folder that is there for local things is no such thing itself.
+        row.entry = local.isExcluded
+            ? ItemRow.Entry(
+                parent: folder.key, name: try transaction.freeLocalName(near: entry.name, local.kind, in: folder))
+            : try freeEntry(in: folder.key, near: entry.name)
         try transaction.update(row, before: local)
         transaction.note(.moved, before: local, after: row)
         return true
@@ -406,10 +410,18 @@ extension Settler {
         var row = other
         row.id = item.id
         row.flags.subtract([.lingering, .excluded])
+        if other.isExcluded { try keepOwn(&row, item) }
         let shown = Overlay.metadata(row, old: nil, new: item, keepTimes: false)
         try transaction.update(shown, before: other)
         transaction.note(.attributes, before: other, after: shown)
         return true
+    }
+
+    /// The folder is no more open than it was here, and keeps its attributes, on all devices.
+    private func keepOwn(_ row: inout ItemRow, _ item: RemoteItem) throws {
+        if row.mode & item.mode != item.mode { try transaction.markDirty(&row, .mode, now: now) }
+        row.mode &= item.mode
+        if !row.xattrs.isEmpty { try transaction.markDirty(&row, .xattrs, now: now) }
     }
 
     /// Such a rule holds for all that is in a folder too; one of the standard list is about names.
