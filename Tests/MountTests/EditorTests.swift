@@ -183,34 +183,6 @@ import Testing
         }
     }
 
-    /// The deletion is everywhere before the program goes on.
-    @Test func whatAProgramRemovesAndMakesAnewIsTheSame() async throws {
-        try await World.run { world in
-            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell("echo first > f.txt; setfattr -n user.k -v v f.txt")
-            try await world.settle(a, b)
-            let (item, before) = (try await a.attribute("item-id", of: "f.txt"), try await counts(world))
-            let program = try a.start(
-                """
-                exec python3 -c 'import os, time
-                os.unlink("f.txt")
-                while not os.path.exists("go~"): time.sleep(0.01)
-                with open("f.txt", "w") as new: new.write("second\\n")'
-                """)
-            try await b.waitUntil("test ! -e f.txt")
-            try await a.wait("--uploaded")
-            try await a.shell("touch go~")
-            #expect(try await program.finish().status == 0)
-            try await world.settle(a, b)
-            #expect(try await counts(world)[..<2] == [before[0], before[1] + 1])
-            for device in [a, b] {
-                #expect(try await device.attribute("item-id", of: "f.txt") == item)
-                #expect(try await device.shell("cat f.txt; getfattr --only-values -n user.k f.txt") == "second\nv")
-            }
-            #expect(try await b.shell("cat .versions/f.txt/*") == "first")
-        }
-    }
-
     /// Both devices save while one is cut off.
     @Test(arguments: [vim[1], tools[9]]) func aConflictThroughASave(_ saving: Saving) async throws {
         try await World.run { world in
