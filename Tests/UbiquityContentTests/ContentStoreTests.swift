@@ -94,4 +94,22 @@ import UbiquitySystem
         #expect((1 << 20..<2 << 20).contains(usage.bytes))
         #expect(try store.availableBytes() > 0)
     }
+
+    /// Who looks for contents that nobody has must not meet those that are on their way out.
+    @Test func whatIsBeingRemovedIsRetiredTillItIsGone() throws {
+        let ids = (1...3).map { ContentID($0) }
+        for id in ids { _ = try store.create(id) }
+        store.retire(ids)
+        struct Refusal: Error {}
+        #expect(throws: Refusal.self) {
+            try store.removeRetired {
+                #expect(ids.allSatisfy(store.isRetired))
+                throw Refusal()
+            }
+        }
+        #expect(ids.allSatisfy(store.isRetired))
+        let count = try store.removeRetired { #expect(ids.allSatisfy(store.isRetired)) }
+        #expect(count == 3)
+        #expect(try ids.allSatisfy { try !store.exists($0) && !store.isRetired($0) })
+    }
 }
