@@ -1,6 +1,27 @@
 package import UbiquityCore
 package import UbiquitySystem
 
+/// Contents that no item has any more.
+struct Retired {
+    private(set) var leaving: Set<ContentID> = []
+    var waiting: Set<ContentID> = []
+
+    /// - Returns: those that wait, to be removed in this order.
+    mutating func beginLeaving() -> [ContentID] {
+        defer { waiting = [] }
+        leaving.formUnion(waiting)
+        return waiting.sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// - Parameter removed: how many of them; the others wait for the next time.
+    mutating func endLeaving(_ contents: [ContentID], removed: Int) {
+        leaving.subtract(contents)
+        waiting.formUnion(contents[removed...])
+    }
+
+    func contains(_ id: ContentID) -> Bool { waiting.contains(id) || leaving.contains(id) }
+}
+
 /// The backing files of this device's contents: `content/3f/1a3f` is content 0x1a3f, complete or partial.
 ///
 /// It knows files only. Which content belongs to which item, and which is complete, stands in the index; a file that
@@ -11,7 +32,7 @@ package final class ContentStore: Sendable {
 
     private let directory: String
     let replacements = Lock(Replacements())
-    let retired = Lock<[ContentID]>([])
+    let retired = Lock(Retired())
     let digits: [String]
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
@@ -70,31 +91,24 @@ package final class ContentStore: Sendable {
 
     /// Takes note of contents that no item has any more. Their files stay until `removeRetired`: after a power loss the
     /// index may be one that still has the items.
-    package func retire(_ contents: [ContentID]) { retired.withLock { $0 += contents } }
+    package func retire(_ contents: [ContentID]) { retired.withLock { $0.waiting.formUnion(contents) } }
 
-    /// Removes the files of what was retired before the call.
+    /// Removes the files of what was retired before the call. Till they are gone they count as retired.
     /// - Parameter makeDurable: brings the index to the disk. It is not called if there is nothing to remove; if it
     ///   fails nothing is removed.
     /// - Returns: how many were removed.
     @discardableResult
     package func removeRetired(_ makeDurable: () throws -> Void) throws -> Int {
-        let contents = retired.withLock { retired in
-            defer { retired = [] }
-            return retired
-        }
+        let contents = retired.withLock { $0.beginLeaving() }
         guard !contents.isEmpty else { return 0 }
-        var rest = contents[...]
-        do {
-            try makeDurable()
-            while let next = rest.first {
-                try remove(next)
-                rest.removeFirst()
-            }
-        } catch {
-            retire(Array(rest))
-            throw error
+        var removed = 0
+        defer { retired.withLock { $0.endLeaving(contents, removed: removed) } }
+        try makeDurable()
+        for content in contents {
+            try remove(content)
+            removed += 1
         }
-        return contents.count
+        return removed
     }
 
     package func exists(_ id: ContentID) throws(UbiquityError) -> Bool { try status(of: id) != nil }
