@@ -88,7 +88,9 @@ extension IndexTransaction {
         }
         // Who has the name is synced: what takes its place is too, though the name is ignored.
         let mayLeave = move.target?.isExcluded ?? true
-        let isUnsent = try mayLeave && isUnsent(move.source) && isIgnored(move.name, .file, in: move.into)
+        // By its marks, of which a power loss may have taken the one that it was sent, and by what the cloud has told.
+        let isUnsent = try mayLeave && move.source.seemsUnsent && isIgnored(move.name, .file, in: move.into)
+            && remote(id: move.source.id) == nil
         let excluded = try isBelowLocal || isUnsent
             || mayLeave && move.source.isExcluded && isIgnored(move.name, move.source.kind, in: move.into)
         guard !excluded || move.source.isExcluded || move.source.canLeaveSync else {
@@ -103,13 +105,12 @@ extension IndexTransaction {
                 throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
             }
             try requireKind(of: target, directory: target.kind == .directory)
-            if canReplaceContent(of: target, by: move.source, excluded: excluded),
-                let document = try documentWithLinkedBackup(target, now: move.now)
-            {
+            let isNextContent = canReplaceContent(of: target, by: move.source, excluded: excluded)
+            if isNextContent, let document = try documentWithLinkedBackup(target, now: move.now) {
                 return try replaceContent(move, of: document, shown: target)
             } else if try moveToOtherName(target, now: move.now) {
                 // The old file lives on at another name.
-            } else if canReplaceContent(of: target, by: move.source, excluded: excluded) {
+            } else if isNextContent {
                 return try replaceContent(move, of: target)
             } else {
                 try remove(target, now: move.now)
@@ -129,15 +130,6 @@ extension IndexTransaction {
         if folder.isExcluded || row.kind.isSpecial || name.isAlwaysLocal { return true }
         // A name of what is kept local is kept local too.
         return try row.linkedID.flatMap(self.row(id:))?.isExcluded ?? false
-    }
-
-    /// Whether it is a file that the cloud cannot have heard of.
-    private func isUnsent(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .file, !row.isExcluded, !row.isLinked, row.contentState == .complete,
-            row.dirty.contains(.created), !row.flags.contains(.creationSent)
-        else { return false }
-        // A power loss may have taken the mark.
-        return try remote(id: row.id) == nil
     }
 
     /// The document whose next content the moved file is, though its name was free.
@@ -313,6 +305,12 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
+    /// Whether it is a file of which, by its marks, the cloud cannot have heard.
+    fileprivate var seemsUnsent: Bool {
+        kind == .file && !isExcluded && !isLinked && contentState == .complete && dirty.contains(.created)
+            && !flags.contains(.creationSent)
+    }
+
     /// Whether its identity can be given up for one that only this device has: a folder's content would have to leave
     /// with it, and what is not here cannot be kept.
     var canLeaveSync: Bool { kind == .symlink || kind == .hardLink || kind == .file && contentState == .complete }

@@ -85,7 +85,9 @@ extension IndexTransaction {
     /// The deletion has gone up, and the cloud's answer has let the index forget the document: it is there again, to go
     /// up with its next content.
     private func bringBackForgotten(_ given: Tunnels.GivenUp, now: Timestamp) throws -> ItemRow? {
-        guard var back = given.removed, try remote(id: back.id)?.isDeleted ?? true else { return nil }
+        guard var back = given.removed else { return nil }
+        let known = try remote(id: back.id)
+        guard known?.isDeleted ?? true else { return nil }
         index.tunnels.forget(given.key)
         // The backup of what never went up has the row.
         if try row(key: back.key) != nil { back.key = ItemKey(newNumber()) }
@@ -96,19 +98,17 @@ extension IndexTransaction {
         back.dirty = back.dirty.intersection([.created, .mode, .times, .xattrs])
         if !back.dirty.contains(.created) { back.dirty.insert(.place) }
         back.dirtyOrder = try newDirtyOrder()
-        back.dirtyBase = try remoteRevision(of: back.id) ?? feedPosition().revision
+        back.dirtyBase = try known?.revision ?? feedPosition().revision
         back.dirtyAt = now
         try insert(back)
-        if !back.dirty.contains(.created) { try rememberDeletion(of: back) }
+        if known == nil, !back.dirty.contains(.created) { try rememberDeletion(of: back) }
         note(.added, before: nil, after: back)
         return back
     }
 
     /// What the cloud is known to say of it, till it has its next content: that it is deleted.
     private func rememberDeletion(of row: ItemRow) throws {
-        guard try remote(id: row.id) == nil, let entry = row.entry, let folder = try self.row(key: entry.parent) else {
-            return
-        }
+        guard let entry = row.entry, let folder = try self.row(key: entry.parent) else { return }
         let record = RemoteItem(
             id: row.id, kind: row.kind, revision: row.dirtyBase, isDeleted: true, parent: folder.id, name: entry.name,
             mode: row.mode, createdAt: row.createdAt, modifiedAt: row.modifiedAt, xattrs: row.xattrs)

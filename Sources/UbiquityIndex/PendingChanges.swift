@@ -131,13 +131,18 @@ extension IndexTransaction {
     /// A name of what is given up leads to nothing. One that the cloud knows waits for what it says of the item.
     private func giveUpName(_ link: ItemRow, now: Timestamp) throws {
         guard !link.isExcluded, !link.dirty.contains(.created) else { return try remove(link, now: now) }
-        var next = link
+        try detach(link)
+        try touchLinked(link.linkedID, now: now)
+    }
+
+    /// The item loses its place, and waits without one for what its record says.
+    package func detach(_ row: ItemRow) throws {
+        var next = row
         next.entry = nil
         next.dirty.remove(.place)
-        try update(next, before: link)
-        try setState(link.id, .waiting)
-        note(.removed, before: link, after: nil)
-        try touchLinked(link.linkedID, now: now)
+        try update(next, before: row)
+        try setState(row.id, .waiting)
+        note(.removed, before: row, after: nil)
     }
 
     /// All rows, deleted ones too; for the rare pass over everything.

@@ -24,14 +24,14 @@ extension Settler {
             guard let entry = child.entry else { continue }
             // Here the new folder may lie in the other one, where moves have not gone up yet.
             if try child.key == row.key || transaction.isWithin(row.key, child.key) {
-                if child.key != row.key { try detach(child) }
+                if child.key != row.key { try transaction.detach(child) }
                 continue
             }
             var moved = child
             moved.entry = ItemRow.Entry(parent: row.key, name: entry.name)
             if try transaction.child(of: row.key, named: entry.name) != nil {
                 guard !child.dirty.isDisjoint(with: [.created, .place]) else {
-                    try detach(child)
+                    try transaction.detach(child)
                     continue
                 }
                 moved.entry = try freeEntry(in: row.key, near: entry.name)
@@ -40,16 +40,6 @@ extension Settler {
             try transaction.update(moved, before: child)
             transaction.note(.moved, before: child, after: moved)
         }
-    }
-
-    /// The item waits without an entry for the place that its record says.
-    private func detach(_ row: ItemRow) throws {
-        var next = row
-        next.entry = nil
-        next.dirty.remove(.place)
-        try transaction.update(next, before: row)
-        try transaction.setState(row.id, .waiting)
-        transaction.note(.removed, before: row, after: nil)
     }
 
     func freeEntry(in parent: ItemKey, near name: ItemName) throws -> ItemRow.Entry {

@@ -230,11 +230,7 @@ package struct Settler {
             let isElsewhere = try remote.name != entry.name || transaction.row(key: entry.parent)?.id != remote.parent
             guard isElsewhere else { return false }
         }
-        var row = other
-        row.entry = nil
-        try transaction.update(row, before: other)
-        try transaction.setState(other.id, .waiting)
-        transaction.note(.removed, before: other, after: nil)
+        try transaction.detach(other)
         return true
     }
 
@@ -288,15 +284,7 @@ package struct Settler {
         var key = key
         for _ in 0..<Limits.maximumDepth where key != ancestor && key != .root {
             guard let row = try transaction.row(key: key), let entry = row.entry else { return }
-            if row.dirty.contains(.place) {
-                var undone = row
-                undone.dirty.remove(.place)
-                undone.entry = nil
-                try transaction.update(undone, before: row)
-                try transaction.setState(row.id, .waiting)
-                transaction.note(.removed, before: row, after: nil)
-                return
-            }
+            if row.dirty.contains(.place) { return try transaction.detach(row) }
             key = entry.parent
         }
     }

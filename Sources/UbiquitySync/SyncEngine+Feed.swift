@@ -78,7 +78,7 @@ extension SyncEngine {
             if feed.withLock({ $0.mayHaveLost || $0.looksForLost }) {
                 try await pool.run { try self.giveUpLostContents() }
             }
-            try await pool.run { try self.placeWhatWaits() }
+            try await placeWhatWaits()
             pushSignal.fire()
             downloadSignal.fire()
             progress.fire()
@@ -89,12 +89,16 @@ extension SyncEngine {
 
     /// What has waited for a name from one look to the next gets it, though something that an ignore file keeps local
     /// has it: that would have gone up by now, had the rules changed too.
-    private func placeWhatWaits() throws {
+    private func placeWhatWaits() async throws {
         let now = timekeeper.uptime(), last = feed.withLock { $0.waiting }
         guard now - last.at >= SyncLimits.pollInterval else { return }
+        try await pool.run { try self.place(waitingSince: last.records, now) }
+    }
+
+    private func place(waitingSince last: Set<ItemID>, _ now: Duration) throws {
         let waiting = try index.read { try $0.records(.waiting, limit: SyncLimits.settleBatch) }
         feed.withLock { $0.waiting = (Set(waiting), now) }
-        let overdue = waiting.filter(last.records.contains)
+        let overdue = waiting.filter(last.contains)
         guard !overdue.isEmpty else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
