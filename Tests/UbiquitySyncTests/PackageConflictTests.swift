@@ -179,6 +179,30 @@ import UbiquityTestSupport
         }
     }
 
+    /// In Documents as well, where other files of one name are kept beside each other.
+    @Test(arguments: [true, false], [true, false]) func equalAdditionsAreOne(aFirst: Bool, inFolder: Bool) async throws {
+        try await run { world in
+            try world.a.makeFolder("Documents")
+            try world.a.makeFolder("Documents/d.rtfd")
+            try await world.a.create("Documents/d.rtfd/text", [1])
+            try await world.settle()
+            let add = { (device: SimulatedDevice) in
+                if inFolder { try device.makeFolder("Documents/d.rtfd/images") }
+                try await device.create(inFolder ? "Documents/d.rtfd/images/new" : "Documents/d.rtfd/new", [2])
+            }
+            try await apart(world, aFirst: aFirst) {
+                try await add(world.a)
+            } _: {
+                try await add(world.b)
+            }
+            for device in world.devices {
+                #expect(try versions(device, "Documents/d.rtfd").isEmpty)
+                let names = try await state(device, "Documents/d.rtfd").keys.sorted()
+                #expect(names == (inFolder ? ["images", "images/new", "text"] : ["new", "text"]))
+            }
+        }
+    }
+
     @Test(arguments: [true, false]) func anEditWinsOverTheDeletionOfAll(aFirst: Bool) async throws {
         try await run { world in
             try await make(world)
