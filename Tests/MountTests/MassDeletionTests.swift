@@ -21,6 +21,8 @@ import Testing
             #expect(waited.err.contains("/80 (deleted)") || waited.err.contains("d/1 (deleted)"), "\(waited)")
             #expect(waited.err.split(separator: "\n").count < 30)
             #expect(try await a.ubiquity("status").out.contains("162 deletions"))
+            let stayed = try await a.ubiquity("unmount", "", options: ["--wait-uploaded"])
+            #expect(stayed.status == 1 && stayed.err.contains("162 deletions are held"), "\(stayed)")
             // Everything else goes on.
             try await b.waitUntil("test -e on")
             #expect(try await b.shell("find . | sort | grep -v on") == listing)

@@ -141,6 +141,67 @@ import UbiquityControl
         }
     }
 
+    /// What programs go on making and changing on a full disk does not use up what is kept for making room.
+    @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
+    func changesOnAFullDiskLeaveRoomToMakeRoom() async throws {
+        try await World.run { world in
+            let a = try world.device("a"), b = try await world.mounted("b")
+            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=140m tmpfs '\(a.state)'")
+            world.noteMounted(a.state)
+            func free() async throws -> Int {
+                Int(try await world.shell("df --output=avail -k '\(a.state)' | tail -1 | tr -d ' '")) ?? 0
+            }
+            func change() async throws {
+                let refused = try await a.python(
+                    """
+                    import errno
+                    def refused(change):
+                        try:
+                            change()
+                            return 0
+                        except OSError as error:
+                            assert error.errno in (errno.ENOSPC, errno.ENOENT, errno.EEXIST), error
+                            return error.errno == errno.ENOSPC
+                    first = str(os.getpid())
+                    for n in range(60000):
+                        name = first + '-' + str(n)
+                        no = sum(map(refused, (
+                            lambda: os.setxattr('f%d' % (n % 9 + 1), 'user.k%d' % (n % 20), os.urandom(1500)),
+                            lambda: os.mkdir(name),
+                            lambda: os.chmod('f%d' % (n % 9 + 1), 0o600 + n % 64),
+                            lambda: os.rename(name, name + 'b'),
+                            lambda: os.symlink('x' * 1000, name + 's'))))
+                        if no >= 4:
+                            print('refused')
+                            break
+                    """)
+                #expect(refused == "refused")
+            }
+            try await a.mount(["--disk-floor", "40M"])
+            try await a.ubiquity("offline", "")
+            let filling = "for n in $(seq 40); do head -c 5000000 /dev/urandom > f$n || exit 1; done"
+            #expect(try await a.attempt(filling, within: 120).err.contains("No space left on device"))
+            try await change()
+            try await a.shell("rm f1")
+            // Mounted anew, and filled anew.
+            try await a.kill()
+            try await a.mount(["--disk-floor", "40M"])
+            _ = try await a.attempt("for n in $(seq 40); do head -c 500000 /dev/urandom > h$n || exit 1; done", within: 120)
+            try await change()
+            try await a.kill()
+            try await a.mount(["--disk-floor", "40M"])
+            try await a.shell("rm f2 f3")
+            try await world.eventually("the room is free", within: 60) { try await free() > 9_000 }
+            try await a.shell("echo new > new")
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b, within: 240)
+            try await world.eventually("what has gone up makes room", within: 60) { try await free() > 30_000 }
+            try await b.shell("diff -rq --no-dereference . '\(a.mountPoint)'", within: 240)
+            let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
+            #expect(doctor.status == 0, "\(doctor)")
+        }
+    }
+
     /// What is deleted frees its room though the index has none to say so in, and what has gone up is evicted.
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
     func aDiskThatIsFullOfOwnFilesHeals() async throws {

@@ -132,6 +132,15 @@ import UbiquityControl
             try await a.shell("setfattr -n user.ubiquity.resolved -v 1 \(Self.versions)/*")
             try await world.settle(a, b)
             try await expectResolved(a, b)
+
+            // Also when it is a plain folder by then.
+            try await conflict(world, a, b, "6")
+            try await a.shell("mv d.rtfd plain")
+            #expect(try await a.ubiquity("versions", "plain").text.contains("laptop"))
+            #expect(try await a.ubiquity("resolve", "plain", options: ["--keep", "current"]).status == 0)
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.attribute("conflict-count", of: ".") == "0") }
+            #expect(try await a.ubiquity("versions", ".").status == 1)
         }
     }
 

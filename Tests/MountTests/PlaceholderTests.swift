@@ -32,7 +32,7 @@ import UbiquityControl
     @Test func programsWithoutAPersonDownloadNothing() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell("mkdir d; echo needle > d/x; : > d/empty")
+            try await a.shell("mkdir d; echo needle > d/x; chmod +x d/x; : > d/empty")
             try await world.settle(a, b)
             let folder = world.folder
             try await world.shell("cp /bin/cat '\(folder)/tumblerd'; cp /bin/sh '\(folder)/tracker-miner-fs-3'")
@@ -40,6 +40,7 @@ import UbiquityControl
                 "'\(folder)/tumblerd' d/x", "'\(folder)/tracker-miner-fs-3' -c 'cat d/x; exit $?'",
                 "'\(World.program)' run --no-materialize -- cat d/x",
                 "'\(World.program)' run --no-materialize -- sh -c 'env -i cat d/x; exit $?'",
+                "'\(World.program)' run --no-materialize -- env -i cat d/x",
             ] {
                 let outcome = try await b.attempt(command)
                 #expect(outcome.status == 1 && outcome.err.contains("Resource deadlock avoided"), "\(command): \(outcome)")
@@ -49,11 +50,29 @@ import UbiquityControl
             let cut = try await b.attempt(
                 "'\(World.program)' run --no-materialize -- python3 -c 'import os; os.truncate(\"d/x\", 3)'")
             #expect(cut.status == 1 && cut.err.contains("Resource deadlock avoided"), "\(cut)")
+            let program = try await b.attempt("'\(World.program)' run --no-materialize -- ./d/x")
+            #expect(program.status == 1 && program.err.contains("Resource deadlock avoided"), "\(program)")
             #expect(try await b.attribute("downloading-status", of: "d/x") == "not-downloaded")
             #expect(try await b.shell("'\(World.program)' run --no-materialize -- stat -c %s d/x") == "7")
             #expect(try await b.shell("grep -r needle d") == "d/x:needle")
             // What is here is a file like any other.
             #expect(try await b.shell("'\(folder)/tumblerd' d/x; '\(World.program)' run --no-materialize -- cat d/x") == "needle\nneedle")
+        }
+    }
+
+    /// What a command is run with is what it would have without: no signal is blocked or ignored, and those that are
+    /// meant for it reach it.
+    @Test(arguments: ["run --no-materialize", "coordinate read d/x"]) func commandsGetTheirSignals(how: String) async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; echo needle > d/x")
+            let command = "'\(World.program)' \(how) --"
+            let signals = try await a.shell("\(command) grep -E 'SigBlk|SigIgn' /proc/self/status; grep -E 'SigBlk|SigIgn' /proc/self/status")
+            let lines = signals.split(separator: "\n")
+            #expect(lines.count == 4 && lines.prefix(2) == lines.suffix(2), "\(signals)")
+            #expect(try await a.shell("\(command) sh -c 'sleep 0.1 & wait; echo done'") == "done")
+            let ended = try await a.attempt("\(command) sh -c 'trap \"exit 7\" TERM; kill -TERM $PPID; while :; do sleep 0.1; done'")
+            #expect(ended.status == 7, "\(ended)")
         }
     }
 

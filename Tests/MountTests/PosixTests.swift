@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityControl
 
@@ -145,6 +146,7 @@ import UbiquityControl
                 assert (found.st_size, found.st_nlink, found.st_mode & 0o777) == (4, 0, 0o640), found
                 assert os.listdir('d') == []
                 os.fchmod(one, 0o600)
+                os.setxattr(one, 'user.mine', b'kept')
                 os.utime(one, ns=(7, 1_500_000_000_000_000_007))
                 os.link(f'/proc/self/fd/{one}', 'd/named', dst_dir_fd=here)
                 assert os.pread(one, 9, 0) == b'text'
@@ -168,6 +170,7 @@ import UbiquityControl
                 """)
             try await world.settle(a, b)
             #expect(try await b.shell("cat d/named; ls d; stat -c %a d/named") == "text and more\nnamed\n600")
+            for device in [a, b] { #expect(try await device.shell("getfattr --only-values -n user.mine d/named") == "kept") }
             let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
             try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
             // Nor of one whose daemon dies.
@@ -182,6 +185,53 @@ import UbiquityControl
             try await holder.finish()
             try await a.mount(options)
             #expect(try await world.shell(contents) == "0")
+        }
+    }
+
+    /// Namespaces and rights as ext4 has them.
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func attributesOfOtherNamespaces() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(["-o", "allow_other"])
+            try await a.shell("chmod 755 .; echo text > f; chmod 666 f; setfattr -n trusted.q -v 1 f; setfattr -n user.q -v 2 f")
+            try await a.python(
+                """
+                import errno
+                def code(call):
+                    try:
+                        call()
+                        return 0
+                    except OSError as error:
+                        return error.errno
+                for name, expected in [('foo.bar', errno.EOPNOTSUPP), ('user', errno.EOPNOTSUPP), ('user.', errno.EINVAL)]:
+                    assert code(lambda: os.setxattr('f', name, b'1')) == expected, name
+                both = os.XATTR_CREATE | os.XATTR_REPLACE
+                assert code(lambda: os.setxattr('f', 'user.q', b'1', both)) == errno.EEXIST
+                assert code(lambda: os.setxattr('f', 'user.none', b'1', both)) == errno.ENODATA
+                assert 'trusted.q' in os.listxattr('f')
+                file = os.open('f', os.O_RDONLY)
+                os.setresuid(65534, 65534, 65534)
+                assert 'trusted.q' not in os.listxattr(file) and 'user.q' in os.listxattr(file)
+                """)
+        }
+    }
+
+    /// What writes to a file takes its rights away, whichever call it is.
+    @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
+    func everyWriteTakesTheFilesRightsAway(_ options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(["-o", "allow_other"] + options)
+            try await a.shell("chmod 755 .; for n in one two; do echo text > $n; chmod 6777 $n; done; echo more > from; chmod 644 from")
+            try await a.python(
+                """
+                os.setresuid(65534, 65534, 65534)
+                one, two, source = os.open('one', os.O_RDWR), os.open('two', os.O_RDWR), os.open('from', os.O_RDONLY)
+                os.posix_fallocate(one, 0, 100)
+                assert os.fstat(one).st_mode & 0o7777 == 0o777, oct(os.fstat(one).st_mode)
+                assert os.copy_file_range(source, two, 4) == 4
+                assert os.fstat(two).st_mode & 0o7777 == 0o777, oct(os.fstat(two).st_mode)
+                """)
         }
     }
 

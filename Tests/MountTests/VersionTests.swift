@@ -87,6 +87,9 @@ import UbiquityControl
             try await expectResolved(a, b)
             for device in [a, b] {
                 #expect(try await device.shell("cat Documents/mine.txt Documents/report.txt") == "a 4\nb 4")
+                // What was moved out has a number that was a version's.
+                let doctor = try await device.ubiquity("doctor", "", options: ["--check"])
+                #expect(doctor.status == 0, "\(doctor)")
             }
         }
     }
@@ -221,6 +224,14 @@ import UbiquityControl
             }
             #expect(try await conflicts(a).count == 1)
             #expect(try await a.shell("cat Documents/report.txt") == "b 2")
+
+            // Also of one that has much to say.
+            try await world.shell("cd \"$HOME\"; echo 'yes noise | head -c 3000000; exit 5' > merge")
+            for device in [a, b] { try await device.kill() }
+            for device in [a, b] { try await device.mount() }
+            try await world.eventually("the exit code is told") {
+                try await a.ubiquity("versions", "Documents/report.txt").out.contains("it ended with exit code 5: noise")
+            }
         }
     }
 

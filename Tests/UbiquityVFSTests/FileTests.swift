@@ -179,15 +179,15 @@ import UbiquityVFS
         let container = try TestContainer()
         let ino = try container.create("a", String(repeating: "x", count: 20_000))
         let handle = try await container.open(ino, .readWrite)
-        try container.fs.allocate(handle, mode: 0, offset: 0, length: 30_000)
+        try container.fs.allocate(handle, mode: 0, offset: 0, length: 30_000, caller: container.caller)
         #expect(try container.fs.attributes(of: ino).size == 30_000)
         // FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
-        try container.fs.allocate(handle, mode: 3, offset: 0, length: 8192)
+        try container.fs.allocate(handle, mode: 3, offset: 0, length: 8192, caller: container.caller)
         #expect(try await container.read(handle, at: 0, 4) == "\0\0\0\0")
-        #expect(errno { try container.fs.allocate(handle, mode: 8, offset: 0, length: 4096) } == .EOPNOTSUPP)
+        #expect(errno { try container.fs.allocate(handle, mode: 8, offset: 0, length: 4096, caller: container.caller) } == .EOPNOTSUPP)
         let copy = try container.create("b")
         let target = try await container.open(copy, .readWrite)
-        let count = try await container.fs.copyRange(from: handle, at: 10_000, to: target, at: 5, length: 100).value
+        let count = try await container.fs.copyRange(from: handle, at: 10_000, to: target, at: 5, length: 100, caller: container.caller).value
         #expect(count == 100)
         #expect(try await container.read(target, at: 5, 3) == "xxx")
         container.fs.release(target)

@@ -177,7 +177,7 @@ import UbiquityVFS
         let other = try container.cloud.add("b", text)
         guard case .now(let opened) = try container.fs.open(other.ino, flags: flags, caller: container.caller)
         else { throw Errno.EIO }
-        #expect(errno { try container.fs.allocate(opened.handle, mode: 0, offset: 0, length: 9) } == .EAGAIN)
+        #expect(errno { try container.fs.allocate(opened.handle, mode: 0, offset: 0, length: 9, caller: container.caller) } == .EAGAIN)
         container.fs.release(opened.handle)
         #expect(try await eventually { container.cloud.interests == 0 })
         #expect(container.fs.violation(whileIdle: true) == nil)

@@ -221,11 +221,21 @@ import UbiquityVFS
             try version(1, "a/b"), try version(2, "a/b"), try version(3, "", .conflict),
             try version(4, String(repeating: "é", count: 300)),
         ]
-        let names = VersionNames.named(versions, of: try ItemName("report.tar.gz")).map(\.0.description)
+        let names = VersionNames().named(versions, of: .root, try ItemName("report.tar.gz")).map(\.0.description)
         #expect(names[0] == "1970-01-01T00.00.00Z a-b.gz")
         #expect(names[1] == "1970-01-01T00.00.00Z a-b 020000.gz")
         #expect(names[2] == "1970-01-01T00.00.00Z unknown device (conflict).gz")
         #expect(names[3].utf8.count <= 255 && names[3].hasSuffix("é.gz"))
         #expect(Set(names).count == 4)
+    }
+
+    /// Who removes the first a second time must not meet the second by its name.
+    @Test func aNameIsNotAnothersWhenItsVersionIsGone() throws {
+        let (names, file) = (VersionNames(), try ItemName("x.txt"))
+        let (one, other) = (try version(1, "a"), try version(2, "a"))
+        let shown = names.named([one, other], of: .root, file).map(\.0)
+        #expect(names.named([other], of: .root, file).map(\.0) == [shown[1]])
+        #expect(names.named([try version(3, "a"), other], of: .root, file).map(\.0).contains(shown[0]) == false)
+        #expect(names.named([one, other], of: .root, file).map(\.0) == shown)
     }
 }
