@@ -153,7 +153,13 @@ extension SyncEngine {
         var there = PackageDecision(edit: edit, givesWay: true)
         guard let theirs else { return mine == nil ? there : here }
         guard let mine else { return there }
-        if mine.hasContent(of: theirs) { return metadataAlone(group, of: meeting, edit) ?? there }
+        if mine.hasContent(of: theirs) {
+            guard var decision = metadataAlone(group, of: meeting, edit) else { return there }
+            // What else was changed here gives way to what is there already, when these have been told. Till then that
+            // is held: beside what is here it would be a second file of its name.
+            decision.isAside = decision.planned.count < group.count
+            return decision
+        }
         if var decision = metadataAlone(group, of: meeting, edit), decision.planned.count == group.count {
             decision.isAside = true
             return decision
