@@ -23,11 +23,15 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        // This process stays, marked, above all that the command starts: the mark is found there even where a program
+        // drops its own environment, and before it has begun.
+        let mark = ProcessMark.downloadsNothing
+        if !mark.isOnHere {
+            try describing("start anew") { () throws(Errno) in try ForegroundProcess.restart(with: mark.variable, "1") }
+        }
         let pool = BlockingPool(name: "command", threads: 1)
         let status = try await pool.run { [command] in
-            try describing("run \(command[0])") { () throws(Errno) in
-                try ForegroundProcess.run(command, environment: [ProcessMark.downloadsNothing.variable: "1"])
-            }
+            try describing("run \(command[0])") { () throws(Errno) in try ForegroundProcess.run(command) }
         }
         if status != 0 { throw ExitCode(status) }
     }

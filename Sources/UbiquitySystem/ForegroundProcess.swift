@@ -1,36 +1,32 @@
 import CUbiquityShims
 import Glibc
+import Synchronization
 
 /// Runs a program in this one's place: on its terminal, with its files, to its end.
 package enum ForegroundProcess {
-    /// Finds the program as a shell does, runs it and waits. Blocks.
-    /// - Parameter environment: what it finds in its environment beside what this process has.
+    /// The terminal sends these to the program as well.
+    private static let terminalSignals = [SIGINT, SIGQUIT]
+    /// These are sent to this process alone, and meant for the program.
+    private static let signalsPassedOn = [SIGTERM, SIGHUP]
+
+    /// Finds the program as a shell does, runs it and waits. Blocks. One at a time in a process.
     /// - Returns: what a shell would call its exit status: with 128 added to the signal that ended it.
-    package static func run(
-        _ arguments: [String], environment more: [String: String] = [:]
-    ) throws(Errno) -> Int32 {
+    package static func run(_ arguments: [String]) throws(Errno) -> Int32 {
         guard let program = arguments.first else { throw .EINVAL }
-        var variables: [UnsafeMutablePointer<CChar>?] =
-            environmentLines(without: Set(more.keys)).map { strdup($0) }
-            + more.sorted { $0.key < $1.key }.map { strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { for variable in variables { free(variable) } }
         var texts: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for text in texts { free(text) } }
-        // The terminal's signals are for the program; this process waits for what it makes of them.
-        let signals = [SIGINT, SIGQUIT]
-        let before = signals.map { signal($0, SIG_IGN) }
-        defer { for (number, handler) in zip(signals, before) { signal(number, handler) } }
-        var attributes = posix_spawnattr_t()
-        _ = posix_spawnattr_init(&attributes)
-        defer { _ = posix_spawnattr_destroy(&attributes) }
-        var defaults = sigset_t()
-        sigemptyset(&defaults)
-        for number in signals { sigaddset(&defaults, number) }
-        _ = posix_spawnattr_setsigdefault(&attributes, &defaults)
-        _ = posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
-        var process: pid_t = 0
-        let failure = posix_spawnp(&process, program, nil, &attributes, &texts, &variables)
-        guard failure == 0 else { throw Errno(rawValue: failure) }
+        running.store(0, ordering: .relaxed)
+        early.store(0, ordering: .relaxed)
+        // This process waits for what the program makes of them. What was ignored before stays so.
+        let ignored = terminalSignals.map { ($0, signal($0, SIG_IGN)) }
+        let passed = signalsPassedOn.map { ($0, signal($0, passOn)) }
+        defer { for (number, handler) in ignored + passed { signal(number, handler) } }
+        let wereDefault = (ignored + passed).filter { !isIgnoring($0.1) }.map(\.0)
+        let process = try spawn(program, &texts, defaults: wereDefault)
+        running.store(process, ordering: .sequentiallyConsistent)
+        let missed = early.exchange(0, ordering: .sequentiallyConsistent)
+        if missed != 0 { kill(process, missed) }
+        defer { running.store(0, ordering: .sequentiallyConsistent) }
         var status: Int32 = 0
         while waitpid(process, &status, 0) == -1 {
             guard Glibc.errno == EINTR else { throw .last }
@@ -39,14 +35,49 @@ package enum ForegroundProcess {
         return number == 0 ? status >> 8 & 0xff : 128 + number
     }
 
-    private static func environmentLines(without names: Set<String>) -> [UnsafeMutablePointer<CChar>] {
-        var lines = [UnsafeMutablePointer<CChar>]()
-        var next: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = environ
-        while let line = next?.pointee {
-            let name = String(cString: line).prefix { $0 != "=" }
-            if !names.contains(String(name)) { lines.append(line) }
-            next = next?.successor()
-        }
-        return lines
+    /// This thread's signal mask is no part of what the program is to have, nor is that this process takes broken pipes
+    /// as errors.
+    private static func spawn(
+        _ program: String, _ texts: inout [UnsafeMutablePointer<CChar>?], defaults: [Int32]
+    ) throws(Errno) -> pid_t {
+        var attributes = posix_spawnattr_t()
+        _ = posix_spawnattr_init(&attributes)
+        defer { _ = posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        _ = posix_spawnattr_setsigmask(&attributes, &signals)
+        for number in defaults + [SIGPIPE] { sigaddset(&signals, number) }
+        _ = posix_spawnattr_setsigdefault(&attributes, &signals)
+        _ = posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
+        var process: pid_t = 0
+        let failure = posix_spawnp(&process, program, nil, &attributes, &texts, environ)
+        guard failure == 0 else { throw Errno(rawValue: failure) }
+        return process
     }
+
+    private static func isIgnoring(_ handler: __sighandler_t?) -> Bool {
+        unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+    }
+
+    /// Replaces this process by this program itself, with the same arguments and a further variable: one that was set
+    /// while a process runs is not seen from outside.
+    package static func restart(with variable: String, _ value: String) throws(Errno) {
+        setenv(variable, value, 1)
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        execv("/proc/self/exe", CommandLine.unsafeArgv)
+        throw .last
+    }
+}
+
+/// The program that signals are passed on to; 0 if there is none yet.
+private let running = Atomic<pid_t>(0)
+/// The signal that came before it was there; 0 if none did.
+private let early = Atomic<Int32>(0)
+
+/// A signal's handler: it may do nothing but this.
+private func passOn(_ number: Int32) {
+    let process = running.load(ordering: .sequentiallyConsistent)
+    if process != 0 { kill(process, number) } else { early.store(number, ordering: .sequentiallyConsistent) }
 }

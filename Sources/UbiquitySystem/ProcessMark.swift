@@ -1,3 +1,5 @@
+import Glibc
+
 /// A variable in the environment of a program, by which others know how it, and what it starts, is to be treated.
 package struct ProcessMark: Sendable {
     /// What it reads of files whose content is not here fails, and downloads nothing.
@@ -7,6 +9,9 @@ package struct ProcessMark: Sendable {
     private static let maximumEnvironment = 2 << 20
 
     package let variable: String
+
+    /// Whether this process was started with it.
+    package var isOnHere: Bool { getenv(variable).map { $0.pointee != 0 } ?? false }
 
     /// Whether the process was started with a value for it that is not empty. False for one that has ended, or whose
     /// environment this user may not see.
