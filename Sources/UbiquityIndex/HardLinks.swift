@@ -51,7 +51,8 @@ extension ItemIndex {
     /// if one of the names would lie in what is kept local and the other not.
     /// - Returns: the item.
     package func link(ino: UInt64, in parent: UInt64, named name: ItemName) throws -> ItemRow {
-        try write(.local) { transaction in
+        try requireRoom(for: .all)
+        return try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard let row = try transaction.row(ino: ino), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the file is gone")

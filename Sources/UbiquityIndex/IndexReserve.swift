@@ -7,9 +7,16 @@ internal import UbiquitySystem
 /// While the index is in use the room lies behind the end of its log, where nobody else can take it; for its next
 /// opening, which finds no log, it is a file of its own. The database itself must not be opened here: SQLite's locks on
 /// it are this process's, and closing any descriptor of it gives them all up.
+///
+/// What programs go on making and changing on a full disk would use the room up: while it is not whole and cannot be
+/// taken again they get ENOSPC, first for what is new (`Allowance`), so that there is enough for what makes room.
 package struct IndexReserve: Sendable {
-    /// Behind the log: what some hundred commits take. Those that fail for want of room leave nothing there.
-    static let logRoom: Int64 = 4 << 20
+    /// Behind the log: what some thousand commits take. Those that fail for want of room leave nothing there. Uploading
+    /// what has filled a disk of 300 MB, and evicting it, took up to 7 MB.
+    static let logRoom: Int64 = 16 << 20
+    /// With less than that nothing new is made, and with less than this nothing is changed but to make room.
+    static let roomForNew = logRoom * 3 / 4
+    static let roomForChanges = logRoom / 2
     /// For opening: what a batch of changes takes, several times.
     static let openingRoom: Int64 = 4 << 20
     /// Room is taken when so much is free beside it.
@@ -44,11 +51,35 @@ package struct IndexReserve: Sendable {
         extendLog()
     }
 
+    /// What programs may still do, as far as it can be known.
+    enum Allowance: Int, Comparable {
+        case removals, changes, all
+
+        static func < (one: Allowance, other: Allowance) -> Bool { one.rawValue < other.rawValue }
+    }
+
+    /// - Returns: with the bytes that are free on the disk.
+    func allowance() -> (Allowance, free: Int64) {
+        guard let free = freeBytes, free < Self.logRoom + Self.spare, let behind = roomBehindLog else {
+            return (.all, freeBytes ?? 0)
+        }
+        let room = free + behind
+        return (room < Self.roomForChanges ? .removals : room < Self.roomForNew ? .changes : .all, free)
+    }
+
+    /// Bytes that are the log's already and not written; nil if there is no log.
+    private var roomBehindLog: Int64? {
+        (try? FileSystem.status(log)).map { max(0, $0.blocks * 512 - $0.size) }
+    }
+
     /// Room behind its end; it keeps its length. Nothing is done, and nothing written, if it has enough.
     private func extendLog() {
-        guard let status = try? FileSystem.status(log), status.blocks * 512 < status.size + Self.logRoom / 2,
-            hasRoom(for: Self.logRoom), let file = try? FileDescriptor.open(log, .readWrite)
-        else { return }
+        guard let behind = roomBehindLog, behind < Self.roomForNew, let status = try? FileSystem.status(log) else { return }
+        guard hasRoom(for: Self.logRoom), let file = try? FileDescriptor.open(log, .readWrite) else {
+            // Hardly any is left: now it is time for what is for opening.
+            if behind < Self.needed { giveIfFull() }
+            return
+        }
         // A file system that cannot do that is none of which this is promised.
         try? file.allocate(.keepSize, status.size..<status.size + Self.logRoom)
     }

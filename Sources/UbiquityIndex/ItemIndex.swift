@@ -46,7 +46,8 @@ package final class ItemIndex: Sendable {
     /// Locked while something is synced.
     let syncFailures = Lock(SyncFailures())
     /// Nil if none is kept.
-    private let reserve = Lock<IndexReserve?>(nil)
+    let reserve = Lock<IndexReserve?>(nil)
+    let roomLook = Lock(RoomLook())
     /// Whether the names of the files are known to be on the disk.
     let isNameDurable = Lock(false)
     /// The write-ahead log, once there is one: it stays as long as the database is open.

@@ -34,6 +34,7 @@ extension ItemIndex {
     }
 
     package func setAttributes(ino: UInt64, _ attributes: AttributeChange) throws -> ItemRow {
+        try requireRoom(for: .changes)
         let now = timekeeper.now()
         return try change(ino: ino, .attributes) { transaction, row in
             row.changedAt = now
@@ -55,6 +56,7 @@ extension ItemIndex {
     /// Sets an extended attribute. Names in `user.` are synced, others stay here.
     /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
     package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
+        try requireRoom(for: .all)
         let now = timekeeper.now()
         _ = try change(ino: ino, .attributes) { transaction, row in
             try transaction.take(row.setting(xattr, mode, now: now), in: &row, now: now)

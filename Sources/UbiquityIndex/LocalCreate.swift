@@ -45,7 +45,8 @@ extension ItemIndex {
     /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone,
     /// `.notDirectory`, `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
     package func create(in parent: UInt64, named name: ItemName, _ new: NewItem) throws -> ItemRow {
-        try write(.local) { transaction in
+        try requireRoom(for: .all)
+        return try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard try transaction.child(of: folder.key, named: name) == nil else {
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")

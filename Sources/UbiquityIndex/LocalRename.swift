@@ -32,7 +32,8 @@ extension ItemIndex {
         from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
         process: Int32 = 0
     ) throws -> RenameResult {
-        try write(.local) { transaction in
+        try requireRoom(for: .changes)
+        return try write(.local) { transaction in
             let from = try transaction.liveDirectory(ino: oldParent)
             let into = newParent == oldParent ? from : try transaction.liveDirectory(ino: newParent)
             guard let source = try transaction.child(of: from.key, named: oldName) else {
