@@ -60,24 +60,21 @@ package struct IndexReserve: Sendable {
 
     /// - Returns: with the bytes that are free on the disk.
     func allowance() -> (Allowance, free: Int64) {
-        guard let free = freeBytes, free < Self.logRoom + Self.spare, let behind = roomBehindLog else {
-            return (.all, freeBytes ?? 0)
-        }
-        let room = free + behind
+        guard let free = freeBytes else { return (.all, 0) }
+        guard free < Self.logRoom + Self.spare, let log = try? FileSystem.status(log) else { return (.all, free) }
+        let room = free + Self.roomBehind(log)
         return (room < Self.roomForChanges ? .removals : room < Self.roomForNew ? .changes : .all, free)
     }
 
-    /// Bytes that are the log's already and not written; nil if there is no log.
-    private var roomBehindLog: Int64? {
-        (try? FileSystem.status(log)).map { max(0, $0.blocks * 512 - $0.size) }
-    }
+    /// Bytes that are the log's already and not written.
+    private static func roomBehind(_ log: FileStatus) -> Int64 { max(0, log.blocks * 512 - log.size) }
 
     /// Room behind its end; it keeps its length. Nothing is done, and nothing written, if it has enough.
     private func extendLog() {
-        guard let behind = roomBehindLog, behind < Self.roomForNew, let status = try? FileSystem.status(log) else { return }
+        guard let status = try? FileSystem.status(log), Self.roomBehind(status) < Self.roomForNew else { return }
         guard hasRoom(for: Self.logRoom), let file = try? FileDescriptor.open(log, .readWrite) else {
             // Hardly any is left: now it is time for what is for opening.
-            if behind < Self.needed { giveIfFull() }
+            if Self.roomBehind(status) < Self.needed { giveIfFull() }
             return
         }
         // A file system that cannot do that is none of which this is promised.

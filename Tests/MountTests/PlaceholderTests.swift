@@ -67,7 +67,8 @@ import UbiquityControl
             let a = try await world.mounted("a")
             try await a.shell("mkdir d; echo needle > d/x")
             let command = "'\(World.program)' \(how) --"
-            let signals = try await a.shell("\(command) grep -E 'SigBlk|SigIgn' /proc/self/status; grep -E 'SigBlk|SigIgn' /proc/self/status")
+            let look = "grep -E 'SigBlk|SigIgn' /proc/self/status"
+            let signals = try await a.shell("\(command) \(look); \(look)")
             let lines = signals.split(separator: "\n")
             #expect(lines.count == 4 && lines.prefix(2) == lines.suffix(2), "\(signals)")
             #expect(try await a.shell("\(command) sh -c 'sleep 0.1 & wait; echo done'") == "done")

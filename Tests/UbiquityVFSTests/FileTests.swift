@@ -187,7 +187,9 @@ import UbiquityVFS
         #expect(errno { try container.fs.allocate(handle, mode: 8, offset: 0, length: 4096, caller: container.caller) } == .EOPNOTSUPP)
         let copy = try container.create("b")
         let target = try await container.open(copy, .readWrite)
-        let count = try await container.fs.copyRange(from: handle, at: 10_000, to: target, at: 5, length: 100, caller: container.caller).value
+        let count = try await container.fs.copyRange(
+            from: handle, at: 10_000, to: target, at: 5, length: 100, caller: container.caller
+        ).value
         #expect(count == 100)
         #expect(try await container.read(target, at: 5, 3) == "xxx")
         container.fs.release(target)
