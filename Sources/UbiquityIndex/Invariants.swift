@@ -117,7 +117,8 @@ extension IndexReader {
         (
             "a number that is not written down as used",
             """
-            SELECT key FROM items WHERE max(key, ino, ifnull(content, 0), dirtyOrder)
+            SELECT key FROM items
+            WHERE max(key, ino & ~(1 << \(ItemIndex.versionNumberBit)), ifnull(content, 0), dirtyOrder)
             >= (SELECT value FROM meta WHERE name = 'numbers')
             """
         ),

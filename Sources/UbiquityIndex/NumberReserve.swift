@@ -27,6 +27,10 @@ struct NumberReserve {
 }
 
 extension ItemIndex {
+    /// A version that was moved out is an item with the inode number that it had as a version: this bit, which no other
+    /// item's has, and a number that was given for it.
+    package static let versionNumberBit = 50
+
     /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself,
     /// so that whatever has such a number survives only if this does.
     func recordOverdraft(_ transaction: IndexTransaction) throws {

@@ -1,4 +1,5 @@
 internal import UbiquityCore
+internal import UbiquityIndex
 internal import UbiquitySystem
 
 /// The inodes of `.versions` folders and what is in them. They are in no index: they have numbers while the kernel
@@ -32,7 +33,7 @@ final class VersionNodes: Sendable {
     }
 
     /// Greater than any number an index gives: a million items a second would take 35 years to get there.
-    static let firstNumber: UInt64 = 1 << 50
+    static let firstNumber: UInt64 = 1 << UInt64(ItemIndex.versionNumberBit)
 
     private let state = Lock(State())
 

@@ -269,7 +269,9 @@ extension RemoteItem {
     fileprivate func isSame(as other: RemoteItem) -> Bool {
         revision == other.revision && kind == other.kind && isDeleted == other.isDeleted && parent == other.parent
             && name == other.name && mode == other.mode && modifiedAt == other.modifiedAt && xattrs == other.xattrs
-            && createdAt == other.createdAt && conflictCount == other.conflictCount && hasHistory == other.hasHistory
+            && createdAt == other.createdAt && conflictCount == other.conflictCount
+            // Versions expire without a commit, so devices are not told.
+            && (hasHistory || !other.hasHistory)
             && linkTarget == other.linkTarget && content?.version == other.content?.version
             && content?.size == other.content?.size && content?.isAvailable == other.content?.isAvailable
             && content?.manifest == other.content?.manifest
