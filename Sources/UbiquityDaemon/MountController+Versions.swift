@@ -18,7 +18,10 @@ extension MountController {
         } catch let error as UbiquityError where error.place.isEmpty {
             throw UbiquityError(error.code, error.message, at: path, remedy: error.remedy)
         }
-        guard row.kind == .file || parts.index.isPackage(row) else {
+        if row.kind == .file || parts.index.isPackage(row) { return row }
+        // What was a package when it came into conflict may be a plain folder by now.
+        let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
+        guard !conflicts.isEmpty else {
             throw UbiquityError(.invalid, "only files and packages have versions", at: path)
         }
         return row
@@ -38,7 +41,7 @@ extension MountController {
         }
         let others = try await engine.otherVersions(of: row.id)
         let names = Dictionary(
-            VersionNames.named(others, of: row.entry?.name ?? ItemName(stored: [])).map { ($1.id, $0.description) }
+            named(others, of: row).map { ($1.id, $0.description) }
         ) { first, _ in first }
         let decided = try await pool.run { [index = parts.index] in
             try index.read { try $0.decidedVersions(of: row.id) }
@@ -67,11 +70,15 @@ extension MountController {
             isAvailable: version.content.isAvailable, mergeError: merges.failure(of: version.id))
     }
 
+    /// With the names they have in `.versions`.
+    private func named(_ versions: [RemoteVersion], of row: ItemRow) -> [(ItemName, RemoteVersion)] {
+        parts.fileSystem.versionNames.named(versions, of: row.id, row.entry?.name ?? ItemName(stored: []))
+    }
+
     /// The version that a person means: by its name in `.versions`, its id, or the beginning of that.
     private func version(_ text: String, of row: ItemRow) async throws -> RemoteVersion {
         let others = try await engine.otherVersions(of: row.id)
-        let named = VersionNames.named(others, of: row.entry?.name ?? ItemName(stored: []))
-        if let found = named.first(where: { $0.0.description == text })?.1 { return found }
+        if let found = named(others, of: row).first(where: { $0.0.description == text })?.1 { return found }
         // Resolved ones stand in no folder, and can be restored all the same.
         let all = others + ((try? await engine.allVersions(of: row.id)) ?? []).filter { $0.kind != .current }
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values

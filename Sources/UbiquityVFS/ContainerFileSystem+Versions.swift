@@ -53,7 +53,7 @@ extension ContainerFileSystem {
     /// The file's versions with their names.
     private func namedVersions(of key: ItemKey) async throws -> [(ItemName, RemoteVersion)] {
         guard let row = try index.row(key: key), !row.isDeleted, let name = row.entry?.name else { throw Errno.ENOENT }
-        return VersionNames.named(try await parts.versions.otherVersions(of: row.id), of: name)
+        return versionNames.named(try await parts.versions.otherVersions(of: row.id), of: row.id, name)
     }
 
     func version(named name: ItemName, of key: ItemKey) async throws -> RemoteVersion? {

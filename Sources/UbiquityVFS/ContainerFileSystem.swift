@@ -61,6 +61,7 @@ package final class ContainerFileSystem: Sendable {
     let parts: Parts
     let inodes = InodeTable()
     let versionNodes = VersionNodes()
+    package let versionNames = VersionNames()
     let openNodes = OpenNodeTable()
     package let idle = IdleContents()
     let files = HandleTable<OpenFile>()

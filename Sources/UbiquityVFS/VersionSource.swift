@@ -1,5 +1,6 @@
 package import UbiquityContent
 package import UbiquityCore
+internal import UbiquitySystem
 
 /// Versions beside the current ones. Answered by the sync engine.
 package protocol VersionSource: Sendable {
@@ -19,23 +20,41 @@ package protocol VersionSource: Sendable {
 }
 
 /// The names that versions have in the folder of their file.
-package enum VersionNames {
+///
+/// A name once shown stays with its version: if it went over to another of the same second when that version is gone,
+/// who removes it a second time would remove the other.
+package final class VersionNames: Sendable {
+    /// Items whose versions' names are remembered.
+    private static let maximumItems = 4096
+    /// Names that are remembered of an item.
+    private static let maximumNames = 4096
+
+    /// By item, the version that each name was shown for.
+    private let shown = Lock<[ItemID: [ItemName: VersionID]]>([:])
+
+    package init() {}
+
     /// Each version with a name of its own: "2026-11-20T10.11.12Z laptop.txt", so that a listing is in the order of
-    /// time. Of two that would have one name all but the one with the least id have their id's beginning in it.
-    /// - Parameter name: the file's, for the extension.
-    package static func named(_ versions: [RemoteVersion], of name: ItemName) -> [(ItemName, RemoteVersion)] {
-        var taken = Set<ItemName>()
-        var result = [(ItemName, RemoteVersion)]()
-        for version in versions.sorted(by: { ($0.modifiedAt, $0.id) < ($1.modifiedAt, $1.id) }) {
-            var candidate = self.name(of: version, suffix: name.stemAndExtension.suffix, mark: "")
-            if !taken.insert(candidate).inserted {
+    /// time. Of several that would have one name all but one have their id's beginning in it.
+    /// - Parameter name: the item's, for the extension.
+    package func named(
+        _ versions: [RemoteVersion], of item: ItemID, _ name: ItemName
+    ) -> [(ItemName, RemoteVersion)] {
+        let suffix = name.stemAndExtension.suffix
+        return shown.withLock { shown in
+            if shown.count >= Self.maximumItems { shown = [:] }
+            var owners = shown[item] ?? [:]
+            if owners.count >= Self.maximumNames { owners = [:] }
+            defer { shown[item] = owners }
+            return versions.sorted { ($0.modifiedAt, $0.id) < ($1.modifiedAt, $1.id) }.map { version in
+                let plain = Self.name(of: version, suffix: suffix, mark: "")
                 let mark = " " + version.id.description.prefix(6)
-                candidate = self.name(of: version, suffix: name.stemAndExtension.suffix, mark: mark)
-                taken.insert(candidate)
+                let isFree = owners[plain, default: version.id] == version.id
+                let name = isFree ? plain : Self.name(of: version, suffix: suffix, mark: mark)
+                owners[name] = version.id
+                return (name, version)
             }
-            result.append((candidate, version))
         }
-        return result
     }
 
     /// The name of the document that a version is kept as beside the file: "report (laptop).txt".
