@@ -50,7 +50,12 @@ struct UnmountCommand: AsyncParsableCommand {
             try await Daemon.connected(to: folder) { daemon in
                 if waitUploaded {
                     progress.update("waiting until everything is uploaded …")
-                    _ = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
+                    let report = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
+                    guard report.done else {
+                        progress.clear()
+                        report.tell("not unmounted, since not all is uploaded")
+                        throw ExitCode(ExitStatus.failed)
+                    }
                     progress.update("unmounting …")
                 }
                 return try await daemon.stop(StopRequest(lazy: lazy))

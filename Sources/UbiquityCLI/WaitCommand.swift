@@ -42,17 +42,20 @@ struct WaitCommand: AsyncParsableCommand {
                 let report = try await daemon.wait(request)
                 progress.clear()
                 if !report.done { isDone = false }
-                try show(report)
+                if output.asJSON { try Output.json(report) }
+                report.tell("not yet")
             }
         }
         if !isDone { throw ExitCode(ExitStatus.failed) }
     }
+}
 
-    private func show(_ report: WaitReport) throws {
-        if output.asJSON { try Output.json(report) }
-        guard !report.done else { return }
-        let reason = report.reason.map { ": \($0)" } ?? ""
-        Output.message("not yet\(reason)")
-        Output.messages(report.pending.map { StatusText.of($0) })
+extension WaitReport {
+    /// Says what is missing, and why; nothing if all is done.
+    func tell(_ what: String) {
+        guard !done else { return }
+        let reason = reason.map { ": \($0)" } ?? ""
+        Output.message("\(what)\(reason)")
+        Output.messages(pending.map { StatusText.of($0) })
     }
 }

@@ -188,7 +188,10 @@ final class MergeRunner: Sendable {
         case .killed(let signal): reason = "it was ended by signal \(signal)"
         case .outOfTime: reason = "it took longer than \(Self.timeLimit)"
         }
-        let said = try SmallFile.read(logPath, limit: 1 << 20).map { $0.prefix(Self.shownOutput) } ?? []
+        // However much more it said.
+        let said = try describing("read what the merge command said", at: logPath) { () throws(Errno) in
+            try FileDescriptor.open(logPath, .readOnly).readSome(count: Self.shownOutput)
+        }
         let text = String(decoding: said, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
         throw UbiquityError(
             .invalid, "the merge command failed: \(reason)" + (text.isEmpty ? "" : ": \(text)"), at: command)

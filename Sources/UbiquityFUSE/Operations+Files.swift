@@ -58,7 +58,11 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.fallocate = { request, _, mode, offset, length, info in
         serve(request) { fileSystem, reply in
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
-            let body = { try fileSystem.allocate(handle, mode: mode, offset: Int64(offset), length: Int64(length)) }
+            let caller = reply.caller
+            let body = {
+                try fileSystem.allocate(
+                    handle, mode: mode, offset: Int64(offset), length: Int64(length), caller: caller)
+            }
             reply.answer(with: body) { reply, _ in reply.done() }
         }
     }
@@ -66,9 +70,10 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
         serve(request) { fileSystem, reply in
             guard let from = info?.pointee.fh, let to = newInfo?.pointee.fh else { return reply.error(.EBADF) }
             guard flags == 0 else { return reply.error(.EINVAL) }
+            let caller = reply.caller
             let body = {
                 try fileSystem.copyRange(
-                    from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length))
+                    from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length), caller: caller)
             }
             reply.answerOrWait(with: body) { reply, count in reply.written(Int(count)) }
         }

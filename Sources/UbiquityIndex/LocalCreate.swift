@@ -96,6 +96,8 @@ extension IndexTransaction {
             row.size = unnamed.size
             row.modifiedAt = unnamed.modifiedAt
             row.createdAt = unnamed.createdAt
+            row.xattrs = unnamed.xattrs
+            row.localXattrs = unnamed.localXattrs
         }
         if isExcluded { row.flags.insert(.excluded) }
         if new.isWriting { row.flags.insert(.writing) }

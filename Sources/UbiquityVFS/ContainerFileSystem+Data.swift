@@ -50,8 +50,7 @@ extension ContainerFileSystem {
     ) throws -> Int {
         let file = try files.object(handle)
         guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
-        let (whole, hasPrivileges) = try writable(file)
-        if hasPrivileges, let row = try index.row(ino: file.node.ino) { try clearPrivileges(row, caller) }
+        let whole = try written(file, by: caller)
         // Marked after the write as well as seen by it: a note in between does not hide it.
         defer { file.node.state.withLock { $0.isTouched = true } }
         try whole.write(bytes, at: offset)
@@ -62,22 +61,22 @@ extension ContainerFileSystem {
 
     /// fallocate(2), as far as the file system below has it. Ranges of a placeholder need its content first, which an
     /// open for writing has waited for.
-    package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64) throws {
+    package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64, caller: Caller) throws {
         let file = try files.object(handle)
         guard file.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, length > 0 else { throw Errno.EINVAL }
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
-        let whole = try writable(file).file
         let mode = FileDescriptor.AllocationMode(rawValue: mode)
         // Collapsing and inserting move what follows, which the kernel's pages would not notice.
         guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
+        let whole = try written(file, by: caller)
         defer { file.node.state.withLock { $0.isTouched = true } }
         try whole.allocate(mode, offset..<offset + length)
     }
 
     /// copy_file_range(2): the file system below shares the blocks where it can.
     package func copyRange(
-        from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64
+        from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64, caller: Caller
     ) throws -> Answer<Int64> {
         let target = try files.object(target)
         guard target.flags.writes else { throw Errno.EBADF }
@@ -85,7 +84,7 @@ extension ContainerFileSystem {
         // The answer has 32 bits; a program goes on with the rest.
         let length = min(length, Self.maximumCopy)
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
-        let file = try writable(target).file
+        let file = try written(target, by: caller)
         let source = waitingCalls.watching(
             try read(source, offset: sourceOffset, length: Int(length)), target.node.ino)
         return try source.map { data in

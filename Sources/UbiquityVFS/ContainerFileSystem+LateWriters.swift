@@ -1,3 +1,4 @@
+internal import UbiquityIndex
 internal import UbiquitySystem
 
 /// What a handle is to write to that was opened for writing, with O_NONBLOCK, while the content was not here: a writer
@@ -30,6 +31,14 @@ extension ContainerFileSystem {
         // It has come just now, and others have it open past this process: what is written there must be known of.
         releaseUnclaimed(opened.handle)
         guard let whole = try openWhole(ino, flags) else { throw Errno.ESTALE }
+        return whole
+    }
+
+    /// What the handle is about to write to. Rights of the file that a write takes away are gone then.
+    /// - Throws: as `writable`.
+    func written(_ file: OpenFile, by caller: Caller) throws -> FileDescriptor {
+        let (whole, hasPrivileges) = try writable(file)
+        if hasPrivileges, let row = try index.row(ino: file.node.ino) { try clearPrivileges(row, caller) }
         return whole
     }
 

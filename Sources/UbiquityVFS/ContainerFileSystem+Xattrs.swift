@@ -29,6 +29,8 @@ extension ContainerFileSystem {
         if let node = versionNodes.node(ino) { return versionXattrNames(of: node, caller: caller) }
         let (row, _) = try row(ino)
         var names = (row.xattrs + row.localXattrs).map(\.name)
+        // As on other file systems: those who may not read them do not see them.
+        if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
         // Links have no user attributes on Linux, so none are shown that could not be read.
         if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
         return names.flatMap { $0 + [0] }
@@ -55,11 +57,13 @@ extension ContainerFileSystem {
     }
 
     private static let userNamespace = Array("user.".utf8)
-    private static let accessListNamespace = Array("system.".utf8)
+    private static let trustedNamespace = Array("trusted.".utf8)
+    private static let namespaces = [userNamespace, trustedNamespace, Array("security.".utf8)]
 
-    /// Access control lists, and what else the system keeps by that name, are not there.
+    /// Access control lists, and what else the system keeps as "system.", are not there.
     private func checkNamespace(_ name: [UInt8]) throws {
-        guard !name.starts(with: Self.accessListNamespace) else { throw Errno.EOPNOTSUPP }
+        guard let namespace = Self.namespaces.first(where: { name.starts(with: $0) }) else { throw Errno.EOPNOTSUPP }
+        guard name.count > namespace.count else { throw Errno.EINVAL }
     }
 
     // MARK: Setting
@@ -75,13 +79,7 @@ extension ContainerFileSystem {
         try checkNamespace(name)
         guard name.count <= Limits.maximumNameLength else { throw Errno.ERANGE }
         guard value.count <= Self.maximumValue else { throw Errno.E2BIG }
-        let mode: ItemIndex.XattrMode
-        switch flags {
-        case 0: mode = .any
-        case 1: mode = .create
-        case 2: mode = .replace
-        default: throw Errno.EINVAL
-        }
+        let mode = try mode(flags, of: ino, name)
         let xattr = Xattr(name: name, value: value)
         do {
             let isGone = try changeOrphan(ino) { row, now in try row.setting(xattr, mode, now: now) }
@@ -89,6 +87,19 @@ extension ContainerFileSystem {
         } catch let error as UbiquityError { throw error.code == .tooLarge ? Errno.ENOSPC : error }
         if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
         return .now(())
+    }
+
+    private func mode(_ flags: Int32, of ino: UInt64, _ name: [UInt8]) throws -> ItemIndex.XattrMode {
+        switch flags {
+        case 0: return .any
+        case 1: return .create
+        case 2: return .replace
+        // Neither can be: it is there, or it is not.
+        case 3:
+            let row = try row(ino).row
+            throw (row.xattrs + row.localXattrs).contains { $0.name == name } ? Errno.EEXIST : Errno.ENODATA
+        default: throw Errno.EINVAL
+        }
     }
 
     package func removeXattr(of ino: UInt64, name: [UInt8], caller: Caller) throws {
