@@ -209,9 +209,11 @@ extension PackageMeeting {
         if row.kind == .symlink, remote.linkTarget != row.linkTarget { fields.linkTarget = row.linkTarget }
         if row.kind == .file, let content, let there = remote.content {
             if there.version != content.version || remote.isDeleted {
-                let isNew = row.version == content.version && there.version != content.version
+                // The cloud may have had this content before, also without this device having heard of that: under its
+                // old name it would not take it for a change.
+                let isOther = there.version != content.version
                 fields.content = ContentChange(
-                    version: isNew ? newVersion() : content.version, baseVersion: there.version, size: content.size,
+                    version: isOther ? newVersion() : content.version, baseVersion: there.version, size: content.size,
                     manifest: content.manifest)
             }
         }

@@ -318,6 +318,34 @@ import UbiquityTestSupport
         }
     }
 
+    /// A device dies when the cloud has taken its state of a package, of which it does not hear, and another goes on from
+    /// that. Seed 9602154 of the simulator: of what it sends again the cloud took only what was new.
+    @Test func whatTheCloudTookUnheardIsSentAsAWhole() async throws {
+        try await run { world in
+            try await make(world)
+            let (a, b) = (world.a, world.b)
+            a.link.script(.commit, .vanishAfter { a.crash() })
+            try await a.edit("d.rtfd/text") { _ in [1] }
+            try await a.edit("d.rtfd/images/one") { _ in [1] }
+            try await world.sleep(.seconds(60))
+            #expect(!a.isRunning)
+            try await world.settle([b])
+            #expect(try await state(b)["text"] == [1])
+            for name in ["text", "images/one"] { try await b.edit("d.rtfd/" + name) { _ in [2] } }
+            try await world.settle([b])
+            try a.start()
+            try a.setPaused(true)
+            try await a.edit("d.rtfd/text") { _ in [3] }
+            let states = (a: try await state(a), b: try await state(b))
+            try a.setPaused(false)
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await state(device) == states.a)
+                #expect(try await state(#require(try versions(device).first), on: device) == states.b)
+            }
+        }
+    }
+
     /// Killed at any of its writes while it decides.
     @Test(arguments: 1...10) func killedAtAnyWrite(write: Int) async throws {
         try await run { world in
