@@ -88,7 +88,21 @@ import UbiquityControl
             #expect(try await b.attribute("downloading-status", of: "f") == "current")
             let json = try await b.ubiquity("wait", "", options: ["--idle", "--json"])
             #expect(try ControlCodec.decode(WaitReport.self, from: json.text.utf8).done)
-            #expect(try await b.ubiquity("wait", "missing", options: ["--uploaded"]).status == 1)
+            let missing = try await b.ubiquity("wait", "missing", options: ["--uploaded"])
+            #expect(missing.status == 1 && missing.err.contains("missing"), "\(missing)")
+            // A deletion of another device's waits for who writes to the file, and that is said.
+            try await a.shell("echo held > held")
+            try await world.settle(a, b)
+            let writer = try b.start("exec 9>>held; echo open; exec sleep 600")
+            try await world.eventually("it is open") { writer.outputSoFar == "open\n" }
+            try await a.shell("rm held")
+            try await world.settle(a)
+            let waited = try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "3"])
+            #expect(waited.status == 1 && waited.err.contains("held waits until the program"), "\(waited)")
+            writer.signal(15)
+            try await writer.finish()
+            #expect(try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "60"]).status == 0)
+            #expect(try await b.attempt("cat held").status == 1)
         }
     }
 
