@@ -17,13 +17,17 @@ struct ItemTree: Sendable {
         var path: String
     }
 
-    /// The item at a path. Throws `.notFound` and what is wrong with a name.
+    /// The item at a path. Throws `.notFound` and what is wrong with a name, and says where.
     func row(at path: String) throws -> ItemRow {
-        let names = try Self.names(of: path)
-        guard let row = try index.read({ try $0.row(path: names) }), !row.isDeleted else {
-            throw UbiquityError(.notFound, "no such file or folder")
+        do {
+            let names = try Self.names(of: path)
+            guard let row = try index.read({ try $0.row(path: names) }), !row.isDeleted else {
+                throw UbiquityError(.notFound, "no such file or folder")
+            }
+            return row
+        } catch let error as UbiquityError where error.place.isEmpty {
+            throw UbiquityError(error.code, error.message, at: path, remedy: error.remedy)
         }
-        return row
     }
 
     /// The item and, of a folder, all that is in it, folders before their content.

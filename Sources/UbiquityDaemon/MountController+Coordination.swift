@@ -74,11 +74,7 @@ extension MountController {
         }
     }
 
-    private func target(of path: String) throws -> ClaimTarget {
-        do { return try parts.tree.row(at: path).claimTarget } catch let error as UbiquityError {
-            throw UbiquityError(error.code, error.message, at: error.place.isEmpty ? path : error.place)
-        }
-    }
+    private func target(of path: String) throws -> ClaimTarget { try parts.tree.row(at: path).claimTarget }
 
     func removePresenter(_ wanted: PresenterRemoval) async throws -> Acknowledgement {
         try requireKnown(wanted.client)

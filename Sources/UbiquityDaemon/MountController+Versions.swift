@@ -12,12 +12,7 @@ import UbiquityWire
 extension MountController {
     /// A file's row, or why it has no versions.
     private func file(at path: String) async throws -> ItemRow {
-        let row: ItemRow
-        do {
-            row = try await pool.run { [self] in try parts.tree.row(at: path) }
-        } catch let error as UbiquityError where error.place.isEmpty {
-            throw UbiquityError(error.code, error.message, at: path, remedy: error.remedy)
-        }
+        let row = try await pool.run { [self] in try parts.tree.row(at: path) }
         if row.kind == .file || parts.index.isPackage(row) { return row }
         // What was a package when it came into conflict may be a plain folder by now.
         let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }

@@ -45,10 +45,26 @@ extension MountController {
 
     private func unfinished() async throws -> WaitReport {
         let pending = try await pool.run { [self] in try pendingUploads() + (try pendingDownloads()) }
-        let connection = engine.connection.status
         return WaitReport(
-            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)),
-            reason: heldDeletions ?? (connection.phase == .online ? nil : "the cloud is away: \(connection.reason)"))
+            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)), reason: try await reason())
+    }
+
+    private func reason() async throws -> String? {
+        if let heldDeletions { return heldDeletions }
+        let connection = engine.connection.status
+        guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
+        return try await waitingForPrograms()
+    }
+
+    /// Says which change of another device waits until a program has closed the file.
+    private func waitingForPrograms() async throws -> String? {
+        try await pool.run { [self] in
+            let rows = try parts.index.read { reader in
+                try reader.records(.waiting, limit: MountStatus.maximumPendingItems).compactMap { try reader.row(id: $0) }
+            }
+            guard let row = rows.first(where: \.isWriting), let path = try parts.tree.path(of: row.key) else { return nil }
+            return "what another device has done with \(path) waits until the program that writes to it has closed it"
+        }
     }
 
     /// Asks the cloud where its feed ends, and waits until that has been read here.
