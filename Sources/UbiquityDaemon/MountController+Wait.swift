@@ -60,9 +60,12 @@ extension MountController {
     private func waitingForPrograms() async throws -> String? {
         try await pool.run { [self] in
             let rows = try parts.index.read { reader in
-                try reader.records(.waiting, limit: MountStatus.maximumPendingItems).compactMap { try reader.row(id: $0) }
+                let records = try reader.records(.waiting, limit: MountStatus.maximumPendingItems)
+                return try records.compactMap { try reader.row(id: $0) }
             }
-            guard let row = rows.first(where: \.isWriting), let path = try parts.tree.path(of: row.key) else { return nil }
+            guard let row = rows.first(where: \.isWriting), let path = try parts.tree.path(of: row.key) else {
+                return nil
+            }
             return "what another device has done with \(path) waits until the program that writes to it has closed it"
         }
     }
