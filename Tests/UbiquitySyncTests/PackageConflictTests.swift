@@ -319,14 +319,20 @@ import UbiquityTestSupport
     }
 
     /// A device dies when the cloud has taken its state of a package, of which it does not hear, and another goes on from
-    /// that. Seed 9602154 of the simulator: of what it sends again the cloud took only what was new.
-    @Test func whatTheCloudTookUnheardIsSentAsAWhole() async throws {
+    /// that. Seeds 9602154 and 9604427 of the simulator: of what it sends again the cloud took only what was new.
+    @Test(arguments: [false, true]) func whatTheCloudTookUnheardIsSentAsAWhole(isNew: Bool) async throws {
         try await run { world in
-            try await make(world)
             let (a, b) = (world.a, world.b)
-            a.link.script(.commit, .vanishAfter { a.crash() })
-            try await a.edit("d.rtfd/text") { _ in [1] }
-            try await a.edit("d.rtfd/images/one") { _ in [1] }
+            if isNew {
+                a.link.script(.commit, .vanishAfter { a.crash() })
+                try a.makeFolder("d.rtfd")
+                try a.makeFolder("d.rtfd/images")
+                for name in ["text", "images/one"] { try await a.create("d.rtfd/" + name, [1]) }
+            } else {
+                try await make(world)
+                a.link.script(.commit, .vanishAfter { a.crash() })
+                for name in ["text", "images/one"] { try await a.edit("d.rtfd/" + name) { _ in [1] } }
+            }
             try await world.sleep(.seconds(60))
             #expect(!a.isRunning)
             try await world.settle([b])
