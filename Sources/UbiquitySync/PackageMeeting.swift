@@ -136,9 +136,11 @@ extension PackageMeeting {
         let ids = Dictionary(rows.map { ($0.key, $0.id) }) { first, _ in first }
         let known = Dictionary((remotes ?? []).map { ($0.id, $0) }) { first, _ in first }
         for row in rows.dropFirst() where !row.isExcluded {
-            if row.dirty.contains(.created) || isOutside(row.id) { continue }
+            let remote = known[row.id] ?? departed[row.id]
+            // What was made here is known there if this device did not hear that it was taken.
+            if row.dirty.contains(.created) && remote == nil || isOutside(row.id) { continue }
             left[row.id] = nil
-            guard let remote = known[row.id] ?? departed[row.id] else { continue }
+            guard let remote else { continue }
             if let change = change(of: row, over: remote, contents[row.key], ids, newVersion) {
                 planned.append(PlannedChange(row: row, change: change))
             }
