@@ -47,6 +47,38 @@ import UbiquityControl
         }
     }
 
+    @Test("PN-16: where names go round, who watches is told of what came to each of them")
+    func exchangedNames() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(
+                world, "mkdir d; for n in log log.1 log.2 log.3; do echo $n > d/$n; done; echo 1 > x; echo 2 > y")
+            for _ in 1...3 {
+                try await b.shell("cat d/* x y")
+                let tree = try await Watcher.start(b)
+                try await a.ubiquity("offline", "")
+                try await a.shell("cd d; mv log.2 log.3; mv log.1 log.2; mv log log.1; echo new > log")
+                try await a.ubiquity("online", "")
+                try await a.python(
+                    """
+                    import ctypes
+                    libc = ctypes.CDLL(None, use_errno=True)
+                    assert libc.renameat2(-100, b'x', -100, b'y', 2) == 0
+                    """)
+                for name in ["d/log", "d/log.1", "d/log.2", "d/log.3", "x", "y"] {
+                    try await world.eventually("something is told of \(name)") {
+                        !tree.lines.filter { ["MOVED_TO ./\(name)", "CREATE ./\(name)"].contains($0) }.isEmpty
+                    }
+                }
+                try await world.settle(a, b)
+                let pictures = [
+                    try await Tools.picture(of: a.mountPoint, in: world),
+                    try await Tools.picture(of: b.mountPoint, in: world),
+                ]
+                expectSame(pictures, "two devices")
+            }
+        }
+    }
+
     @Test("PN-16: a replayed change is no change made here: nothing goes up, nothing is told twice")
     func nothingGoesUp() async throws {
         try await World.run { world in
