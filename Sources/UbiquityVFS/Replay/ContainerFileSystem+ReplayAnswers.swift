@@ -90,6 +90,7 @@ extension ContainerFileSystem {
         switch current.replay.action {
         case .move(let from, let to) where Replays.Name(from) == source: entry = to
         case .replace(let at, _) where parent == Replays.wingsInode: entry = at
+        case .move(_, let to) where parent == Replays.wingsInode && current.isArrival: entry = to
         default: throw Errno.ECANCELED
         }
         guard Replays.Name(entry) == target, let row = current.replay.row, try item(row, at: entry) != nil else {

@@ -34,9 +34,12 @@ extension ContainerFileSystem {
 
     /// - Parameter isDone: whether the call succeeded.
     package func finishReplay(_ isDone: Bool) {
-        guard let replay = replays.current?.replay else { return }
+        guard let current = replays.current else { return }
+        let replay = current.replay
         // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody.
         guard replays.finish(replay), isDone else { return tellKernelPlainly(replay.event) }
+        // What only arrived still has its old name there.
+        if current.isArrival { tellKernelPlainly(replay.event) }
         switch replay.action {
         case .make(let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
@@ -117,9 +120,13 @@ extension ContainerFileSystem {
     private func prepareMove(
         _ replay: Replay, _ row: ItemRow, _ from: ItemRow.Entry, _ to: ItemRow.Entry
     ) throws -> Replays.Current? {
-        guard let item = try item(row, at: to), try isFree(from), isAtRest(item.ino), let place = try place(from),
-            let target = try self.place(to)
-        else { return nil }
+        guard let item = try item(row, at: to), isAtRest(item.ino), let target = try self.place(to) else { return nil }
+        // Something else has come to where it was, as when names go round: who watches is told of what came to each
+        // name. A folder has one name for the kernel, and is not moved by way of another.
+        guard try isFree(from) else {
+            return item.kind == .directory ? nil : try arrival(replay, item, at: to, target, shownAs: .nothing)
+        }
+        guard let place = try place(from) else { return nil }
         return Replays.Current(
             replay: replay, call: ReplayCall(.move, place, target: target),
             shown: [Replays.Name(from): .item(item), Replays.Name(to): .nothing])
@@ -131,6 +138,15 @@ extension ContainerFileSystem {
         guard let item = try item(row, at: entry), item.ino != old.ino, isAtRest(item.ino), isAtRest(old.ino),
             let target = try place(entry)
         else { return nil }
+        return try arrival(replay, item, at: entry, target, shownAs: .departed(old))
+    }
+
+    /// The item is moved to its name out of a folder that nobody sees.
+    /// - Parameter there: what the kernel finds at the name before.
+    private func arrival(
+        _ replay: Replay, _ item: ItemRow, at entry: ItemRow.Entry, _ target: ReplayCall.Place,
+        shownAs there: Replays.Shown
+    ) throws -> Replays.Current {
         let name = try ItemName("\(item.ino)")
         let place = ReplayCall.Place(folder: Replays.wings.bytes, inode: Replays.wingsInode, name: name.bytes)
         return Replays.Current(
@@ -138,7 +154,7 @@ extension ContainerFileSystem {
             shown: [
                 Replays.Name(parent: ItemKey.root.inode, name: Replays.wings): .wings,
                 Replays.Name(parent: Replays.wingsInode, name: name): .item(item),
-                Replays.Name(entry): .departed(old),
+                Replays.Name(entry): there,
             ])
     }
 

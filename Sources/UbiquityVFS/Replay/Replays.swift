@@ -34,6 +34,9 @@ package final class Replays: Sendable {
         /// the right inode there.
         var asked: Set<Name> = []
         var isDone = false
+
+        /// Whether it is a move of which only the arrival is replayed.
+        var isArrival: Bool { if case .move = replay.action { call.kind == .replace } else { false } }
     }
 
     private struct State {
