@@ -17,16 +17,23 @@ package enum ForegroundProcess {
         defer { for text in texts { free(text) } }
         running.store(0, ordering: .relaxed)
         early.store(0, ordering: .relaxed)
-        // This process waits for what the program makes of them. What was ignored before stays so.
-        let ignored = terminalSignals.map { ($0, signal($0, SIG_IGN)) }
-        let passed = signalsPassedOn.map { ($0, signal($0, passOn)) }
-        defer { for (number, handler) in ignored + passed { signal(number, handler) } }
-        let wereDefault = (ignored + passed).filter { !isIgnoring($0.1) }.map(\.0)
-        let process = try spawn(program, &texts, defaults: wereDefault)
+        // This process waits for what the program makes of them. What was ignored before stays so, also there.
+        let before = (terminalSignals + signalsPassedOn).map { ($0, action(of: $0)) }.filter { !isIgnoring($0.1) }
+        for (number, _) in before { signal(number, terminalSignals.contains(number) ? SIG_IGN : passOn) }
+        defer {
+            for (number, action) in before {
+                var action = action
+                sigaction(number, &action, nil)
+            }
+        }
+        let process = try spawn(program, &texts, defaults: before.map(\.0))
         running.store(process, ordering: .sequentiallyConsistent)
         let missed = early.exchange(0, ordering: .sequentiallyConsistent)
         if missed != 0 { kill(process, missed) }
-        defer { running.store(0, ordering: .sequentiallyConsistent) }
+        // Its number is its own until its status is taken: nothing is sent to whoever has it then.
+        var end = siginfo_t()
+        while waitid(P_PID, id_t(process), &end, WEXITED | WNOWAIT) == -1, Glibc.errno == EINTR {}
+        running.store(0, ordering: .sequentiallyConsistent)
         var status: Int32 = 0
         while waitpid(process, &status, 0) == -1 {
             guard Glibc.errno == EINTR else { throw .last }
@@ -55,8 +62,15 @@ package enum ForegroundProcess {
         return process
     }
 
-    private static func isIgnoring(_ handler: __sighandler_t?) -> Bool {
-        unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+    private static func action(of number: Int32) -> sigaction {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        return action
+    }
+
+    /// The handler comes first. Taken as a number: 1, which means to ignore, is no function that Swift could compare.
+    private static func isIgnoring(_ action: sigaction) -> Bool {
+        withUnsafeBytes(of: action) { $0.load(as: Int.self) == 1 }
     }
 
     /// Replaces this process by this program itself, with the same arguments and a further variable: one that was set

@@ -68,9 +68,11 @@ import UbiquityControl
             try await a.shell("mkdir d; echo needle > d/x")
             let command = "'\(World.program)' \(how) --"
             let look = "grep -E 'SigBlk|SigIgn' /proc/self/status"
-            let signals = try await a.shell("\(command) \(look); \(look)")
-            let lines = signals.split(separator: "\n")
-            #expect(lines.count == 4 && lines.prefix(2) == lines.suffix(2), "\(signals)")
+            for before in [":", "trap '' HUP", "trap '' INT"] {
+                let signals = try await a.shell("\(before); \(command) \(look); \(look)")
+                let lines = signals.split(separator: "\n")
+                #expect(lines.count == 4 && lines.prefix(2) == lines.suffix(2), "\(before): \(signals)")
+            }
             #expect(try await a.shell("\(command) sh -c 'sleep 0.1 & wait; echo done'") == "done")
             let ended = try await a.attempt("\(command) sh -c 'trap \"exit 7\" TERM; kill -TERM $PPID; while :; do sleep 0.1; done'")
             #expect(ended.status == 7, "\(ended)")
