@@ -36,10 +36,9 @@ extension ContainerFileSystem {
     package func finishReplay(_ isDone: Bool) {
         guard let current = replays.current else { return }
         let replay = current.replay
-        // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody.
-        guard replays.finish(replay), isDone else { return tellKernelPlainly(replay.event) }
-        // What only arrived still has its old name there.
-        if current.isArrival { tellKernelPlainly(replay.event) }
+        // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody. What only
+        // arrived has its old name there still.
+        guard replays.finish(replay), isDone, !current.isArrival else { return tellKernelPlainly(replay.event) }
         switch replay.action {
         case .make(let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
