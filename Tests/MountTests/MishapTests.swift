@@ -114,14 +114,24 @@ import UbiquityControl
         }
     }
 
+    /// The device's state lies on a disk of its own.
+    private func giveDisk(of size: String, to device: Device, _ world: World) async throws {
+        try await world.shell("mkdir '\(device.state)'; mount -t tmpfs -o size=\(size) tmpfs '\(device.state)'")
+        world.noteMounted(device.state)
+    }
+
+    /// KiB that are free on the device's disk.
+    private func free(_ device: Device, _ world: World) async throws -> Int {
+        Int(try await world.shell("df --output=avail -k '\(device.state)' | tail -1 | tr -d ' '")) ?? 0
+    }
+
     @Test(.enabled(if: getuid() == 0, "mounting a small disk takes root"))
     func fullDiskWhileDownloading() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             let b = try world.device("b")
             // The device leaves 32 MiB for what people write themselves.
-            try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=64m tmpfs '\(b.state)'")
-            world.noteMounted(b.state)
+            try await giveDisk(of: "64m", to: b, world)
             try await b.mount()
             try await a.shell("head -c 60000000 /dev/urandom > large; head -c 300000 /dev/urandom > small")
             try await world.settle(a, b, within: 120)
@@ -146,11 +156,7 @@ import UbiquityControl
     func changesOnAFullDiskLeaveRoomToMakeRoom() async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b")
-            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=140m tmpfs '\(a.state)'")
-            world.noteMounted(a.state)
-            func free() async throws -> Int {
-                Int(try await world.shell("df --output=avail -k '\(a.state)' | tail -1 | tr -d ' '")) ?? 0
-            }
+            try await giveDisk(of: "140m", to: a, world)
             func change() async throws {
                 let refused = try await a.python(
                     """
@@ -191,11 +197,11 @@ import UbiquityControl
             try await a.kill()
             try await a.mount(["--disk-floor", "40M"])
             try await a.shell("rm f2 f3")
-            try await world.eventually("the room is free", within: 60) { try await free() > 9_000 }
+            try await world.eventually("the room is free", within: 60) { try await free(a, world) > 9_000 }
             try await a.shell("echo new > new")
             try await a.ubiquity("online", "")
             try await world.settle(a, b, within: 240)
-            try await world.eventually("what has gone up makes room", within: 60) { try await free() > 30_000 }
+            try await world.eventually("what has gone up makes room", within: 60) { try await free(a, world) > 30_000 }
             try await b.shell("diff -rq --no-dereference . '\(a.mountPoint)'", within: 240)
             let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
             #expect(doctor.status == 0, "\(doctor)")
@@ -207,8 +213,7 @@ import UbiquityControl
     func aDiskThatIsFullOfOwnFilesHeals() async throws {
         try await World.run { world in
             let a = try world.device("a"), b = try await world.mounted("b")
-            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=140m tmpfs '\(a.state)'")
-            world.noteMounted(a.state)
+            try await giveDisk(of: "140m", to: a, world)
             try await a.mount(["--disk-floor", "40M"])
             try await a.shell("echo first > first")
             try await world.settle(a, b)
@@ -221,14 +226,11 @@ import UbiquityControl
                 // Small things take what large ones leave.
                 _ = try await a.attempt("for n in $(seq 3000); do head -c 4000 /dev/zero > s$n || exit 1; done", within: 120)
             }
-            func free() async throws -> Int {
-                Int(try await world.shell("df --output=avail -k '\(a.state)' | tail -1 | tr -d ' '")) ?? 0
-            }
             try await fill("f")
             try await a.shell("rm f1 f2 f3")
-            try await world.eventually("the room is free", within: 60) { try await free() > 10_000 }
+            try await world.eventually("the room is free", within: 60) { try await free(a, world) > 10_000 }
             try await world.settle(a, b, within: 120)
-            try await world.eventually("what has gone up makes room", within: 60) { try await free() > 38_000 }
+            try await world.eventually("what has gone up makes room", within: 60) { try await free(a, world) > 38_000 }
             let read = try await a.attempt("cat first; df -k .; ubiquity status . 2>&1 | head")
             #expect(read.text.hasPrefix("first"), "\(read)")
             // A device with a full disk can be mounted, and its files removed.
