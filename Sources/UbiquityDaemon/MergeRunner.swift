@@ -174,12 +174,12 @@ final class MergeRunner: Sendable {
     }
 
     private func execute(_ command: String, _ paths: [String], folder: String) throws {
-        let logPath = Path.join(folder, "log")
-        let outcome = try describing("run the merge command") { () throws(Errno) in
-            let log = try FileDescriptor.open(logPath, [.readWrite, .create])
-            return try LimitedProcess.run(
+        let (log, outcome) = try describing("run the merge command") { () throws(Errno) in
+            let log = try FileDescriptor.open(Path.join(folder, "log"), [.readWrite, .create])
+            let outcome = try LimitedProcess.run(
                 "/bin/sh", ["sh", "-c", command + " \"$@\"", "sh"] + paths, folder: folder, log: log,
                 atMost: Self.timeLimit)
+            return (log, outcome)
         }
         let reason: String
         switch outcome {
@@ -188,9 +188,9 @@ final class MergeRunner: Sendable {
         case .killed(let signal): reason = "it was ended by signal \(signal)"
         case .outOfTime: reason = "it took longer than \(Self.timeLimit)"
         }
-        // However much more it said.
-        let said = try describing("read what the merge command said", at: logPath) { () throws(Errno) in
-            try FileDescriptor.open(logPath, .readOnly).readSome(count: Self.shownOutput)
+        // However much more it said, and also if it has removed the file.
+        let said = try describing("read what the merge command said") { () throws(Errno) in
+            try log.read(count: Self.shownOutput, at: 0)
         }
         let text = String(decoding: said, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
         throw UbiquityError(

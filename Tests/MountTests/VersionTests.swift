@@ -225,8 +225,8 @@ import UbiquityControl
             #expect(try await conflicts(a).count == 1)
             #expect(try await a.shell("cat Documents/report.txt") == "b 2")
 
-            // Also of one that has much to say.
-            try await world.shell("cd \"$HOME\"; echo 'yes noise | head -c 3000000; exit 5' > merge")
+            // Also of one that has much to say, and tidies up where it works.
+            try await world.shell("cd \"$HOME\"; echo 'rm -f log; yes noise | head -c 3000000; exit 5' > merge")
             for device in [a, b] { try await device.kill() }
             for device in [a, b] { try await device.mount() }
             try await world.eventually("the exit code is told") {
