@@ -149,6 +149,63 @@ extension PackageConflictTests {
         }
     }
 
+    /// Whose state is kept may never have sent a content.
+    @Test(arguments: [true, false]) func theKeptStateTellsItsDevice(aFirst: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await world.b.makeFolder("d.rtfd")
+            for name in ["text", "old"] { try await world.b.create("d.rtfd/" + name, [1]) }
+            try await world.settle()
+            try await apart(world, aFirst: aFirst) {
+                try world.a.remove("d.rtfd/old")
+            } _: {
+                try await world.b.edit("d.rtfd/text") { _ in [2] }
+            }
+            for device in world.devices { #expect(try versions(device).map(\.content.deviceName) == ["a"]) }
+        }
+    }
+
+    /// What came from outside belongs to the state of the device that moved it in: where that gives way, it is where
+    /// it was.
+    @Test(arguments: [true, false], [true, false]) func aFileMovedInIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
+        try await moveIn(aFirst: aFirst, moverIsLater: moverIsLater, isFolder: false)
+    }
+
+    @Test(arguments: [true, false], [true, false]) func aFolderMovedInIsNotMixed(aFirst: Bool, moverIsLater: Bool) async throws {
+        try await moveIn(aFirst: aFirst, moverIsLater: moverIsLater, isFolder: true)
+    }
+
+    private func moveIn(aFirst: Bool, moverIsLater: Bool, isFolder: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await make(world)
+            if isFolder { try world.a.makeFolder("x") }
+            let file = isFolder ? "x/in" : "x"
+            try await world.a.create(file, [5])
+            try await world.settle()
+            try await world.b.materialize(file)
+            var moved = [String: [UInt8]](), edited = [String: [UInt8]]()
+            let move = { (device: SimulatedDevice) in
+                try device.rename("x", "d.rtfd/x")
+                moved = try await state(device)
+            }
+            let edit = { (device: SimulatedDevice) in
+                try await device.edit("d.rtfd/text") { _ in [1] }
+                edited = try await state(device)
+            }
+            if moverIsLater {
+                try await apart(world, aFirst: aFirst) { try await edit(world.a) } _: { try await move(world.b) }
+            } else {
+                try await apart(world, aFirst: aFirst) { try await move(world.a) } _: { try await edit(world.b) }
+            }
+            for device in world.devices {
+                #expect(try await state(device) == (moverIsLater ? moved : edited))
+                let kept = try versions(device)
+                #expect(kept.count == 1)
+                #expect(try await state(#require(kept.first), on: device) == (moverIsLater ? edited : moved))
+                #expect(try await device.read(moverIsLater ? "d.rtfd/" + file : file) == [5])
+            }
+        }
+    }
+
     /// What a snapshot lacks was deleted: that is a change of the package like any other.
     @Test func aDeviceThatWasAwayForLongMeetsADeletion() async throws {
         try await run(["a", "b"]) { world in
