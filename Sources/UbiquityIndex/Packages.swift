@@ -72,7 +72,7 @@ package struct PackageFinder {
     }
 
     /// From the folder up to the top; the highest that is a package is the one.
-    private mutating func package(ofFolder folder: ItemKey) throws -> ItemKey? {
+    package mutating func package(ofFolder folder: ItemKey) throws -> ItemKey? {
         var path = [ItemRow](), key = folder, found: ItemKey?
         while key != .root {
             if let above = known[key] {

@@ -17,8 +17,11 @@ struct PackageMeeting: Sendable {
     var own: Set<ItemID> = []
     /// All that lies in it at the cloud; nil if it was deleted there.
     var remotes: [RemoteItem]?
-    /// Items of the cloud's state that are here and not shown in the package: moved out, or waiting for a name.
+    /// Items of the cloud's state that are here and not shown in the package: moved in there or out here, or waiting
+    /// for a name.
     var elsewhere: Set<ItemID> = []
+    /// Where those lie here that were moved in there and not moved here; nil: in another package.
+    var places: [ItemID: Place?] = [:]
     /// The records of the rows that lie elsewhere at the cloud, or were deleted there.
     var departed: [ItemID: RemoteItem]
     /// Where the cloud's items lie.
@@ -33,12 +36,15 @@ struct PackageMeeting: Sendable {
 
 extension IndexReader {
     /// Both states of a package; nil if it is not known.
-    func meeting(of key: ItemKey) throws -> PackageMeeting? {
+    func meeting(of key: ItemKey, _ index: ItemIndex) throws -> PackageMeeting? {
         guard let top = try row(key: key) else { return nil }
         var meeting = PackageMeeting(
             key: key, id: top.id, revision: try feedPosition().revision, rows: [], deleted: [], remotes: nil,
             departed: [:], remotePaths: [:], paths: [key: []], linked: [:], linkedRemotes: [:])
-        if let remote = try remote(id: top.id), !remote.isDeleted { try collectRemotes(of: remote, &meeting) }
+        if let remote = try remote(id: top.id), !remote.isDeleted {
+            try collectRemotes(of: remote, &meeting)
+            try collectPlaces(around: remote.parent, &meeting, index)
+        }
         if top.entry != nil, !top.isDeleted {
             meeting.rows = try members(of: key, limit: .max)
             for row in meeting.rows.dropFirst() {
@@ -69,6 +75,18 @@ extension IndexReader {
             }
         }
         meeting.remotes = found
+    }
+
+    private func collectPlaces(around folder: ItemID, _ meeting: inout PackageMeeting, _ index: ItemIndex) throws {
+        var finder = PackageFinder(self, index)
+        for id in meeting.elsewhere {
+            guard let row = try row(id: id), !row.dirty.contains(.place), !row.isExcluded, let entry = row.entry,
+                let parent = try self.row(key: entry.parent)
+            else { continue }
+            let isThere = try parent.key == .root || remote(id: parent.id).map { !$0.isDeleted } ?? false
+            let place = Place(parent: isThere ? parent.id : folder, name: entry.name)
+            meeting.places[id] = .some(try finder.package(ofFolder: entry.parent) == nil ? place : nil)
+        }
     }
 }
 
@@ -132,7 +150,7 @@ extension PackageMeeting {
     func overriding(
         _ group: [ItemID: PlannedChange], _ contents: [ItemKey: MemberContent], newVersion: () -> VersionID
     ) -> (planned: [PlannedChange], others: [ItemChange]) {
-        var planned = [PlannedChange](), others = [ItemChange](), left = group
+        var planned = [PlannedChange](), left = group
         let ids = Dictionary(rows.map { ($0.key, $0.id) }) { first, _ in first }
         let known = Dictionary((remotes ?? []).map { ($0.id, $0) }) { first, _ in first }
         for row in rows.dropFirst() where !row.isExcluded {
@@ -153,13 +171,32 @@ extension PackageMeeting {
             }
             planned.append(change)
         }
+        return (planned, leaving(beside: planned))
+    }
+
+    /// What makes items of the cloud's state go that are not in the one here. What was moved in there goes back to
+    /// where it is here, with all that lies in it; into another package nothing goes back: that may have a newer state,
+    /// without it.
+    private func leaving(beside planned: [PlannedChange]) -> [ItemChange] {
         let here = Set(rows.map(\.id)).union(planned.map(\.change.id))
-        for item in remotes ?? [] where !here.contains(item.id) && !elsewhere.contains(item.id) && item.id != id {
-            others.append(
-                ItemChange(
-                    id: item.id, kind: item.kind, baseRevision: revision, changedAt: latest, action: .delete))
+        var result = [ItemChange](), returned = Set<ItemID>()
+        for item in (remotes ?? []).dropFirst() where !here.contains(item.id) {
+            if returned.contains(item.parent) {
+                returned.insert(item.id)
+                continue
+            }
+            var action = ItemChange.Action.delete
+            if elsewhere.contains(item.id) {
+                guard let place = places[item.id] else { continue }
+                if let place {
+                    action = .put(ChangedFields(place: place))
+                    returned.insert(item.id)
+                }
+            }
+            result.append(
+                ItemChange(id: item.id, kind: item.kind, baseRevision: revision, changedAt: latest, action: action))
         }
-        return (planned, others)
+        return result
     }
 
     /// Whether the cloud's state has the files, names and contents that were known here before anything was changed
