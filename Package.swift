@@ -134,7 +134,7 @@ let package = Package(
         ]),
         tests("UbiquityFUSETests", ["UbiquityFUSE", "UbiquitySystem"]),
         tests("UbiquityCloudStoreTests", [
-            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", crypto, logging,
+            "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging,
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",

@@ -172,7 +172,8 @@ extension SyncEngine {
         // One of the changes is the folder's own.
         let isOneCommit = here.planned.count + here.others.count < Limits.maximumChangesPerCommit
         if conflict.isYoursNewer, isWhole, isWholeHere, isOneCommit {
-            try keep(theirs, in: &here, from: conflict.device, name(of: conflict.device, meeting), conflict.modifiedAt)
+            let name = conflict.deviceName.isEmpty ? "another device" : conflict.deviceName
+            try keep(theirs, in: &here, from: conflict.device, name, conflict.modifiedAt)
             return here
         }
         try keep(mine, in: &there, from: configuration.device, configuration.deviceName, meeting.latest)
@@ -190,11 +191,6 @@ extension SyncEngine {
             return fields.content == nil && fields.place == nil && planned.change.baseRevision != .zero
         }
         return planned.isEmpty ? nil : PackageDecision(planned: planned, edit: edit, givesWay: false)
-    }
-
-    private func name(of device: DeviceID, _ meeting: PackageMeeting) -> String {
-        let contents = (meeting.remotes ?? []).compactMap(\.content)
-        return contents.first { $0.device == device }?.deviceName ?? "another device"
     }
 
     private func keep(

@@ -252,14 +252,18 @@ package struct PackageConflict: Error, Hashable, Sendable {
     /// When the other device changed it, by the cloud's clock.
     package var modifiedAt: Timestamp
     package var device: DeviceID
+    /// Empty if the cloud does not know it.
+    package var deviceName: String
 
     package init(
-        package: ItemID, revision: Revision, isYoursNewer: Bool, modifiedAt: Timestamp, device: DeviceID
+        package: ItemID, revision: Revision, isYoursNewer: Bool, modifiedAt: Timestamp, device: DeviceID,
+        deviceName: String
     ) {
         self.package = package
         self.revision = revision
         self.isYoursNewer = isYoursNewer
         self.modifiedAt = modifiedAt
         self.device = device
+        self.deviceName = deviceName
     }
 }

@@ -46,7 +46,8 @@ extension PackageConflict {
             package: try ItemID(wire: message.package, "a package's id"),
             revision: try Revision(wire: message.revision), isYoursNewer: message.isYoursNewer,
             modifiedAt: Timestamp(nanoseconds: message.modifiedAt),
-            device: try DeviceID(wire: message.device, "a device's id"))
+            device: try DeviceID(wire: message.device, "a device's id"), deviceName: message.deviceName)
+        try checkDeviceName(deviceName)
     }
 
     var message: PBPackageConflict {
@@ -56,6 +57,7 @@ extension PackageConflict {
         result.isYoursNewer = isYoursNewer
         result.modifiedAt = modifiedAt.nanoseconds
         result.device = device.data
+        result.deviceName = deviceName
         return result
     }
 }

@@ -1128,6 +1128,9 @@ nonisolated struct PBPackageConflict: Sendable {
   /// whose that is
   var device: Data = Data()
 
+  /// empty if not known
+  var deviceName: String = String()
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -2710,7 +2713,7 @@ nonisolated extension PBFailure: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
 
 nonisolated extension PBPackageConflict: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".PackageConflict"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}package\0\u{1}revision\0\u{3}is_yours_newer\0\u{3}modified_at\0\u{1}device\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}package\0\u{1}revision\0\u{3}is_yours_newer\0\u{3}modified_at\0\u{1}device\0\u{3}device_name\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2723,6 +2726,7 @@ nonisolated extension PBPackageConflict: SwiftProtobuf.Message, SwiftProtobuf._M
       case 3: try { try decoder.decodeSingularBoolField(value: &self.isYoursNewer) }()
       case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.modifiedAt) }()
       case 5: try { try decoder.decodeSingularBytesField(value: &self.device) }()
+      case 6: try { try decoder.decodeSingularStringField(value: &self.deviceName) }()
       default: break
       }
     }
@@ -2744,6 +2748,9 @@ nonisolated extension PBPackageConflict: SwiftProtobuf.Message, SwiftProtobuf._M
     if !self.device.isEmpty {
       try visitor.visitSingularBytesField(value: self.device, fieldNumber: 5)
     }
+    if !self.deviceName.isEmpty {
+      try visitor.visitSingularStringField(value: self.deviceName, fieldNumber: 6)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2753,6 +2760,7 @@ nonisolated extension PBPackageConflict: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.isYoursNewer != rhs.isYoursNewer {return false}
     if lhs.modifiedAt != rhs.modifiedAt {return false}
     if lhs.device != rhs.device {return false}
+    if lhs.deviceName != rhs.deviceName {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

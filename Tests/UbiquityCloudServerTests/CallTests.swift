@@ -66,7 +66,8 @@ import UbiquityWire
             #expect(failure?.ids == lacking)
             let conflict = PackageConflict(
                 package: ItemID(high: 1, low: 2), revision: Revision(7), isYoursNewer: true,
-                modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4))
+                modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4),
+                deviceName: "there")
             running.container.state.withLock { $0.beforeCommit = { throw conflict } }
             let refusal = await #expect(throws: PackageConflict.self) { _ = try await client.commit(request()) }
             #expect(refusal == conflict)

@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 import UbiquityCloudStore
 import UbiquityCore
@@ -190,6 +191,43 @@ import UbiquityWire
             try file.write(found, at: 60)
         }
         #expect(try await bench.container().open().revision == .zero)
+    }
+
+    /// As the first format left them: an item with an earlier version, and a commit with its number.
+    @Test func dataOfTheFirstFormatGoesOn() async throws {
+        var service = try await bench.container()
+        let first = try await service.commit(bench.request([bench.file(1, "a", [small])], [small]))
+        let content = ContentChange(
+            version: .number(5), baseVersion: .number(1), size: 40_000,
+            manifest: [ChunkReference(id: large.id, length: 40_000)])
+        let edit = Make.put(1, base: first.revision.number, ChangedFields(content: content))
+        var request = bench.request([edit], [large])
+        request.number = 7
+        let second = try await service.commit(request)
+        try await bench.reopen {
+            let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
+            try database.writeWithoutTransaction { db in
+                try db.execute(
+                    sql: """
+                        DROP INDEX itemsLinks; DROP TABLE lastCommits; DROP INDEX versionsItem;
+                        ALTER TABLE items DROP COLUMN history;
+                        CREATE INDEX versionsItem ON versions (container, item); PRAGMA user_version = 1;
+                        """)
+            }
+            try database.close()
+        }
+        service = try await bench.container()
+        #expect(try await service.open().revision == second.revision)
+        let item = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.name.description == "a" })
+        #expect(item.content?.version == .number(5) && item.hasHistory)
+        #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
+        // What came with later formats works on it: numbered commits, with the names of devices.
+        var third = bench.request([try Make.folder(3, "folder")])
+        third.number = 8
+        _ = try await service.commit(third)
+        var late = bench.request([try Make.folder(4, "late")])
+        late.number = 8
+        await #expect(throws: OutdatedCommit.self) { _ = try await service.commit(late) }
     }
 
     @Test func commitsAreSyncedNotOnlyWritten() async throws {

@@ -39,6 +39,8 @@ final class EngineBench: ContainerState {
         versions.values.filter { $0.item == item && $0.role == .history && $0.isAvailable }.map(\.id).sorted()
     }
 
+    func name(of device: DeviceID) -> String? { "\(device.low)" }
+
     /// Commits and keeps the result.
     @discardableResult
     func commit(_ device: DeviceID = here, _ changes: ItemChange...) throws -> CommitPlan {

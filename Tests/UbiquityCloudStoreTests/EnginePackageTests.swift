@@ -44,6 +44,7 @@ import UbiquityWire
                 packages: [edit(1, at: time)])
         }
         #expect(refused?.package == Self.package && refused?.isYoursNewer == isNewer)
+        #expect(refused?.deviceName == refused.map { "\($0.device.low)" })
         #expect(refused?.revision == bench.revision && refused?.device == EngineBench.there)
         #expect(bench.items[.number(3)]?.version == .number(3))
         // Who knows of it is not.

@@ -152,7 +152,7 @@ extension PackageConflictTests {
     /// Whose state is kept may never have sent a content.
     @Test(arguments: [true, false]) func theKeptStateTellsItsDevice(aFirst: Bool) async throws {
         try await run(["a", "b"]) { world in
-            try await world.b.makeFolder("d.rtfd")
+            try world.b.makeFolder("d.rtfd")
             for name in ["text", "old"] { try await world.b.create("d.rtfd/" + name, [1]) }
             try await world.settle()
             try await apart(world, aFirst: aFirst) {

@@ -9,6 +9,7 @@ struct CloudMemory: ContainerState {
     var chunks: [ChunkID: [UInt8]] = [:]
     /// The number of the last commit taken from each device.
     var lastCommits: [DeviceID: Int64] = [:]
+    private var names: [DeviceID: String] = [:]
     var answers: [RequestID: CommitResponse] = [:]
     var revision = Revision.zero
     /// Deletions up to here are forgotten.
@@ -31,6 +32,8 @@ struct CloudMemory: ContainerState {
     func liveChildCount(of parent: ItemID) throws -> Int { children[parent]?.count ?? 0 }
     func liveLinks(to item: ItemID) throws -> [ItemID] { links[item, default: []].sorted() }
     func version(_ id: VersionID) throws -> VersionRecord? { versions[id] }
+
+    func name(of device: DeviceID) throws -> String? { names[device] }
 
     func conflicts(of item: ItemID) throws -> [VersionRecord] {
         versions.values.filter { $0.item == item && $0.role == .conflict }.sorted { $0.id < $1.id }
@@ -65,6 +68,7 @@ struct CloudMemory: ContainerState {
         revision = plan.revision
         usedBytes += plan.usageDelta
         if let number = request.number { lastCommits[request.device] = number }
+        names[request.device] = request.deviceName
         let answer = CommitResponse(revision: revision, results: plan.outcomes.map(result))
         answers[request.id] = answer
         return answer

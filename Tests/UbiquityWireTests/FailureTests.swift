@@ -31,7 +31,8 @@ import UbiquityWire
     @Test func aPackageConflictIsThrownAsSuch() throws {
         let conflict = PackageConflict(
             package: ItemID(high: 1, low: 2), revision: Revision(7), isYoursNewer: true,
-            modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4))
+            modifiedAt: Timestamp(nanoseconds: 12), device: DeviceID(high: 3, low: 4),
+            deviceName: "there")
         let failure = WireFailure(conflict)
         let body = try WireCodec.encode(failure, as: .protobuf)
         #expect(WireFailure(status: failure.status, body: body, as: .protobuf).thrown as? PackageConflict == conflict)

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 4
+    static let formatVersion: Int64 = 5
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -21,8 +21,14 @@ enum CloudSchema {
         if found < 2 { try db.execute(sql: version2) }
         if found < 3 { try db.execute(sql: version3) }
         if found < 4 { try db.execute(sql: version4) }
+        if found < 5 { try db.execute(sql: version5) }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// What each device was called in its last commit.
+    private static let version5 = """
+        ALTER TABLE lastCommits ADD COLUMN deviceName TEXT NOT NULL DEFAULT '';
+        """
 
     /// Finds the names of an item. Programs of the format before do not know items of this kind.
     private static let version4 = """

@@ -105,6 +105,11 @@ struct ContainerTables: ContainerState {
         try execute("DELETE FROM versions WHERE container = ? AND id = ?", [container, Bytes(version.bytes)])
     }
 
+    func name(of device: DeviceID) throws -> String? {
+        try fetchOne(
+            "SELECT deviceName FROM lastCommits WHERE container = ? AND device = ?", [Bytes(device.bytes)])?.text(0)
+    }
+
     // MARK: Answered commits
 
     func answer(to request: RequestID) throws -> (revision: Revision, outcomes: [CommitPlan.Outcome])? {
@@ -120,7 +125,7 @@ struct ContainerTables: ContainerState {
         let device = Bytes(request.device.bytes)
         let known = try fetchOne("SELECT number FROM lastCommits WHERE container = ? AND device = ?", [device])
         if let last = known?.number(0), last >= number { throw OutdatedCommit(last: last) }
-        try execute("INSERT OR REPLACE INTO lastCommits VALUES (?,?,?)", [container, device, number])
+        try execute("INSERT OR REPLACE INTO lastCommits VALUES (?,?,?,?)", [container, device, number, request.deviceName])
     }
 
     /// Keeps an answer, and forgets the ones that are too old to be asked for again.

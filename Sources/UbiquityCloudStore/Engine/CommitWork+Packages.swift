@@ -17,7 +17,7 @@ extension CommitWork {
             let stamp = stamp(of: package)
             throw PackageConflict(
                 package: package.id, revision: revision, isYoursNewer: last < stamp, modifiedAt: last.time,
-                device: last.device)
+                device: last.device, deviceName: try state.name(of: last.device) ?? "")
         }
     }
 

@@ -14,6 +14,8 @@ package protocol ContainerState {
     func conflicts(of item: ItemID) throws -> [VersionRecord]
     /// The earlier versions of an item whose content is there.
     func history(of item: ItemID) throws -> [VersionID]
+    /// What a device was called in its last commit; nil or empty if that is not known.
+    func name(of device: DeviceID) throws -> String?
 }
 
 /// What a commit comes to. Nothing has been written yet: the store writes all of it in one transaction.
