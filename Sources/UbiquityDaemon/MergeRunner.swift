@@ -29,6 +29,7 @@ final class MergeRunner: Sendable {
         var failures: [VersionID: (current: VersionID?, reason: String)] = [:]
         var seen: [VersionID: Duration] = [:]
         var runs = 0
+        var isOver = false
     }
 
     private let parts: MountParts
@@ -52,8 +53,16 @@ final class MergeRunner: Sendable {
     /// Why a conflict was not merged; nil if that was not tried.
     func failure(of version: VersionID) -> String? { state.withLock { $0.failures[version]?.reason } }
 
-    /// Until the task is cancelled.
+    /// Until the task is cancelled; a command that runs then is killed.
     func run() async {
+        await withTaskCancellationHandler {
+            await runAll()
+        } onCancel: {
+            state.withLock { $0.isOver = true }
+        }
+    }
+
+    private func runAll() async {
         let clock = Task { [source, parts] in
             while (try? await parts.timekeeper.sleep(for: Self.interval)) != nil { source.yield() }
         }
@@ -96,7 +105,10 @@ final class MergeRunner: Sendable {
             try reader.itemsInConflict(limit: Self.limit).map { ($0, try reader.remote(id: $0.id)) }
         }
         guard !conflicts.isEmpty else {
-            state.withLock { $0 = State() }
+            state.withLock { state in
+                state.failures = [:]
+                state.seen = [:]
+            }
             return []
         }
         let configuration = try UserConfiguration.load()
@@ -178,7 +190,7 @@ final class MergeRunner: Sendable {
             let log = try FileDescriptor.open(Path.join(folder, "log"), [.readWrite, .create])
             let outcome = try LimitedProcess.run(
                 "/bin/sh", ["sh", "-c", command + " \"$@\"", "sh"] + paths, folder: folder, log: log,
-                atMost: Self.timeLimit)
+                atMost: Self.timeLimit, unless: { state.withLock { $0.isOver } })
             return (log, outcome)
         }
         let reason: String
@@ -187,6 +199,7 @@ final class MergeRunner: Sendable {
         case .exited(let code): reason = "it ended with exit code \(code)"
         case .killed(let signal): reason = "it was ended by signal \(signal)"
         case .outOfTime: reason = "it took longer than \(Self.timeLimit)"
+        case .ended: throw UbiquityError(.cancelled, "the mount has ended")
         }
         // However much more it said, and also if it has removed the file.
         let said = try describing("read what the merge command said") { () throws(Errno) in

@@ -19,7 +19,7 @@ final class Mount: Sendable {
     /// The session's own limits (3 s for the mount's users, 10 s for a hanging kernel) and a little more.
     private static let terminationLimit = Duration.seconds(15)
     /// The engine's calls that are on their way are given that long to end.
-    private static let engineEndLimit = Duration.seconds(5)
+    private static let endLimit = Duration.seconds(5)
 
     let parts: MountParts
     let controller: MountController
@@ -172,7 +172,7 @@ final class Mount: Sendable {
         merges.cancel()
         parts.fileSystem.settle()
         engine.cancel()
-        await Self.end(of: engine, within: Self.engineEndLimit)
+        await Self.end(of: [engine, merges], within: Self.endLimit)
         await server.stop()
         await parts.client.shutdown()
         do { try parts.engine.tidyUp() } catch {
@@ -208,16 +208,21 @@ final class Mount: Sendable {
         controller.end.force(after: Self.terminationLimit)
     }
 
-    private static func end(of task: Task<Void, Never>, within limit: Duration) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await task.value }
-            group.addTask {
-                // Cancelled when the other is first.
-                try? await Task.sleep(for: limit)
-            }
-            await group.next()
-            group.cancelAll()
+    /// Waits until the tasks have ended, or no longer than that. (A group of tasks would wait for all of them: who waits
+    /// for another task's value does so also when cancelled.)
+    private static func end(of tasks: [Task<Void, Never>], within limit: Duration) async {
+        let (ends, source) = AsyncStream.makeStream(of: Never.self)
+        let waiting = Task {
+            for task in tasks { await task.value }
+            source.finish()
         }
+        let clock = Task {
+            try? await Task.sleep(for: limit)
+            source.finish()
+        }
+        for await _ in ends {}
+        waiting.cancel()
+        clock.cancel()
     }
 }
 

@@ -232,6 +232,16 @@ import UbiquityControl
             try await world.eventually("the exit code is told") {
                 try await a.ubiquity("versions", "Documents/report.txt").out.contains("it ended with exit code 5: noise")
             }
+
+            // One that hangs ends with the mount.
+            try await world.shell("cd \"$HOME\"; echo 'echo $$ > \"$HOME/running\"; sleep 1000' > merge")
+            for device in [a, b] { try await device.unmount() }
+            try await a.mount()
+            try await world.eventually("it hangs") { try await world.shell("cat \"$HOME/running\" || true").isEmpty == false }
+            try await a.unmount()
+            try await world.eventually("it has ended") {
+                try await world.shell("kill -0 \"$(cat \"$HOME/running\")\" 2>&1 || true").contains("No such process")
+            }
         }
     }
 

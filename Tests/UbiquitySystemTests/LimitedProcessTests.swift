@@ -6,9 +6,12 @@ import UbiquitySystem
     let folder: TemporaryFolder
     init() throws { folder = try TemporaryFolder() }
 
-    private func run(_ script: String, atMost limit: Duration = .seconds(20)) throws -> LimitedProcess.Outcome {
+    private func run(
+        _ script: String, atMost limit: Duration = .seconds(20), unless isOver: () -> Bool = { false }
+    ) throws -> LimitedProcess.Outcome {
         let log = try FileDescriptor.open(folder("log"), [.readWrite, .create])
-        return try LimitedProcess.run("/bin/sh", ["sh", "-c", script], folder: folder.path, log: log, atMost: limit)
+        return try LimitedProcess.run(
+            "/bin/sh", ["sh", "-c", script], folder: folder.path, log: log, atMost: limit, unless: isOver)
     }
 
     @Test func endsAreTold() throws {
@@ -21,6 +24,18 @@ import UbiquitySystem
 
     @Test func whatTakesTooLongIsKilledWithAllItStarted() async throws {
         #expect(try run("sleep 1000 & echo $! > child; wait", atMost: .milliseconds(300)) == .outOfTime)
+        try await expectEnd()
+    }
+
+    @Test func whatNobodyWaitsForAnyMoreIsKilledWithAllItStarted() async throws {
+        let outcome = try run("sleep 1000 & echo $! > child; wait") {
+            (try? SmallFile.read(folder("child"), limit: 20))?.contains(UInt8(ascii: "\n")) == true
+        }
+        #expect(outcome == .ended)
+        try await expectEnd()
+    }
+
+    private func expectEnd() async throws {
         let text = String(decoding: try SmallFile.read(folder("child"), limit: 20) ?? [], as: UTF8.self)
         let child = try #require(Int32(text.filter(\.isNumber)))
         // It dies when the kernel lets it run next, and whoever inherited it may not have seen its end yet: then it is a
