@@ -208,8 +208,8 @@ final class Mount: Sendable {
         controller.end.force(after: Self.terminationLimit)
     }
 
-    /// Waits until the tasks have ended, or no longer than that. (A group of tasks would wait for all of them: who waits
-    /// for another task's value does so also when cancelled.)
+    /// Waits until the tasks have ended, or no longer than that. (A group of tasks would wait for all of them: who
+    /// waits for another task's value does so also when cancelled.)
     private static func end(of tasks: [Task<Void, Never>], within limit: Duration) async {
         let (ends, source) = AsyncStream.makeStream(of: Never.self)
         let waiting = Task {

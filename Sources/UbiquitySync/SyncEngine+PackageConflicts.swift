@@ -65,7 +65,8 @@ extension SyncEngine {
         of key: ItemKey, _ conflict: PackageConflict, _ group: [PlannedChange]
     ) throws -> PackageMeeting? {
         try index.read { reader in
-            guard try reader.feedPosition().revision >= conflict.revision, var meeting = try reader.meeting(of: key, index)
+            guard try reader.feedPosition().revision >= conflict.revision,
+                var meeting = try reader.meeting(of: key, index)
             else { return nil }
             for planned in group {
                 guard let row = try reader.row(key: planned.row.key), row.isSameState(as: planned.row),

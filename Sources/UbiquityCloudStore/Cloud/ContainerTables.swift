@@ -125,7 +125,8 @@ struct ContainerTables: ContainerState {
         let device = Bytes(request.device.bytes)
         let known = try fetchOne("SELECT number FROM lastCommits WHERE container = ? AND device = ?", [device])
         if let last = known?.number(0), last >= number { throw OutdatedCommit(last: last) }
-        try execute("INSERT OR REPLACE INTO lastCommits VALUES (?,?,?,?)", [container, device, number, request.deviceName])
+        try execute(
+            "INSERT OR REPLACE INTO lastCommits VALUES (?,?,?,?)", [container, device, number, request.deviceName])
     }
 
     /// Keeps an answer, and forgets the ones that are too old to be asked for again.
