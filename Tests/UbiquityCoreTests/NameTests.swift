@@ -32,6 +32,23 @@ import UbiquityCore
         #expect(long.bytes.count <= Limits.maximumNameLength && long.description.hasSuffix("ä 3~"))
     }
 
+    @Test(arguments: [
+        "tmpa1b2c3d4", "tmp.Xy12Zw", ".tmpAbC123", "report.txt.tmp", "index.lock", "a.new", "sedA1b2C3", "x.PART",
+    ])
+    func namesMadeUpForTheMoment(_ name: String) throws { #expect(try ItemName(name).isMadeUp) }
+
+    @Test(arguments: ["tmp", "template", "notes", "sedation", "sediments", "new", "report.txt", ".lock", "a.news"])
+    func namesThatPeopleMakeUp(_ name: String) throws { #expect(try !ItemName(name).isMadeUp) }
+
+    @Test(arguments: [
+        ("f.txt.new", ["f.txt"]), (".f.txt.aB3xYz", ["f.txt.aB3xYz", "f.txt"]), ("f.txt1732", ["f.txt"]),
+        ("f.txt-2.bak", ["f.txt-2", "f.txt"]), ("f.txt", []), ("README.md", []), ("a", []), (".", []), ("~.~", []),
+        ("#f.txt#", ["f.txt#", "f.txt"]), ("a.b.c.d.e.f.g", ["a.b.c.d.e.f", "a.b.c.d.e", "a.b.c.d", "a.b.c"]),
+    ])
+    func documentsOfATemporaryName(_ name: String, _ documents: [String]) {
+        #expect(ItemName(stored: Array(name.utf8)).possibleDocuments.map(\.description) == documents)
+    }
+
     @Test func aLongSecondNameFitsAndStaysUTF8() throws {
         let name = try ItemName(String(repeating: "ä", count: 125) + ".txt")
         let second = name.numbered(12)
