@@ -50,6 +50,8 @@ enum SyncLimits {
     /// How long a new file rests after it was closed: programs that save by renaming do so within that. Shorter than
     /// `quiet`, so that a file written in one go is not kept for a second round.
     static let newFileRest = Duration.milliseconds(10)
+    /// The same for one that by its name is a temporary one (`ItemName.isMadeUp`, `possibleDocuments`).
+    static let temporaryFileRest = Duration.seconds(1)
     /// Content that a client has claimed for writing is looked at again after that time.
     static let claimedRest: Duration = .seconds(1)
     /// How long nothing in a package has changed before its changes go up; programs save one file by file.

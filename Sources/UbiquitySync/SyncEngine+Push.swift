@@ -13,6 +13,8 @@ struct PushState {
     var uploading: Set<ItemKey> = []
     /// A file that changed while it was read rests until then.
     var rescanAt: [ItemKey: Timestamp] = [:]
+    /// When the first of the new files that were not finished at the last look is.
+    var finishedAt: Timestamp?
     /// Since when packages have had changes that have not gone up.
     var packagesSince: [ItemKey: Timestamp] = [:]
     /// Packages of which another state is to be decided about, and who uses them.
@@ -75,7 +77,8 @@ extension SyncEngine {
         let rests = push.withLock { state in
             state.rescanAt = state.rescanAt.filter { $0.value > now }
             if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
-            return [state.rescanAt.values.min(), state.deletionsWaitUntil].compactMap { $0 }.min()
+            if let until = state.finishedAt, until <= now { state.finishedAt = nil }
+            return [state.rescanAt.values.min(), state.deletionsWaitUntil, state.finishedAt].compactMap { $0 }.min()
         }
         var wait = min(index.timeUntilHoldEnds() ?? SyncLimits.pollInterval, SyncLimits.pollInterval)
         if let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() {
@@ -161,12 +164,14 @@ extension SyncEngine {
         let now = timekeeper.now()
         var result = SendableRows()
         var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
-        var heldPackages = Set<ItemKey>()
+        var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?
         while true {
-            let (rows, owners) = try index.read { reader in
+            let (rows, owners, ends) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
                 var finder = PackageFinder(reader, index)
-                return (rows, try rows.map { try finder.package(of: $0) ?? finder.packages(changedBy: $0).min() })
+                let owners = try rows.map { try finder.package(of: $0) ?? finder.packages(changedBy: $0).min() }
+                let ends = try rows.map { try finish(of: $0, reader, now) }
+                return (rows, owners, ends)
             }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
@@ -174,11 +179,14 @@ extension SyncEngine {
             if result.deletionsUpTo == nil, rows.contains(where: \.isDeleted) {
                 result.deletionsUpTo = try deletionLimit(now: now)
             }
-            for (row, owner) in zip(rows, owners) {
+            for (place, row) in rows.enumerated() {
+                let owner = owners[place]
                 let isHeld = row.isDeleted && row.dirtyOrder > result.deletionsUpTo ?? 0
                 if isHeld, let owner { heldPackages.insert(owner) }
                 if let owner {
                     packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
+                } else if let end = ends[place], end > now {
+                    finishedAt = min(finishedAt ?? end, end)
                 } else if result.loose.count < SyncLimits.changesPerCommit, !isHeld, isSendable(row, now) {
                     result.loose.append(row)
                 }
@@ -188,6 +196,7 @@ extension SyncEngine {
             guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in
+            state.finishedAt = finishedAt
             state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil }
             state.packagesInParts.formIntersection(packages.keys)
         }
@@ -200,21 +209,28 @@ extension SyncEngine {
     private func isSendable(_ row: ItemRow, _ now: Timestamp) -> Bool {
         if problems.isHeld(.upload, of: row.key) || index.isHeld(row.key) { return false }
         if row.isDeleted { return true }
-        if row.dirty.contains(.created), row.kind == .file, isUnfinished(row, now) { return false }
         guard row.dirty.contains(.content) else { return true }
         // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
         return row.hasMoreThanContent || row.wantsInlineContent && !isResting(row, now)
     }
 
-    /// A new file that is being written, or was a moment ago: it may be the temporary one of a program that renames it
-    /// over a document next, and then nobody is to hear of it.
-    private func isUnfinished(_ row: ItemRow, _ now: Timestamp) -> Bool {
-        if row.isWriting, row.generation == 0 { return true }
-        let finished = row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
-        guard finished > now, row.dirtyAt <= now else { return false }
-        push.withLock { state in state.rescanAt[row.key] = max(finished, state.rescanAt[row.key] ?? finished) }
-        return true
+    /// Until when a new file may still be the temporary one of a program that renames it over a document next: while it
+    /// is being written, and a moment longer. Nobody is to hear of it then. Nil for anything else.
+    private func finish(of row: ItemRow, _ reader: IndexReader, _ now: Timestamp) throws -> Timestamp? {
+        guard row.dirty.contains(.created), row.kind == .file, !row.isDeleted else { return nil }
+        // Its end is a change, at which it is looked at again.
+        if row.isWriting, row.generation == 0 { return now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1)) }
+        let latest = row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1))
+        guard row.dirtyAt <= now, latest > now else { return nil }
+        return try mayBeTemporary(row, reader)
+            ? latest : row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
+    }
+
+    private func mayBeTemporary(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
+        guard let entry = row.entry else { return false }
+        return try entry.name.isMadeUp
+            || entry.name.possibleDocuments.contains { try reader.child(of: entry.parent, named: $0)?.kind == .file }
     }
 
     private func isReady(_ row: ItemRow) -> Bool {
