@@ -126,6 +126,15 @@ final class World: Sendable {
     /// The process that holds the embedded cloud's data.
     var cloudProcess: pid_t? { Self.holder(of: cloudData + "/cloud.lock") }
 
+    /// What the cloud has: items, deleted ones too, versions of all of them, and versions of this one if it is asked for.
+    func cloudCounts(of item: String? = nil) async throws -> [Int] {
+        let count = "SELECT count(*) FROM"
+        var questions = "\(count) items; \(count) versions"
+        if let item { questions += "; \(count) versions WHERE item = x'\(item)'" }
+        return try await shell("sqlite3 '\(cloudData)/metadata.db' \"\(questions)\"")
+            .split(separator: "\n").compactMap { Int($0) }
+    }
+
     static func holder(of lock: String) -> pid_t? { (try? ProcessLock.holder(of: lock)).flatMap { $0 } }
 
     /// Kills the embedded cloud as a power cut of its process would.
