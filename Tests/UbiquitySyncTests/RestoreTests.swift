@@ -1,0 +1,122 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquityTestSupport
+import UbiquityWire
+@testable import UbiquitySync
+
+/// An earlier version is restored on a device that is cut off: what happens to the file before it is told of.
+@Suite struct RestoreTests: WorldTests {
+    static let seed: UInt64 = 21
+
+    /// b decides, cut off, to restore `[1]`; the file has `[2]`.
+    private func decideApart(
+        _ world: Simulation, before: (SimulatedDevice) async throws -> Void = { _ in },
+        _ after: (SimulatedDevice) async throws -> Void
+    ) async throws {
+        try await world.a.create("f", [1])
+        try await world.settle()
+        try await world.a.edit("f") { _ in [2] }
+        try await world.settle()
+        try await world.b.materialize("f")
+        let earlier = try await world.b.engine.otherVersions(of: world.b.live("f").id)
+        try world.b.setPaused(true)
+        try await before(world.b)
+        try await world.sleep(.seconds(5))
+        try world.b.index.decide([(.restore, #require(earlier.first).id)], of: world.b.live("f").key)
+        try await world.sleep(.seconds(5))
+        try await after(world.b)
+        try await world.settle([world.a])
+        try world.b.setPaused(false)
+        try await world.settle()
+        try await world.check()
+    }
+
+    private func conflicts(_ device: SimulatedDevice) throws -> [RemoteVersion] {
+        try device.index.read { try $0.conflicts(of: device.live("f").id) }
+    }
+
+    private func expect(_ content: [UInt8], conflicts count: Int, _ world: Simulation) async throws {
+        for device in world.devices {
+            #expect(try await device.read("f") == content, "\(device.name)")
+            #expect(try conflicts(device).count == count, "\(device.name)")
+        }
+    }
+
+    @Test func anotherEditsAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { _ in try await world.a.edit("f") { _ in [3] } }
+            try await expect([3], conflicts: 1, world)
+        }
+    }
+
+    @Test func anotherHasEditedBeforeIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { _ in
+                try await world.a.edit("f") { _ in [3] }
+            } _: { _ in
+            }
+            try await expect([1], conflicts: 1, world)
+        }
+    }
+
+    @Test func anotherDeletesTheFile() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { _ in try world.a.remove("f") }
+            try await expect([1], conflicts: 0, world)
+        }
+    }
+
+    @Test func theSameDeviceEditsAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in try await b.edit("f") { _ in [3] } }
+            try await expect([3], conflicts: 0, world)
+        }
+    }
+
+    @Test func theSameDeviceHasEditedBeforeIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in
+                try await b.edit("f") { _ in [3] }
+            } _: { _ in
+            }
+            try await expect([1], conflicts: 0, world)
+        }
+    }
+
+    @Test func theSameDeviceEditsBeforeAndAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in
+                try await b.edit("f") { _ in [3] }
+            } _: { b in
+                try await b.edit("f") { _ in [4] }
+            }
+            try await expect([4], conflicts: 0, world)
+        }
+    }
+
+    @Test func theSameDeviceDeletesTheFileAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in try b.remove("f") }
+            for device in world.devices { #expect(try device.row("f") == nil, "\(device.name)") }
+        }
+    }
+
+    /// Opened for writing and closed again, with the same bytes: that is no edit.
+    @Test func theSameDeviceWritesTheSameAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in try await b.edit("f") { $0 } }
+            try await expect([1], conflicts: 0, world)
+        }
+    }
+
+    @Test func theLastOfTwoStands() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in
+                let current = try #require(try b.live("f").version)
+                try b.index.decide([(.restore, current)], of: b.live("f").key)
+            }
+            try await expect([2], conflicts: 0, world)
+        }
+    }
+}
