@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 3
+    static let formatVersion: Int64 = 4
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -50,10 +50,18 @@ enum Schema {
             if found < 1 { try db.execute(sql: version1) }
             if found < 2 { try db.execute(sql: version2) }
             if found < 3 { try db.execute(sql: version3) }
+            if found < 4 { try db.execute(sql: version4) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
     }
+
+    /// What a restoration was decided about. One from before is taken to be about the state that is there when it goes.
+    private static let version4 = """
+        ALTER TABLE versionActions ADD COLUMN base BLOB;
+        ALTER TABLE versionActions ADD COLUMN generation INTEGER;
+        UPDATE versionActions SET base = (SELECT version FROM items WHERE items.id = item) WHERE action = 3;
+        """
 
     /// Finds the names of an item, and those that wait for it. Programs of the format before do not know items of this
     /// kind.

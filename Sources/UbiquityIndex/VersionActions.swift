@@ -10,6 +10,10 @@ package struct PendingVersionAction: Hashable, Sendable {
     /// The id that the new version of a restoration will have, drawn when it was decided, so that a repeat is the same.
     package var newVersion: VersionID?
     package var decidedAt: Timestamp
+    /// The version that the file showed when a restoration was decided.
+    package var base: VersionID?
+    /// The row's generation then, if its content was one made here that had not gone up.
+    package var generation: Int64?
 
     /// The numbers are stored.
     package enum Kind: Int64, Hashable, Sendable {
@@ -26,7 +30,7 @@ extension IndexReader {
         let notUp = DirtyFields([.created, .content]).rawValue
         try db.run(
             """
-            SELECT number, item, version, action, newVersion, decided FROM versionActions
+            SELECT number, item, version, action, newVersion, decided, base, generation FROM versionActions
             WHERE after IS NULL OR NOT EXISTS (
                 SELECT 1 FROM items WHERE items.key = after AND dirty & \(notUp) <> 0
                 AND dirty & \(DirtyFields.deleted.rawValue) = 0)
@@ -39,7 +43,7 @@ extension IndexReader {
             result.append(
                 PendingVersionAction(
                     number: row.int(0), item: item, version: version, kind: kind, newVersion: row.id(4),
-                    decidedAt: row.time(5)))
+                    decidedAt: row.time(5), base: row.id(6), generation: row.optionalInt(7)))
         }
         return result
     }
@@ -70,19 +74,22 @@ extension IndexTransaction {
     package func decide(
         _ kind: PendingVersionAction.Kind, _ version: VersionID, of item: ItemID, after: ItemKey? = nil
     ) throws {
-        var newVersion: VersionID?
-        if kind == .restore {
+        var newVersion: VersionID?, base: VersionID?, generation: Int64?
+        if kind == .restore, let row = try row(id: item) {
             var generator = SourcedGenerator(index.random)
             newVersion = VersionID(using: &generator)
+            base = row.version
+            if row.dirty.contains(.content) { generation = row.generation }
         }
         try execute(
             """
-            INSERT INTO versionActions (number, item, version, action, newVersion, after, decided)
-            VALUES (?,?,?,?,?,?,?)
+            INSERT INTO versionActions (number, item, version, action, newVersion, after, decided, base, generation)
+            VALUES (?,?,?,?,?,?,?,?,?)
             """,
             [
                 .int(newNumber()), SQLValue(item), SQLValue(version), .int(kind.rawValue), SQLValue(newVersion),
-                SQLValue(after?.rawValue), .int(index.timekeeper.now().nanoseconds),
+                SQLValue(after?.rawValue), .int(index.timekeeper.now().nanoseconds), SQLValue(base),
+                SQLValue(generation),
             ])
         // A conflict that is restored or removed is resolved.
         try noteVersions(of: item, kind == .remove ? .lost(version) : .conflicts)
@@ -91,6 +98,13 @@ extension IndexTransaction {
     /// The cloud has taken these decisions in, or will never.
     package func forgetVersionActions(_ actions: [PendingVersionAction]) throws {
         for action in actions { try execute("DELETE FROM versionActions WHERE number = ?", [.int(action.number)]) }
+    }
+
+    /// The file was deleted here after these were decided: they are none any more.
+    package func forgetRestorations(of item: ItemID) throws {
+        try execute(
+            "DELETE FROM versionActions WHERE item = ? AND action = ?",
+            [SQLValue(item), .int(PendingVersionAction.Kind.restore.rawValue)])
     }
 
     /// Tells observers that an item has other versions than before.

@@ -16,18 +16,26 @@ extension SyncEngine {
     /// - Returns: whether there may be more.
     func pushVersionActions() async throws -> Bool {
         try connection.requireAllowed()
-        let decided = try await pool.run { try self.gatherDecisions() }
-        guard !decided.isEmpty else { return false }
+        let (decided, outdated) = try await pool.run { try self.gatherDecisions() }
+        for action in outdated { try await giveUp([action], of: action.item) }
+        guard !decided.isEmpty else { return !outdated.isEmpty }
         try await commit(decided)
         return true
     }
 
-    private func gatherDecisions() throws -> [Decided] {
+    /// - Returns: what may go up, and restorations that an edit made here has come after: that stands, and a version in
+    ///   conflict that was to be restored is one again.
+    private func gatherDecisions() throws -> (decided: [Decided], outdated: [PendingVersionAction]) {
         try index.read { reader in
             let actions = try reader.versionActions(limit: Limits.maximumVersionActions)
-            var byItem: [ItemID: Int] = [:], result = [Decided]()
+            var byItem: [ItemID: Int] = [:], bases: [ItemID: VersionID] = [:]
+            var result = [Decided](), outdated = [PendingVersionAction]()
             for action in actions {
-                let change = try self.change(for: action, reader)
+                guard let change = try self.change(for: action, after: bases[action.item], reader) else {
+                    outdated.append(action)
+                    continue
+                }
+                if case .restore(_, let new, _) = change { bases[action.item] = new }
                 guard let place = byItem[action.item] else {
                     byItem[action.item] = result.count
                     result.append(
@@ -44,17 +52,31 @@ extension SyncEngine {
                     result[place].change.action = .versions(earlier + [change])
                 }
             }
-            return result
+            return (result, outdated)
         }
     }
 
-    private func change(for action: PendingVersionAction, _ reader: IndexReader) throws -> VersionAction {
+    /// - Parameter earlier: what another restoration that goes with it makes the current version.
+    /// - Returns: nil for a restoration that an edit made here has come after.
+    private func change(
+        for action: PendingVersionAction, after earlier: VersionID?, _ reader: IndexReader
+    ) throws -> VersionAction? {
         switch action.kind {
         case .resolve: return .resolve(action.version)
         case .remove: return .remove(action.version)
         case .restore:
             guard let new = action.newVersion else { throw UbiquityError(.io, "a record of the index is damaged") }
-            return .restore(action.version, as: new, base: try reader.row(id: action.item)?.version)
+            if let earlier { return .restore(action.version, as: new, base: earlier) }
+            var base = action.base
+            // What was on its way up when it was decided is what it was decided about; what came from another device
+            // since is not: that is for the cloud to decide.
+            if let row = try reader.row(id: action.item), row.version != base,
+                try reader.remote(id: action.item)?.content?.device == configuration.device
+            {
+                guard action.generation == row.generation else { return nil }
+                base = row.version
+            }
+            return .restore(action.version, as: new, base: base)
         }
     }
 
@@ -70,23 +92,28 @@ extension SyncEngine {
         } catch let error as OutdatedCommit {
             try await goOn(after: error)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
-            guard decided.count > 1 else { return try await giveUp(decided[0], error) }
+            guard decided.count > 1 else { return try await refuse(decided[0], error) }
             for one in decided { try await commit([one]) }
         }
     }
 
-    /// Refused for good (the account is full, the cloud is another one): the versions stand there again as they were.
-    private func giveUp(_ decided: Decided, _ error: UbiquityError) async throws {
+    /// Refused for good (the account is full, the cloud is another one).
+    private func refuse(_ decided: Decided, _ error: UbiquityError) async throws {
         logger.warning(
             "the cloud refuses a decision about a version",
             metadata: ["item": "\(decided.change.id)", "reason": "\(error)"])
-        try await pool.run { [self] in
+        try await giveUp(decided.actions, of: decided.change.id)
+        if let row = try await pool.run({ [index] in try index.read({ try $0.row(id: decided.change.id) }) }) {
+            problems.show(error, .upload, of: row.key)
+        }
+    }
+
+    /// The versions stand there again as they were.
+    private func giveUp(_ actions: [PendingVersionAction], of item: ItemID) async throws {
+        try await pool.run { [index] in
             try index.write(.remote) { transaction in
-                try transaction.forgetVersionActions(decided.actions)
-                try transaction.noteVersions(of: decided.change.id, .conflicts)
-            }
-            if let row = try index.read({ try $0.row(id: decided.change.id) }) {
-                problems.show(error, .upload, of: row.key)
+                try transaction.forgetVersionActions(actions)
+                try transaction.noteVersions(of: item, .conflicts)
             }
         }
     }
