@@ -98,6 +98,21 @@ import UbiquityControl
                 except BlockingIOError:
                     pass
                 """)
+            // Nor does it wait for ever: what it asks for comes.
+            try await b.python(
+                """
+                import time
+                fd, end = os.open('z', os.O_RDONLY | os.O_NONBLOCK), time.time() + 60
+                while True:
+                    try:
+                        if len(os.pread(fd, 10, 8999000)) == 10: break
+                    except BlockingIOError:
+                        assert time.time() < end
+                        time.sleep(0.02)
+                """)
+            try await a.shell("printf text | xz > x.xz")
+            try await world.settle(a, b)
+            #expect(try await b.shell("xz -dc x.xz") == "text")
         }
     }
 

@@ -141,8 +141,27 @@ import UbiquityVFS
             errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .EAGAIN)
         container.cloud.allow(.max)
         #expect(try await container.read(opened.handle, at: 0, 3) == "abc")
+        // They get what is here, without anybody else's help.
+        #expect(
+            try await eventually {
+                errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == nil
+            })
         container.fs.release(opened.handle)
         #expect(try await eventually { container.cloud.interests == 0 })
+    }
+
+    @Test func nonBlockingReadersAreToldWhyNothingComes() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        container.cloud.fail(UbiquityError(.offline, "for a reason"))
+        guard case .now(let opened) = try container.fs.open(row.ino, flags: .nonBlocking, caller: container.caller)
+        else { throw Errno.EIO }
+        #expect(
+            try await eventually {
+                errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .ENETUNREACH
+            })
+        container.fs.release(opened.handle)
+        #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
     @Test func nonBlockingWritersBecomeOnesWithTheirFirstWrite() async throws {
