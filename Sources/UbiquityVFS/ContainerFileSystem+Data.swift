@@ -20,7 +20,10 @@ extension ContainerFileSystem {
         switch file.partial {
         case .content(let content): return try read(content, offset: offset, length: length, nonBlocking: nonBlocking)
         case .pending(let beginning):
-            if nonBlocking { throw Errno.EAGAIN }
+            if nonBlocking {
+                guard let content = try beginning.now() else { throw Errno.EAGAIN }
+                return try read(content, offset: offset, length: length, nonBlocking: true)
+            }
             return .later { [self] in
                 let content = try await beginning.value
                 return try await read(content, offset: offset, length: length, nonBlocking: false).value

@@ -171,7 +171,7 @@ extension ContainerFileSystem {
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
         if flags.contains(.nonBlocking) {
-            let beginning = Task.detached { [self] in try await beginContent(of: row) }
+            let beginning = PendingContent { [self] in try await beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }
         // Held from now on, so that it is not evicted or taken for unused while the download begins.

@@ -169,7 +169,7 @@ extension ContainerFileSystem {
         guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
         let source = parts.versions
         if flags.contains(.nonBlocking) {
-            let beginning = Task.detached { try await source.begin(version) }
+            let beginning = PendingContent { try await source.begin(version) }
             return .now(handle(on: openNodes.hold(ino), flags, partial: .pending(beginning)))
         }
         let held = openNodes.hold(ino)

@@ -165,8 +165,37 @@ final class OpenFile: Sendable {
 /// A handle's interest in a download.
 enum PartialSource: Sendable {
     case content(PartialContent)
-    /// The open was not to wait: the download's beginning is under way.
-    case pending(Task<PartialContent, any Error>)
+    /// The open was not to wait.
+    case pending(PendingContent)
+}
+
+/// The beginning of a download that the open did not wait for.
+final class PendingContent: Sendable {
+    private let beginning: Task<PartialContent, any Error>
+    private let outcome: Lock<Result<PartialContent, any Error>?>
+
+    init(_ begin: @escaping @Sendable () async throws -> PartialContent) {
+        let outcome = Lock<Result<PartialContent, any Error>?>(nil)
+        self.outcome = outcome
+        beginning = Task.detached {
+            do {
+                let content = try await begin()
+                outcome.withLock { $0 = .success(content) }
+                return content
+            } catch {
+                outcome.withLock { $0 = .failure(error) }
+                throw error
+            }
+        }
+    }
+
+    /// Waits for it.
+    var value: PartialContent { get async throws { try await beginning.value } }
+
+    /// What has begun; nil while that is under way. Throws why it did not.
+    func now() throws -> PartialContent? { try outcome.withLock { $0 }?.get() }
+
+    func cancel() { beginning.cancel() }
 }
 
 /// Bytes of a file that a read answers with. They are taken from the file when the answer is sent.
