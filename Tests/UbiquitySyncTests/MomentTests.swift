@@ -113,6 +113,26 @@ import UbiquityWire
         }
     }
 
+    /// A program has read the beginning and gone: what came takes room, and goes like any other content.
+    @Test func whatCameInPartIsEvicted() async throws {
+        let size = 6_000_000
+        try await run(["a", "b"], ["b": .init(cacheLimit: Int64(size) + 10)]) { world in
+            for name in ["f", "g"] { try await world.a.create(name, world.random.bytes(size)) }
+            try await world.settle()
+            let engine = try world.b.engine, key = try world.b.live("f").key
+            let content = try await engine.begin(key)
+            try await engine.fill(content, 0..<100)
+            engine.release(content)
+            try #require(try world.b.live("f").contentState == .partial)
+            try await world.sleep(.seconds(20))
+            try await world.b.materialize("g")
+            try await world.settle()
+            #expect(try world.b.live("f").contentState == .none && world.b.live("g").contentState == .complete)
+            #expect(try world.b.store.all().count == 1)
+            try await world.check()
+        }
+    }
+
     /// A program that reads more than the cache may hold: what was read first goes before the next comes.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
