@@ -15,7 +15,7 @@ extension ContentStore {
         for id in try all() {
             guard let status = try status(of: id) else { continue }
             usage.files += 1
-            usage.bytes += status.blocks * 512
+            usage.bytes += status.allocatedBytes
         }
         return usage
     }

@@ -31,10 +31,10 @@ extension IndexReader {
         return result
     }
 
-    /// Files on this device that eviction may take: complete, clean, not pinned, not open for writing, and confirmed by
-    /// the cloud; least recently used first.
+    /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the cloud;
+    /// least recently used first. Also those of which only a part is here.
     package func evictable(limit: Int) throws -> [ItemRow] {
-        try rows(RowCoding.select(Self.isEvictable) + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
+        try rows(RowCoding.select("items.contentState <> 0 AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
     }
 
     /// Whether a program has a file open for writing.
@@ -42,13 +42,13 @@ extension IndexReader {
         try number("SELECT 1 FROM items WHERE flags & 1 LIMIT 1", []) != nil
     }
 
-    /// The bytes of all those together.
+    /// The bytes of all those together that are wholly here.
     package func evictableBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE \(Self.isEvictable)", []) ?? 0
+        try number("SELECT sum(size) FROM items WHERE items.contentState = 2 AND \(Self.isEvictable)", []) ?? 0
     }
 
     private static let isEvictable = """
-        items.kind = 1 AND items.contentState = 2 AND items.dirty = 0
+        items.kind = 1 AND items.dirty = 0
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
         AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
         """

@@ -2,24 +2,30 @@
 struct RoomWatch: Equatable {
     /// Until the next look.
     private(set) var pause = Self.shortest
-    private var free: Int64 = 0
+    private var free: Int64?
+
+    /// Bytes that are to be free beyond the floor: a writer who took some since the last look takes them again before
+    /// the next, and that may come later.
+    func ahead(of free: Int64) -> Int64 { max(0, (self.free ?? free) - free) * Self.looksAhead }
 
     /// - Parameters:
     ///   - free: bytes that were free on the disk.
+    ///   - left: bytes that are free after room was made.
     ///   - took: how long it took to look, and to make room.
-    func looked(free: Int64, took: Duration) -> RoomWatch {
+    func looked(free: Int64, left: Int64, took: Duration) -> RoomWatch {
         var next = self
         let urgent = Duration.nanoseconds(free / Self.bytesPerNanosecond / Self.looksUntilFull)
         // A file that is open and not written, as a database's, is not looked after as often.
-        let wanted = free < self.free ? urgent : max(urgent, pause * 2)
+        let wanted = free < self.free ?? 0 ? urgent : max(urgent, pause * 2)
         next.pause = min(max(wanted, Self.shortest, took * Self.share), Self.longest)
-        next.free = free
+        next.free = left
         return next
     }
 
     /// No disk takes more.
     private static let bytesPerNanosecond: Int64 = 2
     private static let looksUntilFull: Int64 = 4
+    private static let looksAhead: Int64 = 2
     /// Looking takes at most a tenth of the time.
     private static let share = 9
     private static let shortest: Duration = .milliseconds(20)

@@ -111,11 +111,12 @@ extension SyncEngine {
     private func lookAtRoom(_ watch: RoomWatch) throws -> (RoomWatch, isWritten: Bool) {
         let start = timekeeper.now()
         let free = try store.availableBytes()
-        let excess = configuration.diskFloor - free
+        let excess = configuration.diskFloor + watch.ahead(of: free) - free
         if excess > 0 { try evictLeastUsed(excess, excess) }
+        let left = try excess > 0 ? store.availableBytes() : free
         let isWritten = try index.peek { try $0.hasWriters() }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
-        return (watch.looked(free: free, took: took), isWritten)
+        return (watch.looked(free: free, left: left, took: took), isWritten)
     }
 
     /// Evicts what is beyond the cache limit, or below the disk floor.
@@ -129,15 +130,23 @@ extension SyncEngine {
         if excess > 0 { try evictLeastUsed(excess, excess) }
     }
 
+    /// What came in part only, and is not wanted any more, may take less than its size.
+    private func bytesOnDisk(of row: ItemRow) throws -> Int64 {
+        guard row.contentState == .partial, let content = row.content else { return row.size }
+        return min(row.size, try store.status(of: content)?.allocatedBytes ?? 0)
+    }
+
     /// Evicts at least `least` bytes, and up to `most` if there are small contents enough for it, and frees their room.
     private func evictLeastUsed(_ least: Int64, _ most: Int64) throws {
         var freed: Int64 = 0
         for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
             guard freed < least || freed + row.size <= most else { break }
-            if openItems?.isShown(row.key) ?? false { continue }
+            // One that is still coming is given up by whoever wants it.
+            if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { continue }
             do {
+                let bytes = try bytesOnDisk(of: row)
                 try evict(row.key)
-                freed += row.size
+                freed += bytes
             } catch let error as UbiquityError where error.code != .io {
                 // Open, or not confirmed by the cloud: the next one.
                 continue

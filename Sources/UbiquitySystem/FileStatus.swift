@@ -12,6 +12,7 @@ package struct FileStatus: Hashable, Sendable {
     package let links: Int
     /// Allocated blocks of 512 bytes.
     package let blocks: Int64
+    package var allocatedBytes: Int64 { blocks * 512 }
     package let user: UInt32
     package let group: UInt32
     /// The device that a device node stands for.
