@@ -32,7 +32,16 @@ struct EngineLinkTests {
         try bench.commit(
             EngineBench.here, Make.move(1, base: 1, to: "b"), Make.delete(2, .hardLink, base: 1))
         #expect(try #require(bench.items[.number(1)]).name == ItemName("b"))
-        #expect(try #require(bench.items[.number(2)]).isLive == false)
+        // Of a file with two names the first was deleted: that is the one to be found in the trash.
+        let deleted = try #require(bench.items[.number(2)])
+        #expect(try deleted.name == ItemName("a") && !deleted.isLive)
+        try bench.commit(
+            EngineBench.there,
+            ItemChange(
+                id: .number(2), kind: .hardLink, baseRevision: bench.revision, changedAt: .at(600),
+                action: .undelete(nil)))
+        #expect(try bench.items[.number(2)]?.isLive == true && bench.items[.number(2)]?.name == ItemName("a"))
+        #expect(try bench.items[.number(1)]?.name == ItemName("b"))
     }
 
     @Test func aLinkToWhatNobodyKnowsIsNotMade() throws {
