@@ -9,8 +9,10 @@ extension CommitWork {
         for change in request.changes where change.action == .delete {
             guard let record = drafts[change.id]?.record, record.isLive else { continue }
             if change.kind == .hardLink {
+                let name = try nameGivenUp(for: record)
                 try update(change.id) { draft in
                     draft.record.deletedAt = now
+                    if let name { (draft.record.parent, draft.record.name) = (name.parent, name.name) }
                     draft.record.stamps.existence = FieldStamp(
                         revision: revision.next, time: now, device: request.device)
                 }
@@ -47,6 +49,14 @@ extension CommitWork {
     }
 
     /// How many live items each of the folders has with the other changes applied.
+    /// The name that was removed, if the file takes this link's place: people look for it where it was.
+    private func nameGivenUp(for link: ItemRecord) throws -> Place? {
+        guard let file = ItemID(bytes: link.linkTarget).flatMap({ drafts[$0] }), let before = file.original,
+            before.isLive, file.record.parent == link.parent, file.record.name == link.name
+        else { return nil }
+        return Place(parent: before.parent, name: before.name)
+    }
+
     private func liveChildren(of folders: Set<ItemID>) throws -> [ItemID: Int] {
         var counts: [ItemID: Int] = [:]
         for id in folders { counts[id] = try state.liveChildCount(of: id) }
