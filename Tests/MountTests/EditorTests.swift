@@ -212,6 +212,10 @@ import Testing
             try await a.shell("rm -r p/build; echo '*.tmp' > p/.ubiquityignore; touch p/z.tmp")
             try await world.settle(a, b)
             #expect(try await b.shell("cat p/a.log; ls -A p") == "b\n.ubiquityignore\na.log\nbuild\nearly.log\nkeep.log\nnew")
+            // Nothing need be made for that, and who waits for all to be up waits for it.
+            try await a.shell("mkdir q; echo '*.log' > q/.ubiquityignore; echo x > q/x.log; rm q/.ubiquityignore")
+            try await a.wait("--uploaded")
+            #expect(try await a.attribute("is-uploaded", of: "q/x.log") == "1")
         }
     }
 }

@@ -113,6 +113,29 @@ import UbiquityWire
         }
     }
 
+    /// Programs that copy what has changed go by that time.
+    @Test func whatAnotherDeviceDoesIsAChangeHere() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            var last = try world.b.live("f").changedAt
+            for change in [{ try world.a.setMode("f", 0o600) }, { try world.a.setXattr("f", "user.k", "v") },
+                { try world.a.rename("f", "g") }]
+            {
+                try await world.sleep(.seconds(10))
+                try change()
+                try await world.settle()
+                let row = try world.b.live(try world.b.row("g") == nil ? "f" : "g")
+                #expect(row.changedAt > last)
+                last = row.changedAt
+            }
+            // What is told of its own changes is none.
+            let own = try world.a.live("g").changedAt
+            try await world.sleep(.seconds(10))
+            #expect(try world.a.live("g").changedAt == own)
+        }
+    }
+
     /// A program has read the beginning and gone: what came takes room, and goes like any other content.
     @Test func whatCameInPartIsEvicted() async throws {
         let size = 6_000_000
