@@ -203,9 +203,13 @@ package final class DaemonConnection: Sendable {
             throw MountUnreachable(stateFolder, "its daemon does not answer, though it runs")
         } catch {
             // What the client says of its connections is long and means one of two things.
-            let listens = LocalSocket.isListening(stateFolder + "/" + ControlRoute.socketName)
+            let socket = stateFolder + "/" + ControlRoute.socketName
+            if LocalSocket.isListening(socket) {
+                throw MountUnreachable(stateFolder, "its daemon broke off: \(error)")
+            }
+            let isForbidden = (try? FileSystem.exists(socket)) == nil
             throw MountUnreachable(
-                stateFolder, listens ? "its daemon broke off: \(error)" : "its daemon has ended; mount it again")
+                stateFolder, isForbidden ? "it is another user's" : "its daemon has ended; mount it again")
         }
     }
 

@@ -68,6 +68,7 @@ struct ResolveCommand: AsyncParsableCommand {
         if output.asJSON { return try Output.json(report) }
         Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(path)")
         for kept in report.kept { Output.line("kept as \(kept)") }
+        if report.isQueued { Output.message(RestoreCommand.queued) }
     }
 }
 
@@ -81,6 +82,8 @@ struct RestoreCommand: AsyncParsableCommand {
 
     @Argument(help: "The file or package.")
     var path: String
+
+    static let queued = "it is not there yet: it comes when the cloud is back, or its content is here"
 
     @Argument(help: "The version: its id or the beginning of it, or its name in '.versions'.")
     var version: String
@@ -97,9 +100,7 @@ struct RestoreCommand: AsyncParsableCommand {
         }
         if output.asJSON { return try Output.json(report) }
         Output.line("restored \(to ?? path)")
-        if report.isQueued {
-            Output.message("it is not there yet: it comes when the cloud is back, or its content is here")
-        }
+        if report.isQueued { Output.message(Self.queued) }
     }
 }
 

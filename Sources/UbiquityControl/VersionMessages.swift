@@ -80,11 +80,14 @@ package struct ResolveReport: Codable, Hashable, Sendable {
     package var resolved: Int
     /// Documents that conflict versions were kept as.
     package var kept: [String]
+    /// The version that was chosen is not shown yet.
+    package var isQueued: Bool
 
-    package init(path: String, resolved: Int, kept: [String] = []) {
+    package init(path: String, resolved: Int, kept: [String] = [], isQueued: Bool = false) {
         self.path = path
         self.resolved = resolved
         self.kept = kept
+        self.isQueued = isQueued
     }
 }
 

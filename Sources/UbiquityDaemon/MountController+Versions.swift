@@ -35,6 +35,7 @@ extension MountController {
             incomplete = error.description
         }
         let others = try await engine.otherVersions(of: row.id)
+        if all.isEmpty { all = try await pool.run { [self] in try current(of: row) } + others }
         let names = Dictionary(
             named(others, of: row).map { ($1.id, $0.description) }
         ) { first, _ in first }
@@ -42,12 +43,24 @@ extension MountController {
             try index.read { try $0.decidedVersions(of: row.id) }
         }
         // What was decided here counts, also while the cloud has not heard of it.
-        var shown = all.isEmpty ? others : all.filter { decided[$0.id] != .remove }
+        var shown = all.filter { decided[$0.id] != .remove }
         for place in shown.indices where shown[place].kind == .conflict && decided[shown[place].id] != nil {
             shown[place].kind = .resolved
         }
         return VersionsReport(
             path: path, versions: shown.map { report($0, name: names[$0.id]) }, incomplete: incomplete)
+    }
+
+    /// The current version as it was last heard of.
+    private func current(of row: ItemRow) throws -> [RemoteVersion] {
+        guard let item = try parts.index.read({ try $0.remote(id: row.id) }), let content = item.content else {
+            return []
+        }
+        return [
+            RemoteVersion(
+                content: content, kind: .current, modifiedAt: item.modifiedAt, savedAt: item.modifiedAt,
+                savedName: item.name, baseVersion: nil)
+        ]
     }
 
     private func report(_ version: RemoteVersion, name: String?) -> VersionReport {
@@ -113,8 +126,8 @@ extension MountController {
             let others = conflicts.filter { $0.id != chosen.id }
             let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
             try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
-            _ = try await waitUntilShown(row)
-            return ResolveReport(path: request.path, resolved: conflicts.count)
+            let isShown = try await waitUntilShown(row)
+            return ResolveReport(path: request.path, resolved: conflicts.count, isQueued: !isShown)
         }
     }
 

@@ -30,6 +30,8 @@ extension MountController {
     }
 
     private func wait(_ wanted: WaitRequest, _ tops: [ItemKey]) async throws -> WaitReport {
+        // An ignore file may just have let something go.
+        if wanted.uploaded || wanted.idle { try await pool.run { [parts] in parts.fileSystem.settle() } }
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
         if wanted.idle, try await !readFeedToEnd(within: limit) { return try await unfinished() }
@@ -70,13 +72,26 @@ extension MountController {
         }
     }
 
+    /// - Returns: nil if the cloud does not answer in time.
+    private func endOfFeed(within limit: Duration) async throws -> Revision? {
+        try await withThrowingTaskGroup(of: Revision?.self) { group in
+            group.addTask { [parts] in try await parts.service.open().revision }
+            group.addTask { [parts] in
+                try await parts.timekeeper.sleep(for: max(.zero, limit))
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+
     /// Asks the cloud where its feed ends, and waits until that has been read here.
     private func readFeedToEnd(within limit: Duration) async throws -> Bool {
         let end = parts.timekeeper.uptime() + limit
         while parts.timekeeper.uptime() <= end {
             do {
                 if engine.connection.isPaused { throw UbiquityError(.offline, "offline on request") }
-                let target = try await parts.service.open().revision
+                guard let target = try await endOfFeed(within: end - parts.timekeeper.uptime()) else { return false }
                 return try await engine.wait(atMost: max(.zero, end - parts.timekeeper.uptime())) { [self] in
                     try await pool.run { try self.engine.summary().revision >= target }
                 }

@@ -31,10 +31,12 @@ extension IndexReader {
         return result
     }
 
-    /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the cloud;
-    /// least recently used first. Also those of which only a part is here.
+    /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
+    /// cloud; least recently used first. Also those of which only a part is here.
     package func evictable(limit: Int) throws -> [ItemRow] {
-        try rows(RowCoding.select("items.contentState <> 0 AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?", [.int(Int64(limit))])
+        try rows(
+            RowCoding.select("items.contentState <> 0 AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?",
+            [.int(Int64(limit))])
     }
 
     /// Whether a program has a file open for writing.

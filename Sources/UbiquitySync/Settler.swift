@@ -66,6 +66,7 @@ package struct Settler {
         var merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
         if try leadsToNewItem(row) { merged.linkTarget = row.linkTarget }
         guard merged != row else { return }
+        merged.changedAt = now
         try transaction.update(merged, before: row)
         transaction.note(.attributes, before: row, after: merged)
     }
@@ -178,6 +179,7 @@ package struct Settler {
         guard let entry = try freePlace(for: item, row: row) else { return false }
         let before = row
         row.entry = entry
+        row.changedAt = now
         try transaction.update(row, before: before)
         transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
         if before.entry == nil { try transaction.touchLinked(row.linkedID, now: now) }
