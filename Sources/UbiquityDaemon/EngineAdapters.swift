@@ -74,6 +74,9 @@ struct EngineControl: ItemControl {
     func evict(_ key: ItemKey) async throws {
         var refusal: (any Error)?
         let places = try await places(key)
+        if places.count == 1, let only = places.first, only.kind != .file, only.kind != .directory {
+            throw UbiquityError(.invalid, "only files have content to evict")
+        }
         for place in places where place.kind == .file {
             do { try await eviction.evict(place.key) } catch { refusal = refusal ?? error }
         }

@@ -52,7 +52,7 @@ final class MountController: Sendable {
     private static let shownUsers = 10
 
     private static func inUse(by users: [MountUsers.User]) -> String {
-        guard !users.isEmpty else { return "programs use the mount that this user may not look at" }
+        guard !users.isEmpty else { return "something is mounted in it, or programs of other users use it" }
         let shown = users.map { user in
             "\(user.name) (process \(user.process)) " + (user.file.isEmpty ? "is in it" : "has \(user.file) open")
         }

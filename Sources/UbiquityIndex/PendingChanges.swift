@@ -12,7 +12,11 @@ extension IndexReader {
 
     /// Bytes of the files whose content waits to go up.
     package func dirtyBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE dirty <> 0 AND dirty & \(DirtyFields.content.rawValue)", []) ?? 0
+        try number(
+            """
+            SELECT sum(size) FROM items WHERE dirty <> 0 AND dirty & \(DirtyFields.content.rawValue)
+            AND dirty & \(DirtyFields.deleted.rawValue) = 0
+            """, []) ?? 0
     }
 
     /// The live items that the remote tree has at a place (two for a moment, while records arrive).
