@@ -218,8 +218,8 @@ package final class FUSESession: Sendable {
             throw UbiquityError(
                 .notPermitted, "cannot mount: the kernel or fusermount3 refused",
                 at: configuration.mountPoint,
-                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it stands "
-                    + "above, or in daemon.log in the state folder")
+                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
+                    + "stands above, or in daemon.log in the state folder")
         }
         var io = makeSessionIO()
         let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
