@@ -5,8 +5,10 @@ struct RoomWatch: Equatable {
     private var free: Int64?
 
     /// Bytes that are to be free beyond the floor: a writer who took some since the last look takes them again before
-    /// the next, and that may come later.
-    func ahead(of free: Int64) -> Int64 { max(0, (self.free ?? free) - free) * Self.looksAhead }
+    /// the next, and that may come later. At most as many as the floor has.
+    func ahead(of free: Int64, floor: Int64) -> Int64 {
+        min(max(0, (self.free ?? free) - free) * Self.looksAhead, floor)
+    }
 
     /// - Parameters:
     ///   - free: bytes that were free on the disk.
@@ -17,7 +19,9 @@ struct RoomWatch: Equatable {
         let urgent = Duration.nanoseconds(free / Self.bytesPerNanosecond / Self.looksUntilFull)
         // A file that is open and not written, as a database's, is not looked after as often.
         let wanted = free < self.free ?? 0 ? urgent : max(urgent, pause * 2)
-        next.pause = min(max(wanted, Self.shortest, took * Self.share), Self.longest)
+        // What makes room is worth its time.
+        let cost = left > free ? .zero : took * Self.share
+        next.pause = min(max(wanted, Self.shortest, cost), Self.longest)
         next.free = left
         return next
     }
@@ -26,7 +30,7 @@ struct RoomWatch: Equatable {
     private static let bytesPerNanosecond: Int64 = 2
     private static let looksUntilFull: Int64 = 4
     private static let looksAhead: Int64 = 2
-    /// Looking takes at most a tenth of the time.
+    /// Looking in vain takes at most a tenth of the time.
     private static let share = 9
     private static let shortest: Duration = .milliseconds(20)
     private static let longest: Duration = .seconds(1)

@@ -96,7 +96,10 @@ extension SyncEngine {
         var watch = RoomWatch(), isWritten = false
         while !Task.isCancelled {
             do {
-                if !isWritten { await roomSignal.wait() }
+                if !isWritten {
+                    await roomSignal.wait()
+                    watch = RoomWatch()
+                }
                 try await timekeeper.sleep(for: watch.pause)
                 (watch, isWritten) = try await pool.run { [watch] in try self.lookAtRoom(watch) }
             } catch {
@@ -111,7 +114,7 @@ extension SyncEngine {
     private func lookAtRoom(_ watch: RoomWatch) throws -> (RoomWatch, isWritten: Bool) {
         let start = timekeeper.now()
         let free = try store.availableBytes()
-        let excess = configuration.diskFloor + watch.ahead(of: free) - free
+        let excess = configuration.diskFloor + watch.ahead(of: free, floor: configuration.diskFloor) - free
         if excess > 0 { try evictLeastUsed(excess, excess) }
         let left = try excess > 0 ? store.availableBytes() : free
         let isWritten = try index.peek { try $0.hasWriters() }

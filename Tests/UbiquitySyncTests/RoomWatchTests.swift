@@ -20,9 +20,10 @@ import Testing
     /// What a writer took since the last look it takes again, and more, before the next.
     @Test func roomIsMadeAheadOfAWriter() {
         let watch = RoomWatch().looked(free: 100_000, left: 150_000, took: .zero)
-        #expect(watch.ahead(of: 120_000) == 60_000)
-        #expect(watch.ahead(of: 160_000) == 0)
-        #expect(RoomWatch().ahead(of: 100_000) == 0, "nothing is known of it yet")
+        #expect(watch.ahead(of: 120_000, floor: 100_000) == 60_000)
+        #expect(watch.ahead(of: 120_000, floor: 50_000) == 50_000)
+        #expect(watch.ahead(of: 160_000, floor: 100_000) == 0)
+        #expect(RoomWatch().ahead(of: 100_000, floor: 100_000) == 0, "nothing is known of it yet")
     }
 
     @Test func aFileThatIsOnlyOpenIsLookedAfterOnceASecond() {
@@ -32,7 +33,8 @@ import Testing
         #expect(watch.looked(free: 999, left: 999, took: .zero).pause == .milliseconds(20))
     }
 
-    @Test func lookingTakesATenthOfTheTime() {
+    @Test func lookingInVainTakesATenthOfTheTime() {
+        #expect(RoomWatch().looked(free: 1000, left: 2000, took: .milliseconds(50)).pause == .milliseconds(40))
         #expect(RoomWatch().looked(free: 1000, left: 1000, took: .milliseconds(50)).pause == .milliseconds(450))
         #expect(RoomWatch().looked(free: 1000, left: 1000, took: .seconds(50)).pause == .seconds(1))
     }
