@@ -31,7 +31,7 @@ extension MountController {
 
     private func wait(_ wanted: WaitRequest, _ tops: [ItemKey]) async throws -> WaitReport {
         // An ignore file may just have let something go.
-        if wanted.uploaded || wanted.idle { try await pool.run { [parts] in parts.fileSystem.settle() } }
+        if wanted.uploaded || wanted.idle { try await pool.run { [parts] in parts.fileSystem.refreshIgnoreFiles() } }
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
         if wanted.idle, try await !readFeedToEnd(within: limit) { return try await unfinished() }
@@ -72,17 +72,23 @@ extension MountController {
         }
     }
 
-    /// - Returns: nil if the cloud does not answer in time.
+    /// - Returns: nil if the cloud does not answer in time. (A group of tasks would wait for the answer all the same,
+    ///   where the call does not end when it is cancelled.)
     private func endOfFeed(within limit: Duration) async throws -> Revision? {
-        try await withThrowingTaskGroup(of: Revision?.self) { group in
-            group.addTask { [parts] in try await parts.service.open().revision }
-            group.addTask { [parts] in
-                try await parts.timekeeper.sleep(for: max(.zero, limit))
-                return nil
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
+        let (answers, source) = AsyncThrowingStream<Revision, any Error>.makeStream()
+        let asking = Task { [parts] in
+            do { source.yield(try await parts.service.open().revision) } catch { source.finish(throwing: error) }
         }
+        let clock = Task { [parts] in
+            try? await parts.timekeeper.sleep(for: max(.zero, limit))
+            source.finish()
+        }
+        defer {
+            asking.cancel()
+            clock.cancel()
+        }
+        for try await answer in answers { return answer }
+        return nil
     }
 
     /// Asks the cloud where its feed ends, and waits until that has been read here.

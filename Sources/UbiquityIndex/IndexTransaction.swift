@@ -88,6 +88,7 @@ package final class IndexTransaction: IndexReader {
         written[row.key] = nil
         noteTrust(row, after: nil)
         if let entry = row.entry { try unlink(entry) }
+        if row.isDeleted { try forgetRestorations(of: row.id) }
     }
 
     private func noteWritten(_ row: ItemRow) {

@@ -36,10 +36,10 @@ extension IndexReader {
     }
 
     /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
-    /// cloud; least recently used first. Also those of which only a part is here.
+    /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
     package func evictable(limit: Int) throws -> [ItemRow] {
         try rows(
-            RowCoding.select("items.contentState <> 0 AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?",
+            RowCoding.select("(\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?",
             [.int(Int64(limit))])
     }
 
@@ -50,8 +50,12 @@ extension IndexReader {
 
     /// The bytes of all those together that are wholly here.
     package func evictableBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE items.contentState = 2 AND \(Self.isEvictable)", []) ?? 0
+        try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", []) ?? 0
     }
+
+    private static let isWhole = "items.contentState = 2"
+    private static let isLeftInPart =
+        "items.contentState = 1 AND items.flags & \(ItemFlags([.keptCurrent, .downloadRequested]).rawValue) = 0"
 
     private static let isEvictable = """
         items.kind = 1 AND items.dirty = 0

@@ -60,7 +60,8 @@ enum Schema {
     private static let version4 = """
         ALTER TABLE versionActions ADD COLUMN base BLOB;
         ALTER TABLE versionActions ADD COLUMN generation INTEGER;
-        UPDATE versionActions SET base = (SELECT version FROM items WHERE items.id = item) WHERE action = 3;
+        UPDATE versionActions SET (base, generation) =
+            (SELECT version, generation FROM items WHERE items.id = item) WHERE action = 3;
         """
 
     /// Finds the names of an item, and those that wait for it. Programs of the format before do not know items of this

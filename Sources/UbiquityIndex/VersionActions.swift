@@ -10,9 +10,10 @@ package struct PendingVersionAction: Hashable, Sendable {
     /// The id that the new version of a restoration will have, drawn when it was decided, so that a repeat is the same.
     package var newVersion: VersionID?
     package var decidedAt: Timestamp
-    /// The version that the file showed when a restoration was decided.
+    /// What a restoration was decided against: the version that the file showed then; for one in conflict, the one it
+    /// is in conflict with.
     package var base: VersionID?
-    /// The row's generation then, if its content was one made here that had not gone up.
+    /// The row's generation then: another one is an edit made here later.
     package var generation: Int64?
 
     /// The numbers are stored.
@@ -78,8 +79,9 @@ extension IndexTransaction {
         if kind == .restore, let row = try row(id: item) {
             var generator = SourcedGenerator(index.random)
             newVersion = VersionID(using: &generator)
-            base = row.version
-            if row.dirty.contains(.content) { generation = row.generation }
+            let isInConflict = try conflicts(of: item).contains { $0.id == version }
+            base = isInConflict ? try remote(id: item)?.content?.version ?? row.version : row.version
+            generation = row.generation
         }
         try execute(
             """
@@ -101,7 +103,7 @@ extension IndexTransaction {
     }
 
     /// The file was deleted here after these were decided: they are none any more.
-    package func forgetRestorations(of item: ItemID) throws {
+    func forgetRestorations(of item: ItemID) throws {
         try execute(
             "DELETE FROM versionActions WHERE item = ? AND action = ?",
             [SQLValue(item), .int(PendingVersionAction.Kind.restore.rawValue)])

@@ -89,7 +89,6 @@ package struct CommitApplier {
     /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
     private func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
         guard row.isDeleted else { return try sendReturn(of: row) }
-        try transaction.forgetRestorations(of: row.id)
         try transaction.delete(row)
     }
 

@@ -318,6 +318,7 @@ package struct Settler {
         var next = row
         next.version = content.version
         next.size = content.size
+        next.changedAt = now
         next.contentState = .none
         if item.isIgnoreFile { next.flags.insert(.downloadRequested) }
         if !row.dirty.contains(.times) {

@@ -52,6 +52,8 @@ enum SyncLimits {
     static let newFileRest = Duration.milliseconds(10)
     /// The same for one that by its name is a temporary one (`ItemName.isMadeUp`, `possibleDocuments`).
     static let temporaryFileRest = Duration.seconds(1)
+    /// One that never comes to rest goes up after this all the same.
+    static let temporaryFilePatience = Duration.seconds(10)
     /// Content that a client has claimed for writing is looked at again after that time.
     static let claimedRest: Duration = .seconds(1)
     /// How long nothing in a package has changed before its changes go up; programs save one file by file.

@@ -221,7 +221,9 @@ extension SyncEngine {
         guard row.dirty.contains(.created), row.kind == .file, !row.isDeleted else { return nil }
         // Its end is a change, at which it is looked at again.
         if row.isWriting, row.generation == 0 { return now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1)) }
-        let latest = row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1))
+        let latest = min(
+            row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1)),
+            row.createdAt.advanced(bySeconds: SyncLimits.temporaryFilePatience / .seconds(1)))
         guard row.dirtyAt <= now, latest > now else { return nil }
         return try mayBeTemporary(row, reader)
             ? latest : row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))

@@ -60,19 +60,18 @@ extension SyncEngine {
     /// - Parameter whole: whether it is of use only as a whole: nothing goes for what has no room even then.
     func makeRoom(for size: Int64, whole: Bool = false) throws {
         guard size > 0 else { return }
-        var excess = try floor + bytesComing() + size - store.availableBytes()
+        var disk = try floor + bytesComing() + size - store.availableBytes(), cache: Int64 = 0
         if whole {
-            excess += promisedBytes.withLock { $0 }
-            guard try excess <= 0 || excess <= index.read({ try $0.evictableBytes() }) else { return }
+            disk += promisedBytes.withLock { $0 }
+            guard try disk <= 0 || disk <= index.read({ try $0.evictableBytes() }) else { return }
         }
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
-            excess = max(excess, try expectedBytes(with: size, limit) - limit)
+            cache = try expectedBytes(with: size, limit) - limit
         }
-        guard excess > 0 else { return }
         // Somewhat more than that, since looking for what may go costs more the more there is.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
-        try evictLeastUsed(excess, excess + slack)
+        try evictLeastUsed(disk: disk, cache: cache, slack: slack)
     }
 
     /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
@@ -114,8 +113,11 @@ extension SyncEngine {
     private func lookAtRoom(_ watch: RoomWatch) throws -> (RoomWatch, isWritten: Bool) {
         let start = timekeeper.now()
         let free = try store.availableBytes()
-        let excess = configuration.diskFloor + watch.ahead(of: free, floor: configuration.diskFloor) - free
-        if excess > 0 { try evictLeastUsed(excess, excess) }
+        // The eager policy would take for itself what is made free beyond the floor, and that would be made free again.
+        let isLazy = configuration.policy == .lazy
+        let ahead = isLazy ? watch.ahead(of: free, floor: configuration.diskFloor) : 0
+        let excess = configuration.diskFloor + ahead - free
+        try evictLeastUsed(disk: excess)
         let left = try excess > 0 ? store.availableBytes() : free
         let isWritten = try index.peek { try $0.hasWriters() }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
@@ -124,13 +126,13 @@ extension SyncEngine {
 
     /// Evicts what is beyond the cache limit, or below the disk floor.
     func keepWithinLimits() throws {
-        var excess = try configuration.diskFloor - store.availableBytes()
+        var cache: Int64 = 0
         if let limit = configuration.cacheLimit {
             let here = try index.read { try $0.materializedBytes() }
             bytesHere.withLock { $0 = here }
-            excess = max(excess, here - limit)
+            cache = here - limit
         }
-        if excess > 0 { try evictLeastUsed(excess, excess) }
+        try evictLeastUsed(disk: configuration.diskFloor - store.availableBytes(), cache: cache)
     }
 
     /// What came in part only, and is not wanted any more, may take less than its size.
@@ -139,22 +141,25 @@ extension SyncEngine {
         return min(row.size, try store.status(of: content)?.allocatedBytes ?? 0)
     }
 
-    /// Evicts at least `least` bytes, and up to `most` if there are small contents enough for it, and frees their room.
-    private func evictLeastUsed(_ least: Int64, _ most: Int64) throws {
-        var freed: Int64 = 0
+    /// Evicts so many bytes of the disk, and of what counts against the cache limit, and frees their room.
+    /// - Parameter slack: so much more goes, if there are small contents enough for it.
+    private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws {
+        guard disk > 0 || cache > 0 else { return }
+        var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false
         for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
-            guard freed < least || freed + row.size <= most else { break }
+            let over = -max(diskLeft, cacheLeft)
+            guard over < 0 || over + row.size <= slack else { break }
             // One that is still coming is given up by whoever wants it.
             if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { continue }
             do {
                 let bytes = try bytesOnDisk(of: row)
                 try evict(row.key)
-                freed += bytes
+                (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - row.size, true)
             } catch let error as UbiquityError where error.code != .io {
                 // Open, or not confirmed by the cloud: the next one.
                 continue
             }
         }
-        if freed > 0 { try removeRetired() }
+        if hasFreed { try removeRetired() }
     }
 }

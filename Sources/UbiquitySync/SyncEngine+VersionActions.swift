@@ -68,13 +68,13 @@ extension SyncEngine {
             guard let new = action.newVersion else { throw UbiquityError(.io, "a record of the index is damaged") }
             if let earlier { return .restore(action.version, as: new, base: earlier) }
             var base = action.base
-            // What was on its way up when it was decided is what it was decided about; what came from another device
-            // since is not: that is for the cloud to decide.
-            if let row = try reader.row(id: action.item), row.version != base,
-                try reader.remote(id: action.item)?.content?.device == configuration.device
+            // What went up from here since is known to who decided, but for an edit made later; what another device
+            // made is not: about that the cloud decides.
+            if let row = try reader.row(id: action.item), let there = try reader.remote(id: action.item)?.content,
+                there.version != base, there.device == configuration.device
             {
-                guard action.generation == row.generation else { return nil }
-                base = row.version
+                guard action.generation == row.generation || row.version == base else { return nil }
+                base = there.version
             }
             return .restore(action.version, as: new, base: base)
         }

@@ -18,33 +18,50 @@ extension ContainerFileSystem {
         }
         let nonBlocking = nonBlocking && !file.flags.contains(.patient)
         switch file.partial {
-        case .content(let content): return try read(content, offset: offset, length: length, nonBlocking: nonBlocking)
+        case .content(let content):
+            let range = Self.range(of: content, offset, length)
+            guard !nonBlocking || range.isEmpty || content.contains(range) else { throw Errno.EAGAIN }
+            return read(content, offset: offset, length: length)
         case .pending(let beginning):
             if nonBlocking {
                 guard let content = try beginning.now() else { throw Errno.EAGAIN }
-                return try read(content, offset: offset, length: length, nonBlocking: true)
+                return try readNow(content, offset: offset, length: length, beginning)
             }
             return .later { [self] in
                 let content = try await beginning.value
-                return try await read(content, offset: offset, length: length, nonBlocking: false).value
+                return try await read(content, offset: offset, length: length).value
             }
         case nil: throw file.flags.contains(.refused) ? Errno.EDEADLK : Errno.EBADF
         }
     }
 
-    private func read(
-        _ content: PartialContent, offset: Int64, length: Int, nonBlocking: Bool
-    ) throws -> Answer<FileData> {
+    private static func range(of content: PartialContent, _ offset: Int64, _ length: Int) -> Range<Int64> {
         let end = min(offset &+ Int64(length), content.size)
-        let range = min(offset, end)..<end
+        return min(offset, end)..<end
+    }
+
+    private func read(_ content: PartialContent, offset: Int64, length: Int) -> Answer<FileData> {
+        let range = Self.range(of: content, offset, length)
         let data = FileData(descriptor: content.file, offset: offset, length: range.count)
         if range.isEmpty || content.contains(range) { return .now(data) }
-        if nonBlocking { throw Errno.EAGAIN }
         let materializer = parts.materializer
         return .later {
             try await materializer.fill(content, range)
             return data
         }
+    }
+
+    /// For who does not wait: what is missing is fetched, also where the download has stopped.
+    private func readNow(
+        _ content: PartialContent, offset: Int64, length: Int, _ pending: PendingContent
+    ) throws -> Answer<FileData> {
+        let range = Self.range(of: content, offset, length)
+        guard range.isEmpty || content.contains(range) else {
+            let materializer = parts.materializer
+            try pending.bring { try await materializer.fill(content, range) }
+            throw Errno.EAGAIN
+        }
+        return read(content, offset: offset, length: length)
     }
 
     /// Writes all of the bytes into the backing file.

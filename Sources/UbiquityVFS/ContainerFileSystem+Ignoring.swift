@@ -29,7 +29,7 @@ final class ChangedIgnoreFiles: Sendable {
 // Ignore files take effect at the next thing that is made after they were changed.
 extension ContainerFileSystem {
     /// Reads the ignore files that have changed. One that cannot be read leaves in force what it said before.
-    func refreshIgnoreFiles() {
+    package func refreshIgnoreFiles() {
         for folder in ignoreFiles.takeAll() {
             do { try refreshIgnoreFile(of: folder) } catch {
                 logger.warning("cannot read an ignore file", metadata: ["folder": "\(folder)", "error": "\(error)"])

@@ -173,6 +173,14 @@ enum PartialSource: Sendable {
 final class PendingContent: Sendable {
     private let beginning: Task<PartialContent, any Error>
     private let outcome: Lock<Result<PartialContent, any Error>?>
+    private let fetching = Lock(Fetching.none)
+
+    private enum Fetching {
+        case none
+        case running(Task<Void, Never>)
+        /// To be told once.
+        case failed(any Error)
+    }
 
     init(_ begin: @escaping @Sendable () async throws -> PartialContent) {
         let outcome = Lock<Result<PartialContent, any Error>?>(nil)
@@ -195,7 +203,29 @@ final class PendingContent: Sendable {
     /// What has begun; nil while that is under way. Throws why it did not.
     func now() throws -> PartialContent? { try outcome.withLock { $0 }?.get() }
 
-    func cancel() { beginning.cancel() }
+    /// Has `fetch` bring what is missing, unless it is on its way. Throws what went wrong with that before, once.
+    func bring(_ fetch: @escaping @Sendable () async throws -> Void) throws {
+        try fetching.withLock { state in
+            switch state {
+            case .running: break
+            case .failed(let error):
+                state = .none
+                throw error
+            case .none:
+                state = .running(
+                    Task.detached { [fetching] in
+                        var next = Fetching.none
+                        do { try await fetch() } catch { next = .failed(error) }
+                        fetching.withLock { $0 = next }
+                    })
+            }
+        }
+    }
+
+    func cancel() {
+        beginning.cancel()
+        if case .running(let task) = fetching.withLock({ $0 }) { task.cancel() }
+    }
 }
 
 /// Bytes of a file that a read answers with. They are taken from the file when the answer is sent.

@@ -36,6 +36,7 @@ import Testing
         return try await device.shell(
             """
             \(office("--accept='pipe,name=\(pipe);urp;'")) > /dev/null 2>&1 &
+            trap 'kill $! 2> /dev/null; wait' EXIT
             /usr/bin/python3 '\(device.world.folder)/saving.py' \(pipe) '\(device.mountPoint)/\(path)' \(word)
             wait
             """, within: 150)

@@ -113,6 +113,19 @@ import UbiquityWire
         }
     }
 
+    /// A program that always has something to add.
+    @Test func aTemporaryFileThatNeverRestsGoesUp() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("status.tmp", [0])
+            for number in 0..<40 {
+                try await world.sleep(.milliseconds(500))
+                try await world.a.edit("status.tmp") { $0 + [UInt8(number)] }
+                if try world.b.row("status.tmp") != nil { break }
+            }
+            #expect(try world.b.row("status.tmp") != nil)
+        }
+    }
+
     /// Programs that copy what has changed go by that time.
     @Test func whatAnotherDeviceDoesIsAChangeHere() async throws {
         try await run(["a", "b"]) { world in

@@ -9,14 +9,14 @@ import UbiquityWire
 @Suite struct RestoreTests: WorldTests {
     static let seed: UInt64 = 21
 
-    /// b decides, cut off, to restore `[1]`; the file has `[2]`.
+    /// b decides, cut off, to restore `[1]`; the file has `[2, 2]`.
     private func decideApart(
         _ world: Simulation, before: (SimulatedDevice) async throws -> Void = { _ in },
         _ after: (SimulatedDevice) async throws -> Void
     ) async throws {
         try await world.a.create("f", [1])
         try await world.settle()
-        try await world.a.edit("f") { _ in [2] }
+        try await world.a.edit("f") { _ in [2, 2] }
         try await world.settle()
         try await world.b.materialize("f")
         let earlier = try await world.b.engine.otherVersions(of: world.b.live("f").id)
@@ -102,6 +102,54 @@ import UbiquityWire
         }
     }
 
+    @Test func bothDeleteTheFileAfterIt() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { b in
+                try world.a.remove("f")
+                try b.remove("f")
+            }
+            for device in world.devices { #expect(try device.row("f") == nil, "\(device.name)") }
+        }
+    }
+
+    /// The cloud has taken the first, whose content is not here yet.
+    @Test func anotherIsDecidedWhileTheFirstComes() async throws {
+        try await run(["a", "b"]) { world in
+            try await decideApart(world) { _ in }
+            for _ in 0..<4 { world.b.link.script(.fetchChunks, .hold(.seconds(30))) }
+            let versions = try await world.b.engine.otherVersions(of: world.b.live("f").id)
+            let second = try #require(versions.first { $0.content.size == 2 })
+            try world.b.index.decide([(.restore, second.id)], of: world.b.live("f").key)
+            try await world.sleep(.seconds(5))
+            #expect(try world.b.index.read { try $0.versionActionCount() } == 0)
+            let first = try #require(versions.first { $0.content.size == 1 })
+            try world.b.index.decide([(.restore, first.id)], of: world.b.live("f").key)
+            try await world.settle()
+            try await expect([1], conflicts: 0, world)
+        }
+    }
+
+    /// What was decided about is the conflict, also while the winner's content has not come.
+    @Test func theLoserIsRestoredBeforeTheWinnerHasCome() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.b.materialize("f")
+            try world.b.setPaused(true)
+            try await world.b.edit("f") { _ in [2] }
+            try await world.sleep(.seconds(5))
+            try await world.a.edit("f") { _ in [3] }
+            try await world.settle([world.a])
+            for _ in 0..<8 { world.b.link.script(.fetchChunks, .hold(.seconds(60))) }
+            try world.b.setPaused(false)
+            try await world.sleep(.seconds(10))
+            let lost = try #require(try conflicts(world.b).first)
+            try world.b.index.decide([(.restore, lost.id)], of: world.b.live("f").key)
+            try await world.settle()
+            try await expect([2], conflicts: 0, world)
+        }
+    }
+
     /// Opened for writing and closed again, with the same bytes: that is no edit.
     @Test func theSameDeviceWritesTheSameAfterIt() async throws {
         try await run(["a", "b"]) { world in
@@ -116,7 +164,7 @@ import UbiquityWire
                 let current = try #require(try b.live("f").version)
                 try b.index.decide([(.restore, current)], of: b.live("f").key)
             }
-            try await expect([2], conflicts: 0, world)
+            try await expect([2, 2], conflicts: 0, world)
         }
     }
 }

@@ -48,7 +48,6 @@ extension CommitWork {
         return content.revision > change.baseRevision && content.device != request.device
     }
 
-    /// How many live items each of the folders has with the other changes applied.
     /// The name that was removed, if the file takes this link's place: people look for it where it was.
     private func nameGivenUp(for link: ItemRecord) throws -> Place? {
         guard let file = ItemID(bytes: link.linkTarget).flatMap({ drafts[$0] }), let before = file.original,
@@ -57,6 +56,7 @@ extension CommitWork {
         return Place(parent: before.parent, name: before.name)
     }
 
+    /// How many live items each of the folders has with the other changes applied.
     private func liveChildren(of folders: Set<ItemID>) throws -> [ItemID: Int] {
         var counts: [ItemID: Int] = [:]
         for id in folders { counts[id] = try state.liveChildCount(of: id) }
