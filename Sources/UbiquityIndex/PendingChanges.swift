@@ -39,7 +39,8 @@ extension IndexReader {
     /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
     package func evictable(limit: Int) throws -> [ItemRow] {
         try rows(
-            RowCoding.select("(\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)") + " ORDER BY items.used LIMIT ?",
+            RowCoding.select("(\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)")
+                + " ORDER BY items.used LIMIT ?",
             [.int(Int64(limit))])
     }
 
