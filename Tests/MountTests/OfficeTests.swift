@@ -10,7 +10,7 @@ import Testing
         pipe, path, word = sys.argv[1:]
         local = uno.getComponentContext()
         resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
-        end = time.time() + 100
+        end = time.time() + 250
         while True:
             try:
                 context = resolver.resolve(f"uno:pipe,name={pipe};urp;StarOffice.ComponentContext")
@@ -27,7 +27,7 @@ import Testing
         desktop.terminate()
         """
 
-    private func office(_ arguments: String) -> String { "timeout 120 soffice --headless --norestore \(arguments)" }
+    private func office(_ arguments: String) -> String { "timeout 300 soffice --headless --norestore \(arguments)" }
 
     /// - Returns: what lay beside the document while it was open.
     private func save(_ path: String, adding word: String, on device: Device) async throws -> String {
@@ -36,10 +36,10 @@ import Testing
         return try await device.shell(
             """
             \(office("--accept='pipe,name=\(pipe);urp;'")) > /dev/null 2>&1 &
-            trap 'kill $! 2> /dev/null; wait' EXIT
+            trap 'kill $! 2> /dev/null || wait || :' EXIT
             /usr/bin/python3 '\(device.world.folder)/saving.py' \(pipe) '\(device.mountPoint)/\(path)' \(word)
             wait
-            """, within: 150)
+            """, within: 350)
     }
 
     /// Makes a document of a text; one that is there is replaced.
@@ -48,11 +48,11 @@ import Testing
             """
             printf '\(text)' > '\(device.world.folder)/\(name).txt'
             \(office("--convert-to odt --outdir \(folder) '\(device.world.folder)/\(name).txt'")) > /dev/null 2>&1
-            """, within: 150)
+            """, within: 350)
     }
 
     private func text(of path: String, on device: Device) async throws -> String {
-        let text = try await device.shell("\(office("--cat")) '\(path)' 2> /dev/null", within: 150)
+        let text = try await device.shell("\(office("--cat")) '\(path)' 2> /dev/null", within: 350)
         return text.filter { $0 != "\u{feff}" && $0 != "\n" }
     }
 
