@@ -113,6 +113,25 @@ import UbiquityWire
         }
     }
 
+    /// However long ago it was begun.
+    @Test func nobodyHearsOfATemporaryFileThatTookLong() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f.txt", [1])
+            try await world.settle()
+            let before = try await world.cloud.open().revision
+            try world.a.setPaused(true)
+            try await world.a.create("f.txt.new", [2])
+            try await world.sleep(.seconds(15))
+            try await world.a.edit("f.txt.new") { $0 + [3] }
+            try world.a.setPaused(false)
+            try await world.sleep(.milliseconds(700))
+            try world.a.rename("f.txt.new", "f.txt")
+            try await world.settle()
+            #expect(try await world.cloud.open().revision == before.next)
+            #expect(try await world.b.read("f.txt") == [2, 3])
+        }
+    }
+
     /// A program that always has something to add.
     @Test func aTemporaryFileThatNeverRestsGoesUp() async throws {
         try await run(["a", "b"]) { world in
