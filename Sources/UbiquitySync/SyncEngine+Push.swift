@@ -15,6 +15,8 @@ struct PushState {
     var rescanAt: [ItemKey: Timestamp] = [:]
     /// When the first of the new files that were not finished at the last look is.
     var finishedAt: Timestamp?
+    /// Since when new files of temporary names have been held back.
+    var temporarySince: [ItemKey: Timestamp] = [:]
     /// Since when packages have had changes that have not gone up.
     var packagesSince: [ItemKey: Timestamp] = [:]
     /// Packages of which another state is to be decided about, and who uses them.
@@ -164,7 +166,7 @@ extension SyncEngine {
         let now = timekeeper.now()
         var result = SendableRows()
         var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
-        var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?
+        var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?, unfinished = Set<ItemKey>()
         while true {
             let (rows, owners, ends) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
@@ -187,6 +189,7 @@ extension SyncEngine {
                     packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
                 } else if let end = ends[place], end > now {
                     finishedAt = min(finishedAt ?? end, end)
+                    unfinished.insert(row.key)
                 } else if result.loose.count < SyncLimits.changesPerCommit, !isHeld, isSendable(row, now) {
                     result.loose.append(row)
                 }
@@ -197,6 +200,7 @@ extension SyncEngine {
         }
         push.withLock { state in
             state.finishedAt = finishedAt
+            state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
             state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil }
             state.packagesInParts.formIntersection(packages.keys)
         }
@@ -221,12 +225,17 @@ extension SyncEngine {
         guard row.dirty.contains(.created), row.kind == .file, !row.isDeleted else { return nil }
         // Its end is a change, at which it is looked at again.
         if row.isWriting, row.generation == 0 { return now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1)) }
-        let latest = min(
-            row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1)),
-            row.createdAt.advanced(bySeconds: SyncLimits.temporaryFilePatience / .seconds(1)))
-        guard row.dirtyAt <= now, latest > now else { return nil }
-        return try mayBeTemporary(row, reader)
-            ? latest : row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
+        guard row.dirtyAt <= now else { return nil }
+        let soon = row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
+        if soon > now { return soon }
+        let latest = row.dirtyAt.advanced(bySeconds: SyncLimits.temporaryFileRest / .seconds(1))
+        guard latest > now, try mayBeTemporary(row, reader) else { return nil }
+        let since = push.withLock { state in
+            let since = min(state.temporarySince[row.key] ?? now, now)
+            state.temporarySince[row.key] = since
+            return since
+        }
+        return min(latest, since.advanced(bySeconds: SyncLimits.temporaryFilePatience / .seconds(1)))
     }
 
     private func mayBeTemporary(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
