@@ -44,6 +44,13 @@ package final class DaemonConnection: Sendable {
 
     // MARK: Calls
 
+    /// Throws `MountUnreachable` if the daemon hangs or is stopped: what it is asked next may take long by itself.
+    package func requireAnswer() async throws {
+        let deadline = NIODeadline.now() + .seconds(Self.answerTimeout)
+        // No address of its own: that anything is answered is the answer.
+        _ = try await connected { try await client.execute(request("/", .OPTIONS), deadline: deadline) }
+    }
+
     package func status() async throws -> MountStatus {
         try await answer(to: request(ControlRoute.status, .GET), within: Self.answerTimeout)
     }

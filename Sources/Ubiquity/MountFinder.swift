@@ -36,15 +36,27 @@ package enum MountFinder {
     }
 
     package static func resolver(_ table: MountTable) -> PathResolver {
-        PathResolver(
+        var answers: [[UInt8]: Bool] = [:]
+        return PathResolver(
             table: table,
             // What cannot be read as a symlink is not followed: whether it is there shows when it is used.
             readLink: { try? FileSystem.readLink($0) },
-            isAlive: { isAlive(stateFolder: $0.source) })
+            // Reading a link through a daemon that is stopped would wait until that goes on, and no signal ends it.
+            isAlive: { container in
+                if let known = answers[container.source] { return known }
+                let socket = socket(in: container.source)
+                let isAlive = LocalSocket.answers(socket, within: Int32(DaemonConnection.answerTimeout) * 1000)
+                answers[container.source] = isAlive
+                return isAlive
+            })
+    }
+
+    private static func socket(in stateFolder: [UInt8]) -> String {
+        String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName
     }
 
     /// Whether the daemon of a container answers at its socket.
     package static func isAlive(stateFolder: [UInt8]) -> Bool {
-        LocalSocket.isListening(String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName)
+        LocalSocket.isListening(socket(in: stateFolder))
     }
 }

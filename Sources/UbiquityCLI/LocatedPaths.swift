@@ -63,6 +63,7 @@ enum Daemon {
     ) async throws -> Value {
         let connection = try DaemonConnection(stateFolder: stateFolder)
         do {
+            try await connection.requireAnswer()
             let value = try await body(connection)
             await connection.close()
             return value

@@ -1,24 +1,60 @@
 import Glibc
 import UbiquityCore
 
-/// Unix sockets, as far as no HTTP is spoken over them.
+/// Unix sockets, as far as no HTTP client is needed for them.
 package enum LocalSocket {
-    /// Whether a living process listens at the path. It is connected to and left again.
+    /// Between two attempts to reach a process that has not taken up those before (milliseconds).
+    private static let pause: Int32 = 50
+
+    /// Whether a living process listens at the path, be it busy or stopped. It is connected to and left again.
     package static func isListening(_ path: String) -> Bool {
-        guard let address = try? SocketAddressPath(path) else { return false }
-        let number = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard number >= 0 else { return false }
-        let descriptor = FileDescriptor(owning: number)
+        do throws(Errno) {
+            _ = try connected(path)
+            return true
+        } catch { return error == .EAGAIN }
+    }
+
+    /// Whether a process that serves HTTP at the path answers at all within the time. Blocks.
+    package static func answers(_ path: String, within milliseconds: Int32) -> Bool {
+        var left = milliseconds
+        while true {
+            do throws(Errno) {
+                let connection = try connected(path)
+                try connection.send(Array("OPTIONS / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".utf8))
+                return try connection.waitUntilReadable(milliseconds: max(0, left))
+            } catch {
+                // As many as may wait to be taken up do.
+                guard error == .EAGAIN, left > 0 else { return false }
+                _ = poll(nil, 0, pause)
+                left -= pause
+            }
+        }
+    }
+
+    /// Throws `EAGAIN` if somebody listens and takes nobody up.
+    private static func connected(_ path: String) throws(Errno) -> FileDescriptor {
+        guard let address = try? SocketAddressPath(path) else { throw .ENOENT }
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        let connection = FileDescriptor(owning: try check(socket(AF_UNIX, kind, 0)))
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)
         let bytes = Array(address.usable.utf8)
         withUnsafeMutableBytes(of: &name.sun_path) { room in
             for (position, byte) in bytes.enumerated() where position < room.count - 1 { room[position] = byte }
         }
-        return withUnsafePointer(to: &name) { name in
-            name.withMemoryRebound(to: sockaddr.self, capacity: 1) { name in
-                connect(descriptor.rawValue, name, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+        let length = socklen_t(MemoryLayout<sockaddr_un>.size)
+        _ = try withUnsafePointer(to: &name) { name throws(Errno) in
+            try name.withMemoryRebound(to: sockaddr.self, capacity: 1) { name throws(Errno) in
+                try check(connect(connection.rawValue, name, length))
             }
         }
+        return connection
+    }
+}
+
+extension FileDescriptor {
+    /// A short message, whole or not at all. A peer that has gone is `EPIPE` and no signal.
+    fileprivate func send(_ message: [UInt8]) throws(Errno) {
+        _ = try retrying { Glibc.send(rawValue, message, message.count, Int32(MSG_NOSIGNAL)) }
     }
 }
