@@ -87,6 +87,13 @@ int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length) {
 
 int CUbiquity_clone(int fd, int source) { return ioctl(fd, FICLONE, source); }
 
+int CUbiquity_spreadFolders(int directory) {
+    int flags;
+    if (ioctl(directory, FS_IOC_GETFLAGS, &flags) == -1) return -1;
+    flags |= FS_TOPDIR_FL;
+    return ioctl(directory, FS_IOC_SETFLAGS, &flags);
+}
+
 ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags) {
     return splice(from, fromOffset, to, toOffset, length, flags);
 }

@@ -22,7 +22,7 @@ struct Retired {
     func contains(_ id: ContentID) -> Bool { waiting.contains(id) || leaving.contains(id) }
 }
 
-/// The backing files of this device's contents: `content/3f/1a3f` is content 0x1a3f, complete or partial.
+/// The backing files of this device's contents: `content/006/1a3f` is content 0x1a3f, complete or partial.
 ///
 /// It knows files only. Which content belongs to which item, and which is complete, stands in the index; a file that
 /// the index does not know is an orphan of a crash and is removed at the start (`all`, `remove`). Calls block.
@@ -33,36 +33,33 @@ package final class ContentStore: Sendable {
     private let directory: String
     let replacements = Lock(Replacements())
     let retired = Lock(Retired())
-    let digits: [String]
+    private let folders: ContentFolders
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
     /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
     package init(stateFolder: String, folders count: Int = 256) throws(UbiquityError) {
-        let digits = (0..<count).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        self.digits = digits
-        directory = Path.join(stateFolder, "content")
-        stagingDirectory = Path.join(stateFolder, "staging")
-        let directory = directory
-        let stagingDirectory = stagingDirectory
-        let folders = digits.map { Path.join(directory, $0) }
-        try describing("open the content store", at: stateFolder) { () throws(Errno) in
+        let directory = Path.join(stateFolder, "content")
+        let stagingDirectory = Path.join(stateFolder, "staging")
+        folders = try describing("open the content store", at: stateFolder) { () throws(Errno) in
             try FileSystem.removeTree(stagingDirectory)
             try FileSystem.makeDirectories(stagingDirectory)
             try FileSystem.makeDirectories(directory)
-            for folder in folders { try FileSystem.makeDirectories(folder) }
+            let isOld = try FileSystem.exists(Path.join(directory, ContentFolders.oldName))
+            if !isOld { ContentFolders.spread(in: directory) }
+            let folders = ContentFolders(count: count, isOld: isOld)
+            for name in folders.names { try FileSystem.makeDirectories(Path.join(directory, name)) }
             try FileSystem.syncDirectory(directory)
             try FileSystem.syncDirectory(stateFolder)
+            return folders
         }
+        self.directory = directory
+        self.stagingDirectory = stagingDirectory
     }
 
     package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }
 
     private func folder(of id: ContentID) -> String {
-        Path.join(directory, digits[folderNumber(of: id)])
-    }
-
-    private func folderNumber(of id: ContentID) -> Int {
-        Int(UInt8(truncatingIfNeeded: id.rawValue)) % digits.count
+        Path.join(directory, folders.names[folders.number(of: id)])
     }
 
     /// A new, empty backing file, open for reading and writing.
@@ -148,11 +145,11 @@ package final class ContentStore: Sendable {
     /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone.
     package func all() throws(UbiquityError) -> [ContentID] {
         var found = [ContentID]()
-        for number in digits.indices {
-            let folder = Path.join(directory, digits[number])
+        for (number, name) in folders.names.enumerated() {
+            let folder = Path.join(directory, name)
             try describing("list the contents", at: folder) { () throws(Errno) in
                 try FileSystem.forEachName(in: folder) { name in
-                    guard let id = ContentID(fileName: name), folderNumber(of: id) == number else { return }
+                    guard let id = ContentID(fileName: name), folders.number(of: id) == number else { return }
                     found.append(id)
                 }
             }

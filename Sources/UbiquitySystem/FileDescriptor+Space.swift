@@ -102,6 +102,9 @@ extension FileDescriptor {
         _ = try check(CUbiquity_clone(rawValue, source.rawValue))
     }
 
+    /// Has folders that are made in this one put in places of their own on the disk. Throws where there is no such hint.
+    package func spreadFolders() throws(Errno) { _ = try check(CUbiquity_spreadFolders(rawValue)) }
+
     package enum LockKind: Sendable { case shared, exclusive }
 
     /// A lock on the file that lasts as long as the open file does.

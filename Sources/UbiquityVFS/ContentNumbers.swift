@@ -9,7 +9,8 @@ final class ContentNumbers: Sendable {
 
     func take(from index: ItemIndex) throws -> ContentID {
         if let id = stock.withLock({ $0.popLast() }) { return id }
-        var fresh = try index.newContentNumbers(Self.batch).map(ContentID.init)
+        // In their order: what is made one after the other lies together on the disk.
+        var fresh = try index.newContentNumbers(Self.batch).reversed().map(ContentID.init)
         let first = fresh.removeLast()
         stock.withLock { $0 += fresh }
         return first

@@ -111,7 +111,7 @@ import UbiquityControl
             let new = try await content(a, size: 50005), gone = try await content(a, size: 60006)
             try await Tools.python("os.truncate('\(new)', 40000)\nos.unlink('\(gone)')", in: world)
             try await world.shell(
-                "cp '\(new)' '\(a.containerState)/content/77/77777'; touch -d '1 hour ago' '\(a.containerState)/content/77/77777'")
+                "cp '\(new)' '\(a.containerState)/content/0dd/77777'; touch -d '1 hour ago' '\(a.containerState)/content/0dd/77777'")
             let found = try await examine(a)
             #expect(found.status == 1)
             let outcomes = Dictionary(uniqueKeysWithValues: found.found.map { ($0.kind, $0.outcome) })

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 @testable import UbiquityContent
 import UbiquityCore
@@ -16,7 +17,7 @@ import UbiquitySystem
         let id = ContentID(0x1A3F)
         #expect(try !store.exists(id))
         try store.create(id).write([1, 2, 3], at: 0)
-        #expect(store.path(of: id) == folder("content/3f/1a3f"))
+        #expect(store.path(of: id) == folder("content/006/1a3f"))
         #expect(try store.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
         #expect(throws: Errno.EBADF) { try store.open(id, writable: false).write([1], at: 0) }
         #expect(try store.status(of: id)?.size == 3)
@@ -39,15 +40,41 @@ import UbiquitySystem
     }
 
     @Test func listsEveryContentForTheSweep() throws {
-        let ids = [1, 2, 255, 256, 257, 0x7FFF_FFFF_FFFF].map { ContentID($0) }
+        let ids = [1, 2, 1023, 1024, 1025, 0x3FFFF, 0x40000, 0x7FFF_FFFF_FFFF].map { ContentID($0) }
         for id in ids { _ = try store.create(id) }
         // Not ours: no number, a number that belongs elsewhere, another spelling of a number.
-        try SmallFile.publish([], at: folder("content/01/note"))
-        try SmallFile.publish([], at: folder("content/01/2"))
-        try SmallFile.publish([], at: folder("content/0a/0A"))
+        try SmallFile.publish([], at: folder("content/001/note"))
+        try SmallFile.publish([], at: folder("content/001/2"))
+        try SmallFile.publish([], at: folder("content/002/80A"))
         #expect(Set(try store.all()) == Set(ids))
         let reopened = try ContentStore(stateFolder: folder.path)
         #expect(Set(try reopened.all()) == Set(ids))
+    }
+
+    /// Whose folders take the numbers in turn.
+    @Test func aStoreOfBeforeStaysAsItIs() throws {
+        let old = try TemporaryFolder()
+        for name in ["00", "3f", "ff"] { try FileSystem.makeDirectories(old("content/" + name)) }
+        try SmallFile.publish([1], at: old("content/3f/1a3f"))
+        for _ in 0..<2 {
+            let store = try ContentStore(stateFolder: old.path)
+            #expect(try store.all() == [ContentID(0x1A3F)])
+            #expect(try store.open(ContentID(0x1A3F), writable: false).read(count: 1, at: 0) == [1])
+            #expect(store.path(of: ContentID(0x2FF)) == old("content/ff/2ff"))
+        }
+    }
+
+    /// Where the file system has the hint.
+    @Test func foldersAreSpreadOverTheDisk() throws {
+        let directory = try FileDescriptor.open(folder("content"), [.readOnly, .directory])
+        let isKnown = (try? directory.spreadFolders()) != nil
+        let fresh = try TemporaryFolder()
+        _ = try ContentStore(stateFolder: fresh.path)
+        var flags: Int32 = 0
+        // FS_IOC_GETFLAGS, FS_TOPDIR_FL.
+        let made = try FileDescriptor.open(fresh("content"), [.readOnly, .directory])
+        let got = ioctl(made.rawValue, 0x8008_6601, &flags)
+        #expect((got == 0 && flags & 0x2_0000 != 0) == isKnown)
     }
 
     /// Who makes a replacement while the index is brought to the disk brings its content there himself: what he writes

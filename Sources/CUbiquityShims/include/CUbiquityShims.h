@@ -61,6 +61,8 @@ ssize_t CUbiquity_copy_file_range(int from, int64_t *fromOffset, int to, int64_t
 int CUbiquity_fallocate(int fd, int mode, int64_t offset, int64_t length);
 /// FICLONE: makes `fd` share the whole content of `source`.
 int CUbiquity_clone(int fd, int source);
+/// FS_TOPDIR_FL: folders made in this one are put in places of their own on the disk (ext4).
+int CUbiquity_spreadFolders(int directory);
 int CUbiquity_syncfs(int fd);
 /// sync_file_range(2) of the whole file: waits for pages that are on their way to the disk, and sends the dirty ones.
 int CUbiquity_startWriteback(int fd);
