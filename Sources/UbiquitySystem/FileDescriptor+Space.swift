@@ -102,7 +102,8 @@ extension FileDescriptor {
         _ = try check(CUbiquity_clone(rawValue, source.rawValue))
     }
 
-    /// Has folders that are made in this one put in places of their own on the disk. Throws where there is no such hint.
+    /// Has folders that are made in this one put in places of their own on the disk. Throws where there is no such
+    /// hint.
     package func spreadFolders() throws(Errno) { _ = try check(CUbiquity_spreadFolders(rawValue)) }
 
     package enum LockKind: Sendable { case shared, exclusive }
