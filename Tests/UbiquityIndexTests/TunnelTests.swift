@@ -276,6 +276,32 @@ import UbiquityIndex
         fixture.check()
     }
 
+    /// Saving by an exchange: the new file and the document change places, and what the document was is deleted.
+    @Test(arguments: [true, false], [true, false])
+    func whenWhatWasExchangedIsDeletedTheDocumentReturns(_ isSourceNew: Bool, _ isKnown: Bool) throws {
+        let document = try document()
+        fixture.time.advance(seconds: 60)
+        let made = try fixture.file("doc.new")
+        try write("doc.new", size: 6)
+        if isKnown { try fixture.confirm("doc.new", revision: 8) }
+        try fixture.rename(isSourceNew ? "doc.new" : "doc", isSourceNew ? "doc" : "doc.new", .exchanging)
+        let removed = try fixture.remove("doc.new")
+        #expect(removed.content == document.content)
+        try expectNextVersion(of: document)
+        #expect(try fixture.found("doc").content == made.content && fixture.found("doc").ino == made.ino)
+    }
+
+    @Test func documentsThatAreExchangedStayWhoTheyAre() throws {
+        let document = try document()
+        let other = try self.document("other")
+        fixture.time.advance(seconds: 60)
+        try fixture.rename("doc", "other", .exchanging)
+        try fixture.remove("other")
+        #expect(try fixture.found("doc").id == other.id)
+        #expect(try fixture.index.read { try $0.row(id: document.id) }?.isDeleted == true)
+        fixture.check()
+    }
+
     // MARK: The document is deleted
 
     @Test func aProcessThatDeletesAndMakesAnewMakesTheNextVersion() throws {
