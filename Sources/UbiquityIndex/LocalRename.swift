@@ -301,7 +301,20 @@ extension IndexTransaction {
         try update(exchanged, before: away)
         note(.moved, before: target, after: exchanged)
         try touchFolders(move, isSynced: !moved.isExcluded || moved.kind.isSpecial)
+        try noteSaving(move, (move.source, moved), (target, exchanged))
         return RenameResult(moved: moved, exchanged: exchanged)
+    }
+
+    /// A document that changes places with a new file gives its name up to that; two documents stay who they are.
+    private func noteSaving(
+        _ move: Move, _ source: (before: ItemRow, after: ItemRow), _ target: (before: ItemRow, after: ItemRow)
+    ) throws {
+        let begin = move.now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
+        func isNew(_ row: ItemRow) -> Bool { row.dirty.contains(.created) || row.createdAt > begin }
+        guard isNew(source.before) != isNew(target.before) else { return }
+        let (document, made) = isNew(source.before) ? (target, source) : (source, target)
+        try giveUp(document.before, after: document.after, process: move.process)
+        if let place = document.before.entry { index.tunnels.noteTaker(made.after.key, of: place) }
     }
 }
 

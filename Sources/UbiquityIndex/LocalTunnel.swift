@@ -13,6 +13,7 @@ internal import UbiquitySystem
 // - A further name, then something renamed over the first: joined likewise, whatever process does it. The further name
 //   is the backup's, a new item.
 // - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
+// - An exchange with a new file, then the deletion of what the document was: joined at the deletion.
 //
 // In the first case the rename waits for the end of the window before it goes up, so that other devices never see it.
 // In the others it goes up at once, as any rename, and a new item as any new item. In the last, the deletion then
