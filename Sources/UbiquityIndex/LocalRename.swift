@@ -310,8 +310,9 @@ extension IndexTransaction {
         _ move: Move, _ source: (before: ItemRow, after: ItemRow), _ target: (before: ItemRow, after: ItemRow)
     ) throws {
         let begin = move.now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
-        func isNew(_ row: ItemRow) -> Bool { row.dirty.contains(.created) || row.createdAt > begin }
-        guard isNew(source.before) != isNew(target.before) else { return }
+        // What has gone up may be as new; but not if the other one has not.
+        let marks: [(ItemRow) -> Bool] = [{ $0.dirty.contains(.created) }, { $0.createdAt > begin }]
+        guard let isNew = marks.first(where: { $0(source.before) != $0(target.before) }) else { return }
         let (document, made) = isNew(source.before) ? (target, source) : (source, target)
         try giveUp(document.before, after: document.after, process: move.process)
         if let place = document.before.entry { index.tunnels.noteTaker(made.after.key, of: place) }

@@ -59,6 +59,17 @@ import Testing
                     new.write(open(f).read() + "added\\n"); new.flush(); os.fsync(new.fileno())
                 os.replace(new.name, f)' $f
                 """),
+        Saving(
+            name: "an exchange",
+            script: """
+                python3 -c 'import ctypes, os, sys, tempfile
+                f = sys.argv[1]
+                with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(f), delete=False) as new:
+                    new.write(open(f).read() + "added\\n"); new.flush(); os.fsync(new.fileno())
+                libc = ctypes.CDLL(None, use_errno=True)
+                assert libc.renameat2(-100, new.name.encode(), -100, f.encode(), 2) == 0, ctypes.get_errno()
+                os.unlink(new.name)' $f
+                """),
     ]
 
     @Test(arguments: [vim, tools, others]) func savingIsOneVersion(_ savings: [Saving]) async throws {
