@@ -1,15 +1,66 @@
 import ArgumentParser
+import Ubiquity
+import UbiquityCore
 import UbiquityDaemon
+import UbiquitySystem
 
 /// Which device on this machine a command is about.
 struct StateOptions: ParsableArguments {
     @Option(
         name: .customLong("state"),
-        help: .init("Folder of this device's state; two folders are two devices. [UBIQUITY_STATE]", valueName: "dir"))
+        help: .init(
+            "Folder of this device's state; two folders are two devices. [mount, login, logout: UBIQUITY_STATE]",
+            valueName: "dir"))
     var folder: String?
+
+    /// Throws what is wrong usage.
+    static func check(container: String) throws {
+        guard ContainerID(container) == nil else { return }
+        throw ValidationError("not a container's name: \"\(container)\"; use \(ContainerID.rules)")
+    }
 
     /// The folder, absolute.
     func resolved() throws -> String { try DeviceFolder.path(option: folder) }
+}
+
+/// The same for commands that find the mount by a path, or take the only one there is.
+extension StateOptions {
+    /// The mounts; with `--state` this device's.
+    func mounts() throws -> [MountTable.Entry] {
+        let mounts = try MountFinder.table().containers
+        guard let device = try device() else { return mounts }
+        return mounts.filter { Self.isState($0.source, of: device) }
+    }
+
+    /// The mount that a path is in. Throws `MountUnreachable` if there is none, or another device's.
+    func locate(_ path: String) throws -> PathResolver.Location {
+        let location = try MountFinder.locate(path)
+        if let device = try device(), !Self.isState(location.stateFolder, of: device) {
+            throw MountUnreachable(path, "not in a mount of the device in \(device)")
+        }
+        return location
+    }
+
+    /// The same, or, without a path, the only one there is.
+    func mount(of path: String?) throws -> PathResolver.Location {
+        if let path { return try locate(path) }
+        let mounts = try mounts()
+        guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
+        guard mounts.count == 1 else {
+            throw UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one")
+        }
+        return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
+    }
+
+    private func device() throws -> String? { try folder.map { try AbsolutePath.of($0) } }
+
+    /// Whether a container's state is in the device's folder, however either is written.
+    private static func isState(_ state: [UInt8], of device: String) -> Bool {
+        guard let state = try? FileSystem.realPath(String(decoding: state, as: UTF8.self)),
+            let device = try? FileSystem.realPath(device)
+        else { return false }
+        return state.hasPrefix(device + "/")
+    }
 }
 
 /// How results are printed.

@@ -32,13 +32,15 @@ struct CoordinateCommand: AsyncParsableCommand {
     @Argument(parsing: .postTerminator, help: "The command, after --.")
     var command: [String]
 
+    @OptionGroup var state: StateOptions
+
     func validate() throws {
         if command.isEmpty { throw ValidationError("name a command after --") }
         if let timeout, !(timeout >= 0) { throw ValidationError("--timeout must be a number of seconds, 0 or more") }
     }
 
     func run() async throws {
-        let location = try MountFinder.locate(path)
+        let location = try state.locate(path)
         let folder = String(decoding: location.stateFolder, as: UTF8.self)
         let client = try await CoordinationClient.open(stateFolder: folder, name: "ubiquity coordinate")
         do {

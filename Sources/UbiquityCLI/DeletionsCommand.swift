@@ -32,10 +32,11 @@ struct DeletionsCommand: AsyncParsableCommand {
         @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
         var mountPoint: String?
 
+        @OptionGroup var state: StateOptions
         @OptionGroup var output: OutputOptions
 
         func decide(_ decision: DeletionsRequest.Decision, _ what: String) async throws {
-            let location = try Daemon.mount(of: mountPoint)
+            let location = try state.mount(of: mountPoint)
             let report: DeletionsReport = try await Daemon.asking(location, "waiting …") {
                 try await $0.ask(ControlRoute.deletions, DeletionsRequest(decision: decision))
             }

@@ -31,6 +31,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
+        try StateOptions.check(container: container)
         if mountPoint != nil, state.folder != nil { throw ValidationError("--state and a mount exclude each other") }
     }
 
@@ -54,7 +55,7 @@ struct DoctorCommand: AsyncParsableCommand {
                 try await Doctor.examine(deviceFolder: state.resolved(), container: container, wanted)
             }
         }
-        let location = try Daemon.mount(of: mountPoint)
+        let location = try state.mount(of: mountPoint)
         return try await Daemon.asking(location, "checking …") { try await $0.ask(ControlRoute.doctor, wanted) }
     }
 

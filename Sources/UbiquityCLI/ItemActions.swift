@@ -13,8 +13,8 @@ struct ItemAction {
     var done: String
 
     /// Carries it out. Ends with exit code 1 if an item failed.
-    func run(paths: [String], asJSON: Bool) async throws {
-        let located = try LocatedPaths(paths)
+    func run(paths: [String], _ state: StateOptions, asJSON: Bool) async throws {
+        let located = try LocatedPaths(paths, state)
         var failures = 0
         try await Progress.showing("\(doing) …") { progress in
             var count = 0

@@ -40,6 +40,7 @@ struct ListCommand: AsyncParsableCommand {
     @Argument(help: "A folder, a file, or the mount point; needed if several containers are mounted.")
     var path: String?
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
@@ -51,7 +52,7 @@ struct ListCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let location = try Daemon.mount(of: path)
+        let location = try state.mount(of: path)
         let request = QueryRequest(
             scopes: scope.map(\.asScope), predicate: query,
             folder: String(decoding: location.relativePath, as: UTF8.self), isLive: watch)

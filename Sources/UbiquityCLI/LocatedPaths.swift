@@ -16,10 +16,10 @@ struct LocatedPaths {
     /// Each mount's state folder with its items, in the order of the command line.
     private(set) var mounts: [(stateFolder: String, items: [Item])] = []
 
-    /// - Throws: `MountUnreachable` if one is in no mounted container.
-    init(_ paths: [String]) throws {
+    /// - Throws: `MountUnreachable` if one is in no mounted container, or not in one of the device.
+    init(_ paths: [String], _ state: StateOptions) throws {
         for path in paths {
-            let item = Item(typed: path, location: try MountFinder.locate(path))
+            let item = Item(typed: path, location: try state.locate(path))
             let folder = String(decoding: item.location.stateFolder, as: UTF8.self)
             if let known = mounts.firstIndex(where: { $0.stateFolder == folder }) {
                 mounts[known].items.append(item)
@@ -71,16 +71,5 @@ enum Daemon {
             await connection.close()
             throw error
         }
-    }
-
-    /// The mount that a path is in, or, without a path, the only one there is.
-    static func mount(of path: String?) throws -> PathResolver.Location {
-        if let path { return try MountFinder.locate(path) }
-        let mounts = try MountFinder.table().containers
-        guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
-        guard mounts.count == 1 else {
-            throw UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one")
-        }
-        return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
     }
 }

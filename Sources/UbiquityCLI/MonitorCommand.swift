@@ -11,10 +11,11 @@ struct MonitorCommand: AsyncParsableCommand {
     @Argument(help: "The mount point, or any path in it; needed if several are mounted.")
     var mountPoint: String?
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
-        let location = try Daemon.mount(of: mountPoint)
+        let location = try state.mount(of: mountPoint)
         try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
             try await daemon.events { event in
                 if output.asJSON { try Output.json(event) } else { Output.line(Self.text(event)) }

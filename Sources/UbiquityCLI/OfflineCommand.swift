@@ -9,8 +9,10 @@ struct OfflineCommand: AsyncParsableCommand {
     @Argument(help: "The mount point, or any path in it.")
     var mountPoint: String
 
+    @OptionGroup var state: StateOptions
+
     func run() async throws {
-        let location = try Daemon.mount(of: mountPoint)
+        let location = try state.mount(of: mountPoint)
         try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
             try await daemon.setOffline(true)
         }

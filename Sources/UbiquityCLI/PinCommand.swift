@@ -9,10 +9,11 @@ struct PinCommand: AsyncParsableCommand {
     @Argument(help: "Files and folders; folders with all that is in them.")
     var paths: [String]
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
         let action = ItemAction(route: ControlRoute.pin, doing: "pinning", done: "pinned")
-        try await action.run(paths: paths, asJSON: output.asJSON)
+        try await action.run(paths: paths, state, asJSON: output.asJSON)
     }
 }

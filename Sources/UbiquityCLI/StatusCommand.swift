@@ -11,6 +11,7 @@ struct StatusCommand: AsyncParsableCommand {
     @Argument(help: "Files and folders; none: all mounts.")
     var paths: [String] = []
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
@@ -20,7 +21,7 @@ struct StatusCommand: AsyncParsableCommand {
     // MARK: Mounts
 
     private func showMounts() async throws {
-        let mounts = try MountFinder.table().containers
+        let mounts = try state.mounts()
         guard !mounts.isEmpty else {
             throw MountUnreachable("nothing to show", "no container is mounted; 'ubiquity mount FOLDER' mounts one")
         }
@@ -43,7 +44,7 @@ struct StatusCommand: AsyncParsableCommand {
     // MARK: Items
 
     private func showItems() async throws {
-        let located = try LocatedPaths(paths)
+        let located = try LocatedPaths(paths, state)
         var failures = 0
         try await Progress.showing("asking the daemon …") { progress in
             try await located.forEachMount { daemon, items in

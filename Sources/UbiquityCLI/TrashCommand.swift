@@ -24,6 +24,7 @@ struct TrashCommand: AsyncParsableCommand {
         @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
         var mountPoint: String?
 
+        @OptionGroup var state: StateOptions
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
@@ -31,7 +32,7 @@ struct TrashCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let location = try Daemon.mount(of: mountPoint)
+            let location = try state.mount(of: mountPoint)
             let report: TrashReport = try await Daemon.asking(location, "asking the cloud …") {
                 try await $0.ask(ControlRoute.trash, TrashRequest(folder: `in`, limit: limit))
             }
@@ -62,11 +63,12 @@ struct TrashCommand: AsyncParsableCommand {
         @Argument(help: "The path that the item had, or its id from 'ubiquity trash list'.")
         var item: String
 
+        @OptionGroup var state: StateOptions
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
             let isID = Hex.decode(item)?.count == 16
-            let location = try isID ? Daemon.mount(of: mount ?? to) : MountFinder.locate(item)
+            let location = try isID ? state.mount(of: mount ?? to) : state.locate(item)
             let wanted = isID ? item : location.path
             let target = try to.map { try location.sameMount($0) }
             let report: TrashRestoreReport = try await Daemon.asking(location, "restoring …") {

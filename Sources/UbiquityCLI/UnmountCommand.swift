@@ -18,6 +18,7 @@ struct UnmountCommand: AsyncParsableCommand {
     @Argument(help: "The mount point.")
     var mountPoint: String
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
@@ -25,7 +26,7 @@ struct UnmountCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let location = try MountFinder.locate(mountPoint)
+        let location = try state.locate(mountPoint)
         guard location.relativePath.isEmpty else {
             let real = String(decoding: location.mountPoint, as: UTF8.self)
             throw UbiquityError(.invalid, "not a mount point", at: mountPoint, remedy: "the mount point is \(real)")

@@ -9,10 +9,11 @@ struct UnpinCommand: AsyncParsableCommand {
     @Argument(help: "Files and folders; folders with all that is in them.")
     var paths: [String]
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
         let action = ItemAction(route: ControlRoute.unpin, doing: "unpinning", done: "unpinned")
-        try await action.run(paths: paths, asJSON: output.asJSON)
+        try await action.run(paths: paths, state, asJSON: output.asJSON)
     }
 }

@@ -13,10 +13,11 @@ struct VersionsCommand: AsyncParsableCommand {
     @Argument(help: "The file or package.")
     var path: String
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
-        let location = try MountFinder.locate(path)
+        let location = try state.locate(path)
         var report: VersionsReport = try await Daemon.asking(location, "asking for versions …") {
             try await $0.ask(ControlRoute.versions, PathsRequest(paths: [location.path]))
         }
@@ -56,10 +57,11 @@ struct ResolveCommand: AsyncParsableCommand {
     @Argument(help: "The file or package.")
     var path: String
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
-        let location = try MountFinder.locate(path)
+        let location = try state.locate(path)
         var report: ResolveReport = try await Daemon.asking(location, "resolving …") {
             try await $0.ask(
                 ControlRoute.resolve, ResolveRequest(path: location.path, keep: keep, process: ProcessHost.id))
@@ -88,10 +90,11 @@ struct RestoreCommand: AsyncParsableCommand {
     @Argument(help: "The version: its id or the beginning of it, or its name in '.versions'.")
     var version: String
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
-        let location = try MountFinder.locate(path)
+        let location = try state.locate(path)
         let target = try to.map { try location.sameMount($0) }
         let report: RestoreReport = try await Daemon.asking(location, "restoring …") {
             try await $0.ask(

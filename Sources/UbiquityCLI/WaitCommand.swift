@@ -24,6 +24,7 @@ struct WaitCommand: AsyncParsableCommand {
     @Argument(help: "Files and folders; folders with all that is in them.")
     var paths: [String]
 
+    @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
@@ -31,7 +32,7 @@ struct WaitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let located = try LocatedPaths(paths)
+        let located = try LocatedPaths(paths, state)
         let end = timeout.map { Output.now() + $0 }
         var isDone = true
         try await Progress.showing("waiting …") { progress in

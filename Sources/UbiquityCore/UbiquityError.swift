@@ -52,6 +52,8 @@ package struct UbiquityError: Error, Hashable, Sendable, CustomStringConvertible
         /// Another device has changed the package that a commit is about.
         case packageConflict
         case tooManyRequests
+        /// The limit of open files of this process, or of the machine.
+        case tooManyOpenFiles
         case cancelled
     }
 

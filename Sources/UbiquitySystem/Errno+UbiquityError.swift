@@ -20,6 +20,7 @@ extension Errno {
         case .EFBIG, .EOVERFLOW, .ERANGE: .tooLarge
         case .EOPNOTSUPP, .ENOSYS, .ENOTTY: .notSupported
         case .EXDEV: .crossesContainers
+        case .EMFILE, .ENFILE: .tooManyOpenFiles
         case .ESTALE, .ENOTCONN: .stale
         case .EINTR: .interrupted
         case .EAGAIN: .wouldBlock

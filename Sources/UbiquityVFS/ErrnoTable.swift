@@ -29,6 +29,8 @@ extension UbiquityError.Code {
         case .notSupported: .EOPNOTSUPP
         case .crossesContainers: .EXDEV
         case .interrupted, .cancelled: .EINTR
+        // Of all, not of the program that asks.
+        case .tooManyOpenFiles: .ENFILE
         // Matters between the device and the cloud; a program meets them only as a download that failed.
         case .feedCompacted, .missingChunks, .outdatedCommit, .packageConflict, .tooManyRequests: .EIO
         }

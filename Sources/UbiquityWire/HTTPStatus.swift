@@ -16,7 +16,7 @@ extension UbiquityError.Code {
         case .notSupported: 415
         case .tooManyRequests: 429
         case .io, .damaged, .newerFormat: 500
-        case .offline, .cancelled, .interrupted, .wouldBlock: 503
+        case .offline, .cancelled, .interrupted, .wouldBlock, .tooManyOpenFiles: 503
         case .timedOut: 504
         case .noSpace, .quotaExceeded: 507
         }

@@ -18,6 +18,7 @@ import UbiquityControl
             #expect(try await world.ubiquity("nonsense").status == 2)
             #expect(try await world.ubiquity("mount").status == 2)
             #expect(try await world.ubiquity("mount", "--policy", "odd", "/tmp").status == 2)
+            #expect(try await world.ubiquity("mount", "--container", "../x", world.folder).status == 2)
             for command in [
                 "unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor", "list", "versions",
                 "resolve",
@@ -72,6 +73,26 @@ import UbiquityControl
             #expect(lines.status == 0)
             #expect(lines.out.split(separator: "\n").count == 2)
             #expect(lines.out.contains("uploaded"))
+        }
+    }
+
+    @Test func theStateFolderChoosesTheDevice() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo text > f")
+            let ambiguous = try await world.ubiquity("offline")
+            #expect(ambiguous.status == 2)
+            for (device, other) in [(a, b), (b, a)] {
+                let all = try await world.ubiquity("status", "--state", device.state + "/")
+                #expect(all.status == 0 && all.out.contains(device.mountPoint) && !all.out.contains(other.mountPoint))
+                for command in ["wait", "status", "unpin", "offline", "online"] {
+                    #expect(try await device.ubiquity(command, "", options: ["--state", device.state]).status == 0)
+                    let elsewhere = try await device.ubiquity(command, "", options: ["--state", other.state])
+                    #expect(elsewhere.status == 3 && elsewhere.err.contains(other.state), "\(command): \(elsewhere)")
+                }
+            }
+            let nobody = try await world.ubiquity("status", "--state", world.folder + "/nobody")
+            #expect(nobody.status == 3)
         }
     }
 

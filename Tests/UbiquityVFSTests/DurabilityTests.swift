@@ -36,6 +36,8 @@ import UbiquityVFS
         }
         #expect(Errno(describing: CancellationError()) == .EINTR)
         #expect(Errno(describing: Errno.EXDEV) == .EXDEV)
+        // A limit of the daemon's, not of who calls.
+        #expect(UbiquityError(Errno.EMFILE, doing: "open a file").code.errno == .ENFILE)
         #expect(UbiquityError.Code.offline.errno == .ENETUNREACH)
         #expect(UbiquityError.Code.quotaExceeded.errno == .EDQUOT)
     }
