@@ -52,7 +52,11 @@ struct TrashCommand: AsyncParsableCommand {
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "restore",
-            abstract: "Brings a deleted item back, a folder with what was deleted along with it.")
+            abstract: "Brings a deleted item back, a folder with what was deleted along with it.",
+            discussion: """
+                Of a folder that is there it brings back what was deleted in it last, and along with that: where an \
+                edit on another device has brought back the folder, but not all that was in it.
+                """)
 
         @Option(help: .init("A new path in the same mount.", valueName: "newpath"))
         var to: String?

@@ -269,6 +269,7 @@ extension MountController {
 
     func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
         guard let item = try await trashed(request.item) else {
+            if request.to == nil, let report = try await restoreWhatIsLeft(of: request.item) { return report }
             throw UbiquityError(
                 .notFound, "nothing of this name or id was deleted, or it is not kept any more", at: request.item,
                 remedy: "'ubiquity trash list' lists what there is")
@@ -286,6 +287,13 @@ extension MountController {
             try parts.index.read { try $0.row(id: item.item.id) }.flatMap { try parts.tree.path(of: $0.key) }
         }
         return TrashRestoreReport(path: path, items: count)
+    }
+
+    /// What was deleted of a folder that is there; nil if it is not, or nothing was.
+    private func restoreWhatIsLeft(of folder: String) async throws -> TrashRestoreReport? {
+        let left = try await engine.trashed(in: folder)
+        guard !left.isEmpty else { return nil }
+        return TrashRestoreReport(path: folder, items: try await engine.undelete(left))
     }
 
     private func trashed(_ text: String) async throws -> TrashedItem? {

@@ -43,6 +43,18 @@ extension SyncEngine {
         return nil
     }
 
+    /// What was deleted of a folder that is there, as a rule because it has come back without it: the last deletion,
+    /// and what went along with that. Of a deleted folder in it only the folder.
+    package func trashed(in folder: String) async throws -> [TrashedItem] {
+        var found = [TrashedItem]()
+        try await eachTrashed(in: nil) { item in
+            guard item.path.hasPrefix(folder + "/") else { return }
+            if let last = found.first, !Self.wentAlong(item, with: last) { return }
+            found.append(item)
+        }
+        return found
+    }
+
     /// The deleted item with this id; nil if there is none.
     package func trashed(_ id: ItemID) async throws -> TrashedItem? {
         var folders: [ItemID?] = [nil]
@@ -62,22 +74,36 @@ extension SyncEngine {
     /// - Returns: how many items came back.
     package func undelete(_ trashed: TrashedItem, to place: Place?) async throws -> Int {
         try await undelete([(trashed.item, place)])
-        var count = 1
-        var folders = trashed.item.kind == .directory ? [trashed.item.id] : []
-        while let folder = folders.popLast() {
-            var found = [RemoteItem]()
+        return try await 1 + undeleteContents(of: [trashed])
+    }
+
+    /// The same of several, each to where it was.
+    package func undelete(_ trashed: [TrashedItem]) async throws -> Int {
+        try await undeleteInParts(trashed)
+        return try await trashed.count + undeleteContents(of: trashed)
+    }
+
+    private func undeleteContents(of trashed: [TrashedItem]) async throws -> Int {
+        var count = 0
+        var folders = trashed.map { (folder: $0, deletion: $0) }.filter { $0.folder.item.kind == .directory }
+        while let (folder, deletion) = folders.popLast() {
+            var found = [TrashedItem]()
             // Listed to the end before the first comes back: the list would change under the reading.
-            try await eachTrashed(in: folder) { child in
-                if Self.wentAlong(child, with: trashed) { found.append(child.item) }
+            try await eachTrashed(in: folder.item.id) { child in
+                if Self.wentAlong(child, with: deletion) { found.append(child) }
             }
-            for start in stride(from: 0, to: found.count, by: Self.undeletedPerCommit) {
-                let part = found[start..<min(start + Self.undeletedPerCommit, found.count)]
-                try await undelete(part.map { ($0, nil) })
-            }
+            try await undeleteInParts(found)
             count += found.count
-            folders += found.filter { $0.kind == .directory }.map(\.id)
+            folders += found.filter { $0.item.kind == .directory }.map { ($0, deletion) }
         }
         return count
+    }
+
+    private func undeleteInParts(_ trashed: [TrashedItem]) async throws {
+        for start in stride(from: 0, to: trashed.count, by: Self.undeletedPerCommit) {
+            let part = trashed[start..<min(start + Self.undeletedPerCommit, trashed.count)]
+            try await undelete(part.map { ($0.item, nil) })
+        }
     }
 
     private static func wentAlong(_ child: TrashedItem, with folder: TrashedItem) -> Bool {

@@ -261,4 +261,38 @@ import UbiquityWire
             #expect(try await world.b.engine.trash(in: nil, limit: 10).items.map(\.item.name.description) == ["earlier"])
         }
     }
+
+    /// An edit elsewhere brought the folder back, and the file; the rest of what was deleted with it comes at a word.
+    @Test func whatIsLeftOfADeletedFolderComesBackAtOnce() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            try world.a.makeFolder("d/e")
+            for name in ["d/f", "d/e/g", "d/h", "d/earlier", "dd"] { try await world.a.create(name, [7]) }
+            try await world.settle()
+            try world.a.remove("d/earlier")
+            try world.a.remove("dd")
+            try await world.settle()
+            try await world.sleep(.seconds(2 * 3600))
+            _ = try await world.b.read("d/f")
+            world.b.link.setAway(true)
+            try await world.b.edit("d/f") { _ in [8] }
+            try world.a.remove("d")
+            try await world.sleep(.seconds(60))
+            world.b.link.setAway(false)
+            try await world.settle()
+            for device in [world.a, world.b] {
+                #expect(try device.row("d/f") != nil && device.row("d/e") == nil && device.row("d/h") == nil)
+            }
+            #expect(try await world.b.engine.trashed(at: "d") == nil)
+            let left = try await world.b.engine.trashed(in: "d")
+            #expect(Set(left.map(\.path)) == ["d/e", "d/h"])
+            #expect(try await world.b.engine.undelete(left) == 3)
+            try await world.settle()
+            for device in [world.a, world.b] {
+                #expect(try device.row("d/e/g") != nil && device.row("d/h") != nil)
+                #expect(try device.row("d/earlier") == nil && device.row("dd") == nil)
+            }
+            #expect(try await world.b.engine.trashed(in: "dd").isEmpty)
+        }
+    }
 }

@@ -100,6 +100,16 @@ struct CloudMemory: ContainerState {
         }
     }
 
+    /// From the top folder, without a slash in front; also of what is deleted.
+    func path(of record: ItemRecord) -> String {
+        var names = [record.name.description], parent = record.parent
+        while parent != .root, names.count < Limits.maximumDepth, let folder = items[parent] {
+            names.append(folder.name.description)
+            parent = folder.parent
+        }
+        return names.reversed().joined(separator: "/")
+    }
+
     func remote(_ record: ItemRecord) -> RemoteItem {
         let conflicts = record.conflictCount == 0 ? [] : versions.values
             .filter { $0.item == record.id && $0.role == .conflict }.sorted { $0.id < $1.id }

@@ -169,7 +169,7 @@ package final class SimulatedCloud: CloudService {
             }.map {
                 TrashedItem(
                     item: memory.remote($0), deletedAt: $0.deletedAt ?? .zero, device: $0.stamps.existence.device,
-                    path: "\($0.name)")
+                    path: memory.path(of: $0))
             }.sorted { ($0.deletedAt, $0.item.id) > ($1.deletedAt, $1.item.id) }
             let rest = deleted.filter { item in
                 position.map { (item.deletedAt, item.item.id) < ($0.deletedAt, $0.id) } ?? true
