@@ -39,7 +39,7 @@ import UbiquityControl
 
     /// Each step leaves its file for the next device to go on with.
     private static let program = """
-        import mmap
+        import fcntl, mmap, subprocess
         def put(name, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
             f = os.open(name, flags, 0o644)
             assert os.write(f, text) == len(text)
@@ -90,7 +90,15 @@ import UbiquityControl
         block = mmap.mmap(-1, 4096); block.write(b'd' * 4096)
         f = os.open('direct', os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o644)
         os.writev(f, [block]); assert os.preadv(f, [block], 0) == 4096
-        os.close(f)
+        # Taken off, as by dd for what is no whole block; beside handles without it, and a mapping.
+        fcntl.fcntl(f, fcntl.F_SETFL, 0)
+        assert os.pwrite(f, b'end', 4097) == 3 and os.pread(f, 9, 4090) == b'd' * 6 + b'\\0en'
+        plain = os.open('direct', os.O_RDWR); view = mmap.mmap(f, 4100); os.pwrite(plain, b'p', 0); view[1:2] = b'v'
+        assert os.pread(f, 3, 0) == b'pvd' and os.pread(plain, 3, 0) == b'pvd' and view[4097:4100] == b'end'
+        os.pwrite(f, b'f', 2); assert view[:3] == b'pvf' and os.fstat(plain).st_size == 4100
+        view.close(); os.close(plain); os.close(f)
+        put('odd', os.urandom(1000003))
+        subprocess.run('dd if=odd of=copied bs=64k oflag=direct status=none && cmp odd copied', shell=True, check=True)
         put('synced', b'durable', os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
         f = os.open('holes', os.O_RDWR | os.O_CREAT, 0o644)
         os.pwrite(f, b'x', 1 << 20); os.posix_fallocate(f, 0, 4096)
