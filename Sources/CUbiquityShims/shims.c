@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define SAME(name) _Static_assert(CUbiquity_##name == name, #name " differs on this system")
+SAME(O_DIRECT);
 SAME(O_DIRECTORY);
 SAME(O_NOFOLLOW);
 SAME(O_TMPFILE);
@@ -43,6 +44,7 @@ _Static_assert(sizeof(struct CUbiquity_OpenReply) == sizeof(struct fuse_open_out
 _Static_assert(
     sizeof(struct CUbiquity_CreateReply) == sizeof(struct fuse_entry_out) + sizeof(struct fuse_open_out),
     "a create is answered like this");
+_Static_assert(CUbiquity_FOPEN_DIRECT_IO == FOPEN_DIRECT_IO, "FOPEN_DIRECT_IO differs on this system");
 _Static_assert(CUbiquity_FOPEN_NOFLUSH == FOPEN_NOFLUSH, "FOPEN_NOFLUSH differs on this system");
 
 int CUbiquity_openat(int directory, const char *path, int flags, uint32_t mode) {

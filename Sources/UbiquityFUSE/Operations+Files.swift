@@ -90,7 +90,7 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
 extension Reply {
     /// A handle. If it was not taken, nobody will release it: that is done here.
     consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
-        if let backing = opened.backing { return passed(opened, backing, fileSystem) }
+        if let backing = opened.backing { return passed(opened, backing, info.flags, fileSystem) }
         var info = info
         info.fh = opened.handle
         info.keep_cache = opened.keepsCache ? 1 : 0
@@ -99,8 +99,10 @@ extension Reply {
         if !send({ fuse_reply_open($0, &info) }) { fileSystem.release(opened.handle) }
     }
 
-    private consuming func passed(_ opened: OpenedFile, _ backing: BackingID, _ fileSystem: ContainerFileSystem) {
-        var answer = CUbiquity_OpenReply(opened, backing)
+    private consuming func passed(
+        _ opened: OpenedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ContainerFileSystem
+    ) {
+        var answer = CUbiquity_OpenReply(opened, backing, flags)
         let isTaken = send { request in
             withUnsafeBytes(of: &answer) { fuse_reply_buf(request, $0.baseAddress?.chars, $0.count) }
         }

@@ -139,7 +139,7 @@ extension Reply {
     }
 
     consuming func created(_ made: CreatedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
-        if let backing = made.opened.backing { return passed(made, backing, fileSystem) }
+        if let backing = made.opened.backing { return passed(made, backing, info.flags, fileSystem) }
         var entry = made.attributes.entry
         var info = info
         info.fh = made.opened.handle
@@ -151,8 +151,10 @@ extension Reply {
         }
     }
 
-    private consuming func passed(_ made: CreatedFile, _ backing: BackingID, _ fileSystem: ContainerFileSystem) {
-        var answer = CUbiquity_CreateReply(made.attributes, CUbiquity_OpenReply(made.opened, backing))
+    private consuming func passed(
+        _ made: CreatedFile, _ backing: BackingID, _ flags: Int32, _ fileSystem: ContainerFileSystem
+    ) {
+        var answer = CUbiquity_CreateReply(made.attributes, CUbiquity_OpenReply(made.opened, backing, flags))
         let isTaken = send { request in
             withUnsafeBytes(of: &answer) { fuse_reply_buf(request, $0.baseAddress?.chars, $0.count) }
         }

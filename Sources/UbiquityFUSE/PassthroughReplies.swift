@@ -6,10 +6,16 @@ internal import UbiquityVFS
 // The answers that name a backing file, which libfuse 3.14 cannot send.
 
 extension CUbiquity_OpenReply {
-    /// No other flag goes with passthrough but "no flush": keeping the cache would be refused, for there is none.
-    init(_ opened: OpenedFile, _ backing: BackingID) {
+    /// Keeping the cache would be refused with passthrough, for there is none.
+    ///
+    /// A handle with O_DIRECT is only mapped past this process. The kernel opens the backing file with that flag, and
+    /// leaves it there when a program takes it off its own handle (F_SETFL), as dd does before a last piece that is no
+    /// whole block: that would be EINVAL.
+    /// - Parameter flags: of open(2).
+    init(_ opened: OpenedFile, _ backing: BackingID, _ flags: Int32) {
+        let direct = flags & CUbiquity_O_DIRECT != 0 ? CUbiquity_FOPEN_DIRECT_IO : 0
         self.init(
-            handle: opened.handle, flags: CUbiquity_FOPEN_PASSTHROUGH | CUbiquity_FOPEN_NOFLUSH,
+            handle: opened.handle, flags: CUbiquity_FOPEN_PASSTHROUGH | CUbiquity_FOPEN_NOFLUSH | direct,
             backing: backing.rawValue)
     }
 }

@@ -15,10 +15,12 @@
 
 // openat
 #if defined(__aarch64__) || defined(__arm__)
+#define CUbiquity_O_DIRECT 0200000
 #define CUbiquity_O_DIRECTORY 0040000
 #define CUbiquity_O_NOFOLLOW 0100000
 #define CUbiquity_O_TMPFILE 020040000
 #else
+#define CUbiquity_O_DIRECT 0040000
 #define CUbiquity_O_DIRECTORY 0200000
 #define CUbiquity_O_NOFOLLOW 0400000
 #define CUbiquity_O_TMPFILE 020200000
@@ -121,6 +123,7 @@ struct CUbiquity_BackingMap {
     uint32_t flags;
     uint64_t padding;
 };
+#define CUbiquity_FOPEN_DIRECT_IO (1u << 0)
 #define CUbiquity_FOPEN_NOFLUSH (1u << 5)
 #define CUbiquity_FOPEN_PASSTHROUGH (1u << 7)
 #define CUbiquity_FUSE_INIT_EXT (1u << 30)
