@@ -147,6 +147,48 @@ import UbiquityTestSupport
         }
     }
 
+    /// What was acknowledged after the copy was made is on the devices, and goes up again.
+    @Test(arguments: [false, true]) func aCloudFromAnOlderCopyGetsWhatItLacks(isChangedMeanwhile: Bool) async throws {
+        try await run { world in
+            for name in ["edited", "renamed", "same"] { try await world.a.create(name, Array(name.utf8)) }
+            try await world.settle()
+            let copy = world.cloud.copy()
+            try await world.a.edit("edited") { _ in [2, 2] }
+            try await world.b.create("new", [3])
+            try world.a.rename("renamed", "renamed 2")
+            try await world.settle()
+            _ = try await world.b.read("edited")
+            if isChangedMeanwhile {
+                for device in world.devices { device.link.setAway(true) }
+                try await world.a.edit("same") { _ in [4, 4, 4] }
+            }
+            world.cloud.restore(copy)
+            try await world.sleep(.seconds(60))
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            for device in world.devices {
+                #expect(try device.paths().map(\.path) == ["edited", "new", "renamed 2", "same"])
+                #expect(try await device.read("edited") == [2, 2])
+                #expect(try await device.read("new") == [3])
+                #expect(try await device.read("same") == (isChangedMeanwhile ? [4, 4, 4] : Array("same".utf8)))
+            }
+            try await world.check()
+        }
+    }
+
+    /// A cloud that can be reached and says no to what is asked of it then is not asked again and again at once.
+    @Test func aFeedThatFailsIsAskedForLessAndLess() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            for _ in 0..<1000 { world.b.link.script(.changes, .fail(UbiquityError(.invalid, "no"))) }
+            world.cloud.restart()
+            world.b.link.resetCounts()
+            try await world.sleep(.seconds(600))
+            #expect(world.b.link.counts.calls[.open, default: 0] < 40)
+        }
+    }
+
     /// It says that its content is not to be had, and is sent as little as before when its rights are changed.
     @Test(arguments: [false, true]) func aPlaceholderOfAnotherCloudStays(isChangedBefore: Bool) async throws {
         try await run { world in

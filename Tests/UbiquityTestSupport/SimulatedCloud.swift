@@ -217,6 +217,15 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
+    /// All its data as it is now, to be put back later (`restore`).
+    package func copy() -> CloudCopy { CloudCopy(memory: state.withLock { $0.memory }) }
+
+    /// Its operator puts an older copy of its data back.
+    package func restore(_ copy: CloudCopy) {
+        state.withLock { $0.memory = copy.memory }
+        restart()
+    }
+
     /// The cloud's copies of these chunks are bad, or good again.
     package func setDamaged(_ ids: Set<ChunkID>) { state.withLock { $0.damaged = ids } }
 
@@ -352,4 +361,9 @@ package final class SimulatedCloud: CloudService {
     package func conflictCount() -> Int {
         state.withLock { $0.memory.versions.values.count { $0.role == .conflict } }
     }
+}
+
+/// A copy of a cloud's data.
+package struct CloudCopy: Sendable {
+    fileprivate let memory: CloudMemory
 }
