@@ -65,11 +65,18 @@ package final class Connection: Sendable {
         changed.fire()
     }
 
-    func succeeded(usage: (used: Int64, quota: Int64)? = nil) {
+    /// Something was done at the cloud.
+    func succeeded() {
+        answered()
+        state.withLock { if !$0.isPaused { $0.backoff.reset() } }
+    }
+
+    /// The cloud can be reached. Whether it does what it is asked for is not known yet: if it does not, the pauses
+    /// between attempts go on growing.
+    func answered(usage: (used: Int64, quota: Int64)? = nil) {
         let now = timekeeper.now()
         state.withLock {
             guard !$0.isPaused else { return }
-            $0.backoff.reset()
             $0.status.phase = .online
             $0.status.reason = ""
             $0.status.lastContact = now

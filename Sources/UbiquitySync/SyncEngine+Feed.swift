@@ -50,7 +50,7 @@ extension SyncEngine {
     private func follow() async throws {
         let description = try await service.open()
         try await meet(description)
-        connection.succeeded(usage: (description.usage.usedBytes, description.usage.quotaBytes))
+        connection.answered(usage: (description.usage.usedBytes, description.usage.quotaBytes))
         logger.info("connected", metadata: ["revision": "\(description.revision)"])
         feed.withLock { $0.isStreamBroken = false }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -110,11 +110,18 @@ extension SyncEngine {
     }
 
     /// Takes note of which cloud this is. Another one than before does not know what this device knows: nothing may be
-    /// taken for deleted, and everything that is here goes up.
+    /// taken for deleted, and everything that is here goes up. So it is with one that is not as far as what this device
+    /// has read: somebody has put back an older copy of its data.
     func meet(_ description: ContainerDescription) async throws {
-        try await pool.run { [index] in
+        let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
-            guard position.incarnation != description.incarnation else { return }
+            let isOlder = position.revision > description.revision
+            guard position.incarnation != description.incarnation || isOlder else { return false }
+            if position.incarnation != nil {
+                let reason = isOlder ? "its data is older than what was read from it" : "it is another one"
+                logger.warning(
+                    "the cloud lacks what this device has told it; all goes up again", metadata: ["reason": "\(reason)"])
+            }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
                 try transaction.setCaughtUp(false)
@@ -123,7 +130,10 @@ extension SyncEngine {
                         revision: .zero, incarnation: description.incarnation,
                         snapshotEpoch: position.snapshotEpoch))
             }
+            return true
         }
+        // What was announced till now was the other one's.
+        if isAnother { feed.withLock { $0.announced = description.revision } }
     }
 
     /// Reads the feed to its end.
