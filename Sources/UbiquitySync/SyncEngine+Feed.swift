@@ -119,8 +119,7 @@ extension SyncEngine {
             guard position.incarnation != description.incarnation || isOlder else { return false }
             if position.incarnation != nil {
                 let reason = isOlder ? "its data is older than what was read from it" : "it is another one"
-                logger.warning(
-                    "the cloud lacks what this device has told it; all goes up again", metadata: ["reason": "\(reason)"])
+                logger.warning("all goes up to the cloud again", metadata: ["reason": "\(reason)"])
             }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
