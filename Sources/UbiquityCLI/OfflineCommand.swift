@@ -4,7 +4,7 @@ import Ubiquity
 struct OfflineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "offline",
-        abstract: "Airplane mode: nothing is sent or fetched until 'ubiquity online'.")
+        abstract: "Airplane mode: nothing is sent or fetched until 'ubiquity online' or the next mount.")
 
     @Argument(help: "The mount point, or any path in it.")
     var mountPoint: String
