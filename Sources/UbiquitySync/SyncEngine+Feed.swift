@@ -109,18 +109,13 @@ extension SyncEngine {
         discard(dropped)
     }
 
-    /// Takes note of which cloud this is. Another one than before does not know what this device knows: nothing may be
-    /// taken for deleted, and everything that is here goes up. So it is with one that is not as far as what this device
-    /// has read: somebody has put back an older copy of its data.
+    /// Takes note of which cloud this is. Another one than before, or one whose older copy was put back, does not know
+    /// what this device knows: nothing may be taken for deleted, and everything that is here goes up.
     func meet(_ description: ContainerDescription) async throws {
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
-            let isOlder = position.revision > description.revision
-            guard position.incarnation != description.incarnation || isOlder else { return false }
-            if position.incarnation != nil {
-                let reason = isOlder ? "its data is older than what was read from it" : "it is another one"
-                logger.warning("all goes up to the cloud again", metadata: ["reason": "\(reason)"])
-            }
+            guard position.incarnation != description.incarnation else { return false }
+            if position.incarnation != nil { logger.warning("the cloud is another one; all goes up again") }
             try index.write(.remote) { transaction in
                 if position.incarnation != nil { try transaction.startOver() }
                 try transaction.setCaughtUp(false)

@@ -49,6 +49,28 @@ import UbiquityWire
         #expect(await failure { _ = try await service.changes(after: .zero, limit: 0) } == .invalid)
     }
 
+    /// A device has read further: somebody has put back an older copy, and nobody may go on from what he knows of it.
+    @Test func aContainerThatIsBehindADeviceIsAnotherOne() async throws {
+        var service = try await bench.container()
+        _ = try await service.commit(bench.request(folders(1...2)))
+        var known: Set = [try await service.open().incarnation]
+        _ = try await service.changes(after: Revision(1), limit: 10)
+        #expect(try await service.open().incarnation == known.first)
+        for snapshot in [false, true] {
+            let error = await failure {
+                _ = snapshot
+                    ? try await service.snapshot(after: Revision(2), limit: 10)
+                    : try await service.changes(after: Revision(2), limit: 10)
+            }
+            #expect(error == .invalid)
+            #expect(try await known.insert(service.open().incarnation).inserted)
+        }
+        try await bench.reopen {}
+        service = try await bench.container()
+        #expect(try await known.contains(service.open().incarnation))
+        #expect(try await service.changes(after: .zero, limit: 10).items.count == 2)
+    }
+
     @Test func forgottenDeletionsAreToldSo() async throws {
         let service = try await bench.container()
         _ = try await service.commit(

@@ -147,30 +147,39 @@ import UbiquityTestSupport
         }
     }
 
-    /// What was acknowledged after the copy was made is on the devices, and goes up again.
-    @Test(arguments: [false, true]) func aCloudFromAnOlderCopyGetsWhatItLacks(isChangedMeanwhile: Bool) async throws {
+    enum Return: CaseIterable { case atOnce, oneAfterTheOther, afterAnEdit }
+
+    /// What was acknowledged after the copy was made is on the devices, and goes up again: also to those that come when
+    /// the cloud is further than they had read.
+    @Test(arguments: Return.allCases) func aCloudFromAnOlderCopyGetsWhatItLacks(_ way: Return) async throws {
         try await run { world in
             for name in ["edited", "renamed", "same"] { try await world.a.create(name, Array(name.utf8)) }
             try await world.settle()
             let copy = world.cloud.copy()
-            try await world.a.edit("edited") { _ in [2, 2] }
             try await world.b.create("new", [3])
-            try world.a.rename("renamed", "renamed 2")
             try await world.settle()
-            _ = try await world.b.read("edited")
-            if isChangedMeanwhile {
-                for device in world.devices { device.link.setAway(true) }
-                try await world.a.edit("same") { _ in [4, 4, 4] }
-            }
+            if way == .oneAfterTheOther { world.b.link.setAway(true) }
+            try await world.a.edit("edited") { _ in [2, 2] }
+            try world.a.rename("renamed", "renamed 2")
+            try await world.settle(way == .oneAfterTheOther ? [world.a] : world.devices)
+            for device in world.devices where way != .atOnce { device.link.setAway(true) }
+            if way == .afterAnEdit { try await world.a.edit("same") { _ in [4, 4, 4] } }
             world.cloud.restore(copy)
             try await world.sleep(.seconds(60))
-            for device in world.devices { device.link.setAway(false) }
+            world.a.link.setAway(false)
+            if way == .oneAfterTheOther {
+                try await world.settle([world.a])
+                for name in ["x", "y", "z"] { try await world.a.create(name, [9]) }
+                try await world.settle([world.a])
+            }
+            world.b.link.setAway(false)
             try await world.settle()
+            let others = way == .oneAfterTheOther ? ["x", "y", "z"] : []
             for device in world.devices {
-                #expect(try device.paths().map(\.path) == ["edited", "new", "renamed 2", "same"])
+                #expect(try device.paths().map(\.path) == ["edited", "new", "renamed 2", "same"] + others)
                 #expect(try await device.read("edited") == [2, 2])
                 #expect(try await device.read("new") == [3])
-                #expect(try await device.read("same") == (isChangedMeanwhile ? [4, 4, 4] : Array("same".utf8)))
+                #expect(try await device.read("same") == (way == .afterAnEdit ? [4, 4, 4] : Array("same".utf8)))
             }
             try await world.check()
         }

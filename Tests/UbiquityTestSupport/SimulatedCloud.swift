@@ -57,7 +57,14 @@ package final class SimulatedCloud: CloudService {
 
     package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.changes(after: revision, limit: limit) } }
-        return try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
+        return try state.withLock { state in
+            guard revision <= state.memory.revision else {
+                // As the real cloud does; another number each time.
+                state.memory.incarnation = state.memory.incarnation &* 31 &+ UInt64(revision.number)
+                throw UbiquityError(.invalid, "the feed ends before revision \(revision)")
+            }
+            return try state.memory.changes(after: revision, limit: limit)
+        }
     }
 
     package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {

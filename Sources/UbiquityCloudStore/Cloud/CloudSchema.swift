@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 5
+    static let formatVersion: Int64 = 6
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -22,8 +22,14 @@ enum CloudSchema {
         if found < 3 { try db.execute(sql: version3) }
         if found < 4 { try db.execute(sql: version4) }
         if found < 5 { try db.execute(sql: version5) }
+        if found < 6 { try db.execute(sql: version6) }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// Tells a container whose data is an older copy from what it was before (`ContainerService.renew`).
+    private static let version6 = """
+        ALTER TABLE containers ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
+        """
 
     /// What each device was called in its last commit.
     private static let version5 = """

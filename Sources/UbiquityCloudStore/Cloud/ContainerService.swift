@@ -16,7 +16,7 @@ struct ContainerService: CloudService {
             let found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
             return try cloud.read { db in
                 ContainerDescription(
-                    container: container, account: try accountName(db), incarnation: cloud.incarnation,
+                    container: container, account: try accountName(db), incarnation: cloud.incarnation ^ found.history,
                     revision: found.revision, usage: try usage(db))
             }
         }
@@ -51,16 +51,19 @@ struct ContainerService: CloudService {
         var number: Int64
         var revision: Revision
         var purgedThrough: Revision
+        /// 0 until an older copy of its data was put back; each time another random number.
+        var history: UInt64
     }
 
     func find(_ db: Database) throws -> Found? {
         try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT number, revision, purged FROM containers WHERE account = ? AND name = ?"),
+            db.cachedStatement(
+                sql: "SELECT number, revision, purged, history FROM containers WHERE account = ? AND name = ?"),
             arguments: [account, container.name]
         ).map {
             Found(
                 number: $0.number(0) ?? 0, revision: Revision($0.number(1) ?? 0),
-                purgedThrough: Revision($0.number(2) ?? 0))
+                purgedThrough: Revision($0.number(2) ?? 0), history: UInt64(bitPattern: $0.number(3) ?? 0))
         }
     }
 
@@ -82,7 +85,7 @@ struct ContainerService: CloudService {
         try db.execute(
             sql: "INSERT INTO containers (account, name, revision, purged, commits) VALUES (?, ?, 0, 0, 0)",
             arguments: [account, container.name])
-        return Found(number: db.lastInsertedRowID, revision: .zero, purgedThrough: .zero)
+        return Found(number: db.lastInsertedRowID, revision: .zero, purgedThrough: .zero, history: 0)
     }
 
     // MARK: The feed
@@ -102,17 +105,36 @@ struct ContainerService: CloudService {
             throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumItemsPerPage) items after a revision")
         }
         return try await cloud.pool.run { [self] in
-            try cloud.read { try self.page($0, after: revision, limit, reliesOnDeletions: reliesOnDeletions) }
+            let page = try cloud.read {
+                try self.page($0, after: revision, limit, reliesOnDeletions: reliesOnDeletions)
+            }
+            if let page { return page }
+            try renew(behind: revision)
+            throw UbiquityError(
+                .invalid, "the feed ends before revision \(revision)",
+                remedy: "none needed: an older copy of the cloud's data was put back, and devices send what it lacks")
         }
     }
 
+    /// A device has read a revision that the container has not got to: its data is an older copy of what it was. What
+    /// devices know of it counts for nothing any more, also of those that find it further than they were, when others
+    /// have told it anew what it lacks: from now on it is another incarnation.
+    private func renew(behind revision: Revision) throws {
+        try cloud.write { db in
+            let found = try required(db)
+            guard revision > found.revision else { return }
+            try db.execute(
+                sql: "UPDATE containers SET history = ? WHERE number = ?",
+                arguments: [Int64(bitPattern: cloud.random.next()), found.number])
+        }
+    }
+
+    /// - Returns: nil if the feed ends before that revision.
     private func page(
         _ db: Database, after revision: Revision, _ limit: Int, reliesOnDeletions: Bool
-    ) throws -> ChangePage {
+    ) throws -> ChangePage? {
         let found = try required(db)
-        guard revision <= found.revision else {
-            throw UbiquityError(.invalid, "the feed ends at revision \(found.revision), before \(revision)")
-        }
+        guard revision <= found.revision else { return nil }
         guard !reliesOnDeletions || revision == .zero || revision >= found.purgedThrough else {
             throw UbiquityError(
                 .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")
