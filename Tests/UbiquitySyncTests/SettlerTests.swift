@@ -80,6 +80,34 @@ import UbiquitySync
         #expect(try fixture.waiting == 0)
     }
 
+    /// Seed 15004100 of the simulator: the power took with it that the file, till then one that is kept local, came into
+    /// sync and went up; and somebody else has given it a further name.
+    @Test(arguments: [false, true]) func aNameWaitsForItsFileBesideALocalOne(isInOnePage: Bool) throws {
+        let fixture = try Fixture()
+        _ = try fixture.make(".a.swp")
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.child(of: .root, named: try ItemName(".a.swp")))
+            #expect(before.isExcluded)
+            var row = before
+            row.id = Fixture.id(1)
+            try transaction.update(row, before: before)
+        }
+        let link = RemoteItem(
+            id: Fixture.id(2), kind: .hardLink, revision: Revision(1), parent: .root, name: try ItemName("b"), mode: 0o644,
+            createdAt: .zero, modifiedAt: .zero, linkTarget: Fixture.id(1).bytes)
+        let file = fixture.file(1, "a", at: 2)
+        if isInOnePage {
+            try fixture.receive(link, file)
+        } else {
+            try fixture.receive(link)
+            try fixture.receive(file)
+        }
+        try fixture.check()
+        #expect(try fixture.paths() == [".a.swp", "a", "b"])
+        #expect(try fixture.found("a").isLinked && !fixture.found(".a.swp").isLinked)
+        #expect(try fixture.waiting == 0)
+    }
+
     @Test func aNameTakenHereByANewItemIsLeftToTheCloud() throws {
         let fixture = try Fixture()
         let local = try fixture.make("a")
