@@ -127,11 +127,12 @@ package struct Settler {
         return .waiting
     }
 
-    /// Whether what a hard link leads to is here; true for anything else.
+    /// Whether what a hard link leads to is here; true for anything else. A file that is kept local is not what the
+    /// cloud's link leads to, though it has that id after a loss of power (`separateLocal`): that file comes beside it.
     private func isLinkedHere(_ item: RemoteItem) throws -> Bool {
         guard item.kind == .hardLink else { return true }
         guard let id = ItemID(bytes: item.linkTarget), let linked = try transaction.row(id: id) else { return false }
-        return !linked.isDeleted && linked.kind != .directory
+        return !linked.isDeleted && !linked.isExcluded && linked.kind != .directory
     }
 
     private func forgetTombstone(_ id: ItemID) throws -> SettlingState {
