@@ -13,12 +13,6 @@ struct StateOptions: ParsableArguments {
             valueName: "dir"))
     var folder: String?
 
-    /// Throws what is wrong usage.
-    static func check(container: String) throws {
-        guard ContainerID(container) == nil else { return }
-        throw ValidationError("not a container's name: \"\(container)\"; use \(ContainerID.rules)")
-    }
-
     /// The folder, absolute.
     func resolved() throws -> String { try DeviceFolder.path(option: folder) }
 }

@@ -31,7 +31,6 @@ struct DoctorCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
-        try StateOptions.check(container: container)
         if mountPoint != nil, state.folder != nil { throw ValidationError("--state and a mount exclude each other") }
     }
 

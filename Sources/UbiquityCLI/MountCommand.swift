@@ -58,8 +58,6 @@ struct MountCommand: AsyncParsableCommand {
     @Argument(help: "An empty folder.")
     var mountPoint: String
 
-    func validate() throws { try StateOptions.check(container: container) }
-
     private static func size(_ text: String) throws -> Int64 { try ByteSize.parse(text) }
 
     func run() async throws {

@@ -22,8 +22,12 @@ struct ContentFolders {
         }
     }
 
-    /// What a store of before has and no other.
-    static let oldName = "00"
+    /// Whether the store is one of before. One that has folders of both kinds was opened by a program of before, which
+    /// found nothing in it.
+    static func isOld(in folder: String) throws(Errno) -> Bool {
+        guard try FileSystem.exists(Path.join(folder, "00")) else { return false }
+        return try !FileSystem.exists(Path.join(folder, "000"))
+    }
 
     func number(of id: ContentID) -> Int { Int(UInt8(truncatingIfNeeded: id.rawValue >> shift)) % names.count }
 

@@ -44,7 +44,7 @@ package final class ContentStore: Sendable {
             try FileSystem.removeTree(stagingDirectory)
             try FileSystem.makeDirectories(stagingDirectory)
             try FileSystem.makeDirectories(directory)
-            let isOld = try FileSystem.exists(Path.join(directory, ContentFolders.oldName))
+            let isOld = try ContentFolders.isOld(in: directory)
             if !isOld { ContentFolders.spread(in: directory) }
             let folders = ContentFolders(count: count, isOld: isOld)
             for name in folders.names { try FileSystem.makeDirectories(Path.join(directory, name)) }

@@ -11,9 +11,12 @@ extension CUbiquity_OpenReply {
     /// A handle with O_DIRECT is only mapped past this process. The kernel opens the backing file with that flag, and
     /// leaves it there when a program takes it off its own handle (F_SETFL), as dd does before a last piece that is no
     /// whole block: that would be EINVAL.
+    /// With O_APPEND the kernel would place such writes by the size that it knows, which before 6.12 may be an old one
+    /// after writes past this process: those go there, too, and keep the flag.
     /// - Parameter flags: of open(2).
     init(_ opened: OpenedFile, _ backing: BackingID, _ flags: Int32) {
-        let direct = flags & CUbiquity_O_DIRECT != 0 ? CUbiquity_FOPEN_DIRECT_IO : 0
+        let isAppending = OpenFlags(rawValue: flags).contains(.append)
+        let direct = flags & CUbiquity_O_DIRECT != 0 && !isAppending ? CUbiquity_FOPEN_DIRECT_IO : 0
         self.init(
             handle: opened.handle, flags: CUbiquity_FOPEN_PASSTHROUGH | CUbiquity_FOPEN_NOFLUSH | direct,
             backing: backing.rawValue)

@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 4
+    static let formatVersion: Int64 = 5
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -51,6 +51,7 @@ enum Schema {
             if found < 2 { try db.execute(sql: version2) }
             if found < 3 { try db.execute(sql: version3) }
             if found < 4 { try db.execute(sql: version4) }
+            // 5: nothing here; programs of the format before would not find the contents (`ContentFolders`).
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }

@@ -57,17 +57,23 @@ import UbiquityWire
         _ = try await service.changes(after: Revision(1), limit: 10)
         #expect(try await service.open().incarnation == known.first)
         for snapshot in [false, true] {
-            let error = await failure {
-                _ = snapshot
-                    ? try await service.snapshot(after: Revision(2), limit: 10)
-                    : try await service.changes(after: Revision(2), limit: 10)
+            var news = try await service.news().makeAsyncIterator()
+            #expect(try await news.next() == Revision(1))
+            // The second is one that has not heard of it yet.
+            for isFirst in [true, false] {
+                let error = await failure {
+                    _ = snapshot
+                        ? try await service.snapshot(after: Revision(2), limit: 10)
+                        : try await service.changes(after: Revision(2), limit: 10)
+                }
+                #expect(error == .invalid)
+                #expect(try await known.insert(service.open().incarnation).inserted == isFirst)
             }
-            #expect(error == .invalid)
-            #expect(try await known.insert(service.open().incarnation).inserted)
+            #expect(try await news.next() == nil)
+            try await bench.reopen {}
+            service = try await bench.container()
+            #expect(try await known.contains(service.open().incarnation))
         }
-        try await bench.reopen {}
-        service = try await bench.container()
-        #expect(try await known.contains(service.open().incarnation))
         #expect(try await service.changes(after: .zero, limit: 10).items.count == 2)
     }
 

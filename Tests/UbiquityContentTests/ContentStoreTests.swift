@@ -64,17 +64,27 @@ import UbiquitySystem
         }
     }
 
+    /// A program of before has made its folders in it.
+    @Test func aStoreWithFoldersOfBothKindsIsANewOne() throws {
+        try store.create(ContentID(0x1A3F)).write([1], at: 0)
+        for name in ["00", "3f"] { try FileSystem.makeDirectories(folder("content/" + name)) }
+        #expect(try ContentStore(stateFolder: folder.path).all() == [ContentID(0x1A3F)])
+    }
+
     /// Where the file system has the hint.
     @Test func foldersAreSpreadOverTheDisk() throws {
-        let directory = try FileDescriptor.open(folder("content"), [.readOnly, .directory])
-        let isKnown = (try? directory.spreadFolders()) != nil
-        let fresh = try TemporaryFolder()
+        let (get, set, spread) = (0x8008_6601 as UInt, 0x4008_6602 as UInt, 0x2_0000 as Int32)  // FS_IOC_…, FS_TOPDIR_FL
+        func flags(of path: String, adding added: Int32 = 0) throws -> Int32? {
+            let directory = try FileDescriptor.open(path, [.readOnly, .directory])
+            var flags: Int32 = 0
+            guard ioctl(directory.rawValue, get, &flags) == 0 else { return nil }
+            flags |= added
+            return added == 0 || ioctl(directory.rawValue, set, &flags) == 0 ? flags : nil
+        }
+        let other = try TemporaryFolder(), fresh = try TemporaryFolder()
+        guard try flags(of: other.path, adding: spread) != nil else { return }
         _ = try ContentStore(stateFolder: fresh.path)
-        var flags: Int32 = 0
-        // FS_IOC_GETFLAGS, FS_TOPDIR_FL.
-        let made = try FileDescriptor.open(fresh("content"), [.readOnly, .directory])
-        let got = ioctl(made.rawValue, 0x8008_6601, &flags)
-        #expect((got == 0 && flags & 0x2_0000 != 0) == isKnown)
+        #expect(try flags(of: fresh("content")).map { $0 & spread } == spread)
     }
 
     /// Who makes a replacement while the index is brought to the disk brings its content there himself: what he writes

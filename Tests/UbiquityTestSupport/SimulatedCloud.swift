@@ -14,6 +14,16 @@ package final class SimulatedCloud: CloudService {
         var damaged: Set<ChunkID> = []
         var fault: PlantedFault?
         var commits = 0
+        /// Whether it is another incarnation since its data was put back.
+        var isRenewed = false
+
+        /// As the real one does (`ContainerService.renew`); another number each time.
+        mutating func renew(behind revision: Revision) -> Bool {
+            guard !isRenewed else { return false }
+            isRenewed = true
+            memory.incarnation = memory.incarnation &* 31 &+ UInt64(revision.number)
+            return true
+        }
     }
 
     private let state = Lock(State())
@@ -57,19 +67,21 @@ package final class SimulatedCloud: CloudService {
 
     package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.changes(after: revision, limit: limit) } }
-        return try state.withLock { state in
-            guard revision <= state.memory.revision else {
-                // As the real cloud does; another number each time.
-                state.memory.incarnation = state.memory.incarnation &* 31 &+ UInt64(revision.number)
-                throw UbiquityError(.invalid, "the feed ends before revision \(revision)")
-            }
-            return try state.memory.changes(after: revision, limit: limit)
-        }
+        try requireReached(revision)
+        return try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
     }
 
     package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.snapshot(after: revision, limit: limit) } }
+        try requireReached(revision)
         return state.withLock { $0.memory.page(after: revision, limit: limit) }
+    }
+
+    private func requireReached(_ revision: Revision) throws {
+        let isBehind = state.withLock { $0.memory.revision < revision }
+        guard isBehind else { return }
+        if state.withLock({ $0.renew(behind: revision) }) { restart() }
+        throw UbiquityError(.invalid, "the feed ends before revision \(revision)")
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
@@ -229,7 +241,10 @@ package final class SimulatedCloud: CloudService {
 
     /// Its operator puts an older copy of its data back.
     package func restore(_ copy: CloudCopy) {
-        state.withLock { $0.memory = copy.memory }
+        state.withLock { state in
+            state.memory = copy.memory
+            state.isRenewed = false
+        }
         restart()
     }
 

@@ -19,6 +19,8 @@ package final class Cloud: Sendable {
     let keeping: KeepingRules
     let news = NewsHub()
     let incarnation: UInt64
+    /// Containers that this process has made another incarnation (`ContainerService.renew`).
+    let renewed = Lock<Set<Int64>>([])
     /// Nil once the cloud is closed: whoever still holds a container of it keeps nobody out.
     private let lock: Lock<ProcessLock?>
     private let stores = Lock<[Int64: FileChunkStore]>([:])

@@ -118,15 +118,20 @@ struct ContainerService: CloudService {
 
     /// A device has read a revision that the container has not got to: its data is an older copy of what it was. What
     /// devices know of it counts for nothing any more, also of those that find it further than they were, when others
-    /// have told it anew what it lacks: from now on it is another incarnation.
+    /// have told it anew what it lacks: from now on it is another incarnation, and all that listen come to hear of it.
+    ///
+    /// Once in the life of a process: a copy is put back while none runs, and who asks after that has not heard yet.
     private func renew(behind revision: Revision) throws {
-        try cloud.write { db in
+        let number: Int64? = try cloud.write { db in
             let found = try required(db)
-            guard revision > found.revision else { return }
+            guard revision > found.revision, cloud.renewed.withLock({ !$0.contains(found.number) }) else { return nil }
             try db.execute(
                 sql: "UPDATE containers SET history = ? WHERE number = ?",
                 arguments: [Int64(bitPattern: cloud.random.next()), found.number])
+            return found.number
         }
+        guard let number, cloud.renewed.withLock({ $0.insert(number).inserted }) else { return }
+        cloud.news.end(of: number)
     }
 
     /// - Returns: nil if the feed ends before that revision.

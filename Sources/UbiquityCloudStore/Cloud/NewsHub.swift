@@ -43,6 +43,13 @@ final class NewsHub: Sendable {
         for source in state.withLock({ Array(($0.streams[container] ?? [:]).values) }) { source.yield(revision) }
     }
 
+    /// Ends the streams of a container: who listens looks anew where it stands.
+    func end(of container: Int64) {
+        for source in state.withLock({ Array(($0.streams.removeValue(forKey: container) ?? [:]).values) }) {
+            source.finish()
+        }
+    }
+
     func close() {
         let sources = state.withLock { state in
             state.isClosed = true
