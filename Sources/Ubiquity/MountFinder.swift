@@ -14,15 +14,18 @@ package enum MountFinder {
 
     /// The mounted container that a path (absolute, or from the working directory) is in.
     ///
+    /// - Parameter resolver: nil is one for this path only.
     /// - Throws: `MountUnreachable` if it is in none.
-    package static func locate(_ path: String) throws -> PathResolver.Location {
-        guard let location = try find(path) else { throw MountUnreachable(path, "not in a mounted container") }
+    package static func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
+        guard let location = try find(path, by: resolver) else {
+            throw MountUnreachable(path, "not in a mounted container")
+        }
         return location
     }
 
     /// The same; nil if it is in none.
-    package static func find(_ path: String) throws -> PathResolver.Location? {
-        try resolver(table()).locate(absolute(path))
+    package static func find(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location? {
+        try (resolver ?? Self.resolver(table())).locate(absolute(path))
     }
 
     /// The path from the root of the file system; "." and ".." are still in it.

@@ -27,8 +27,8 @@ extension StateOptions {
     }
 
     /// The mount that a path is in. Throws `MountUnreachable` if there is none, or another device's.
-    func locate(_ path: String) throws -> PathResolver.Location {
-        let location = try MountFinder.locate(path)
+    func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
+        let location = try MountFinder.locate(path, by: resolver)
         if let device = try device(), !Self.isState(location.stateFolder, of: device) {
             throw MountUnreachable(path, "not in a mount of the device in \(device)")
         }

@@ -18,8 +18,10 @@ struct LocatedPaths {
 
     /// - Throws: `MountUnreachable` if one is in no mounted container, or not in one of the device.
     init(_ paths: [String], _ state: StateOptions) throws {
+        // One for all: each daemon is asked once whether it answers.
+        let resolver = MountFinder.resolver(try MountFinder.table())
         for path in paths {
-            let item = Item(typed: path, location: try state.locate(path))
+            let item = Item(typed: path, location: try state.locate(path, by: resolver))
             let folder = String(decoding: item.location.stateFolder, as: UTF8.self)
             if let known = mounts.firstIndex(where: { $0.stateFolder == folder }) {
                 mounts[known].items.append(item)
