@@ -116,13 +116,9 @@ import UbiquityControl
             #expect(found.status == 1)
             let outcomes = Dictionary(uniqueKeysWithValues: found.found.map { ($0.kind, $0.outcome) })
             #expect(outcomes["content-size"] == .repaired && outcomes["content-missing"] == .unrepaired)
-            #expect(outcomes["content-unused"] == nil)
             #expect(try await a.shell("wc -c < new") == "40000")
-            // A content without an item is set aside after a while, not before.
-            try await world.eventually("the unused content is set aside", within: 60) {
-                let unused = try await examine(a).found.filter { $0.kind == "content-unused" }
-                return unused.count == 1 && unused.first?.outcome == .repaired
-            }
+            // Only what stays without an item for a while: this one has just been made.
+            #expect(outcomes["content-unused"] == .repaired)
             #expect(try await world.shell("wc -c < '\(a.containerState)'/set-aside/content-77777") == "40000")
             // Without a cloud that is all there is to say: it could not be asked.
             try await a.ubiquity("online", "")
@@ -278,6 +274,67 @@ import UbiquityControl
             try await a.mount()
             let kept = "find '\(a.containerState)/set-aside' -type f -size 50005c | wc -l"
             #expect(try await world.shell(kept) == "1")
+        }
+    }
+
+    /// Only the database is gone; the journal beside it stands for nothing any more.
+    @Test func aDatabaseThatIsGoneIsFound() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; echo x > d/x")
+            try await world.settle(a)
+            try await a.unmount()
+            try await world.shell("rm '\(a.containerState)'/index.db*")
+            let found = try await examineUnmounted(a, "--check")
+            #expect(found.status == 1 && found.found.map(\.kind) == ["index-damaged"], "\(found)")
+            #expect(try await world.shell("ls '\(a.containerState)' | grep -c 'index.db' || true") == "0")
+            let repaired = try await examineUnmounted(a)
+            #expect(repaired.found.first?.kind == "index-damaged" && repaired.found.allSatisfy { $0.outcome == .repaired })
+            #expect(try await examineUnmounted(a, "--check").found == [])
+            // Without the doctor between, too.
+            try await world.shell("rm '\(a.containerState)'/index.db*")
+            try await a.mount()
+            try await a.waitUntil("test \"$(cat d/x)\" = x")
+            try await world.settle(a)
+            try await expectWell(a)
+        }
+    }
+
+    /// A content is repaired once, also if nothing can be downloaded just then.
+    @Test func aContentOfAnotherSizeIsSetAsideOnce() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 400003 /dev/urandom > short; head -c 500005 /dev/urandom > long")
+            let sums = try await a.shell("sha256sum *")
+            try await world.settle(a)
+            let short = try await content(a, size: 400003), long = try await content(a, size: 500005)
+            try await a.unmount()
+            try await Tools.python("os.truncate('\(short)', 70000)\nos.truncate('\(long)', 900000)", in: world)
+            let found = try await examineUnmounted(a)
+            #expect(found.found.map(\.kind) == ["content-size", "content-size"], "\(found)")
+            #expect(try await examineUnmounted(a).found == [])
+            #expect(try await world.shell("ls '\(a.containerState)/set-aside' | wc -l") == "2")
+            try await a.mount()
+            #expect(try await a.shell("sha256sum *") == sums)
+            try await world.settle(a)
+            try await expectWell(a)
+        }
+    }
+
+    /// A file among the contents that is none.
+    @Test func straysAmongTheContentsAreSetAside() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo x > x")
+            try await world.settle(a)
+            let folder = "\(a.containerState)/content"
+            try await world.shell("cd '\(folder)' && echo one > 000/stray && echo two > two && cp 000/stray 001/5 && mkdir empty")
+            let found = try await examine(a, "--check")
+            #expect(found.found.map(\.kind) == ["content-unused", "content-unused", "content-unused"], "\(found)")
+            #expect(Set(found.found.map(\.subject)) == ["content/000/stray", "content/001/5", "content/two"])
+            #expect(try await examine(a).found.allSatisfy { $0.outcome == .repaired })
+            #expect(try await world.shell("cat '\(a.containerState)'/set-aside/* | sort") == "one\none\ntwo")
+            try await expectWell(a)
         }
     }
 
