@@ -18,6 +18,25 @@ extension ContentStore {
         return target
     }
 
+    /// Moves a file away that is none of ours.
+    /// - Parameter name: as `strayFiles` tells it.
+    /// - Returns: where it is now.
+    package func setAside(stray name: String) throws(UbiquityError) -> String {
+        let path = Path.join(directory, name)
+        let target = try placeAside("stray-\(name.replacing("/", with: "-"))")
+        try describing("set a file aside", at: path) { () throws(Errno) in
+            try FileSystem.rename(path, to: target, .noReplace)
+            try FileSystem.syncDirectory(asideDirectory)
+        }
+        return target
+    }
+
+    /// Cuts a content off, or lengthens it by a hole.
+    package func resize(_ id: ContentID, to size: Int64) throws(UbiquityError) {
+        let file = try open(id, writable: true)
+        try describing("resize the content", at: path(of: id)) { () throws(Errno) in try file.truncate(to: size) }
+    }
+
     /// Keeps a copy of a content as it is.
     @discardableResult
     package func copyAside(_ id: ContentID) throws(UbiquityError) -> String {

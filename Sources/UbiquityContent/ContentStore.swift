@@ -30,10 +30,10 @@ package final class ContentStore: Sendable {
     /// For things that are made aside and moved away; emptied at each start.
     package let stagingDirectory: String
 
-    private let directory: String
+    let directory: String
     let replacements = Lock(Replacements())
     let retired = Lock(Retired())
-    private let folders: ContentFolders
+    let folders: ContentFolders
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
     /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
@@ -140,39 +140,5 @@ package final class ContentStore: Sendable {
         try describing("sync the content's folder", at: folder(of: id)) { () throws(Errno) in
             try FileSystem.syncDirectory(folder(of: id))
         }
-    }
-
-    /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone.
-    package func all() throws(UbiquityError) -> [ContentID] {
-        var found = [ContentID]()
-        for (number, name) in folders.names.enumerated() {
-            let folder = Path.join(directory, name)
-            try describing("list the contents", at: folder) { () throws(Errno) in
-                try FileSystem.forEachName(in: folder) { name in
-                    guard let id = ContentID(fileName: name), folders.number(of: id) == number else { return }
-                    found.append(id)
-                }
-            }
-        }
-        return found
-    }
-}
-
-extension ContentID {
-    /// Nil unless it is spelled as `description` spells it. Without a string: a million are read at a start.
-    fileprivate init?(fileName: UnsafeRawBufferPointer) {
-        guard (1...16).contains(fileName.count), fileName[0] != UInt8(ascii: "0") || fileName.count == 1 else {
-            return nil
-        }
-        var number: UInt64 = 0
-        for byte in fileName {
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): number = number << 4 | UInt64(byte - UInt8(ascii: "0"))
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): number = number << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
-            default: return nil
-            }
-        }
-        guard let number = Int64(exactly: number) else { return nil }
-        self.init(number)
     }
 }

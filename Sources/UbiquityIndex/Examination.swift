@@ -76,7 +76,9 @@ extension ItemIndex {
     /// - Returns: what is wrong with the database, and with the journal.
     package static func problems(ofIndexAt path: String) throws -> (database: [String], journal: [String]) {
         let journal = Path.join(Path.parent(of: path), "index.journal")
-        guard try FileSystem.exists(path) else { return ([], []) }
+        guard try FileSystem.exists(path) else {
+            return try FileSystem.exists(journal) ? (["the database is missing"], []) : ([], [])
+        }
         do {
             var configuration = Configuration()
             configuration.readonly = true

@@ -9,7 +9,8 @@ internal import UbiquitySystem
 extension ItemIndex {
     /// Brings the database up to the journal: after the process died with a batch open.
     func replay(_ db: Database, _ journal: IndexJournal) throws {
-        guard try db.tableExists("meta") else { return }
+        // A new database: what stands there was another's, which is gone.
+        guard try db.tableExists("meta") else { return try journal.clear() }
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))

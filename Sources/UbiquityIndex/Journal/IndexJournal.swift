@@ -110,6 +110,12 @@ final class IndexJournal: @unchecked Sendable {
 
     func sync() throws(Errno) { try file.syncData() }
 
+    /// Nothing stands there any more.
+    func clear() throws(Errno) {
+        try file.truncate(to: 0)
+        try file.allocate([], 0..<Self.capacity)
+    }
+
     /// What is written from now on belongs to another opening than what stands here.
     func beginLife(_ number: UInt64) { life = number }
 

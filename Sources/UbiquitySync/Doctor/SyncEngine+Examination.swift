@@ -22,7 +22,7 @@ extension SyncEngine {
         let contents = try await pool.run { try self.examineContents(options) }
         diagnosis.add(contents.findings)
         diagnosis.contents = contents.count
-        diagnosis.add(try await pool.run { try self.examineUnusedContents(options) })
+        diagnosis.add(try await examineUnusedContents(options))
         if diagnosis.cloudProblem == nil {
             do { try await examineChunks(options, &diagnosis) } catch let error as UbiquityError
                 where error.isAboutConnection || error.code == .signedOut

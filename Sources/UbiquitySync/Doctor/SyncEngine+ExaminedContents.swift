@@ -5,7 +5,7 @@ internal import UbiquitySystem
 
 // `ubiquity doctor`: the backing files.
 extension SyncEngine {
-    /// A content without an item that is younger may be one that is just being made.
+    /// A content without an item that is younger may be one that is just being made: then it is looked at once more.
     private static let unusedAge: Double = 10
 
     func examineContents(_ options: ExaminationOptions) throws -> (findings: [Finding], count: Int) {
@@ -152,24 +152,56 @@ extension SyncEngine {
             try transaction.reviewAwaitedContent(of: row.id)
             transaction.note(.attributes, before: current, after: next)
         }
-        if isHere, record?.version != row.version { try store.setAside(content) }
+        if isHere {
+            if let record, record.version == row.version {
+                // Else the next look would find it again.
+                try store.resize(content, to: record.size)
+            } else {
+                try store.setAside(content)
+            }
+        }
         problems.clear(.download, of: row.key)
     }
 
     // MARK: Contents that no item has
 
-    func examineUnusedContents(_ options: ExaminationOptions) throws -> [Finding] {
+    func examineUnusedContents(_ options: ExaminationOptions) async throws -> [Finding] {
+        var unused = try await pool.run { try self.unusedContents() }
+        if !options.isAlone, !unused.isEmpty {
+            let limit = timekeeper.now().advanced(bySeconds: -Self.unusedAge)
+            if unused.contains(where: { $0.status.changedAt > limit }) {
+                try await timekeeper.sleep(for: .seconds(Self.unusedAge))
+            }
+            let still = Set(try await pool.run { try self.unusedContents() }.map(\.content))
+            unused.removeAll { !still.contains($0.content) }
+        }
+        return try await pool.run { [unused] in
+            try unused.map { content, status in
+                let outcome: Finding.Outcome =
+                    options.repairs ? .repaired("set aside as \(try self.store.setAside(content))") : .found
+                return Finding(.contentUnused, "content \(content)", "\(status.size) bytes that no item has", outcome)
+            } + self.examineStrayFiles(options)
+        }
+    }
+
+    /// Not those that are empty: files are made in advance, and what is left of these goes at the next start.
+    private func unusedContents() throws -> [(content: ContentID, status: FileStatus)] {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
-        let limit = timekeeper.now().advanced(bySeconds: -Self.unusedAge)
         return try files.compactMap { content in
             guard !used.contains(content), !store.isRetired(content), !isHeld(content),
-                let status = try store.status(of: content), options.isAlone || status.changedAt < limit,
-                try index.read({ try $0.row(content: content) }) == nil
+                let status = try store.status(of: content), status.size > 0, try index.read({ try $0.row(content: content) }) == nil
             else { return nil }
+            return (content, status)
+        }
+    }
+
+    /// Files in the store's folders that are no contents, or lie in the wrong one.
+    private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
+        try store.strayFiles().map { name in
             let outcome: Finding.Outcome =
-                options.repairs ? .repaired("set aside as \(try store.setAside(content))") : .found
-            return Finding(.contentUnused, "content \(content)", "\(status.size) bytes that no item has", outcome)
+                options.repairs ? .repaired("set aside as \(try store.setAside(stray: name))") : .found
+            return Finding(.contentUnused, "content/\(name)", "it is no content", outcome)
         }
     }
 

@@ -1,0 +1,67 @@
+package import UbiquityCore
+internal import UbiquitySystem
+
+// What lies in the store's folders.
+extension ContentStore {
+    /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone
+    /// (`strayFiles`).
+    package func all() throws(UbiquityError) -> [ContentID] {
+        var found = [ContentID]()
+        try forEachName { _, _, content in content.map { found.append($0) } }
+        return found
+    }
+
+    /// What is there and is neither a content in its place nor an empty folder: paths below the store's folder.
+    package func strayFiles() throws(UbiquityError) -> [String] {
+        var found = [String]()
+        try describing("list the store", at: directory) { () throws(Errno) in
+            for entry in try FileSystem.entries(of: directory) where !folders.names.contains(entry.text) {
+                if try !isEmptyFolder(Path.join(directory, entry.text)) { found.append(entry.text) }
+            }
+        }
+        try forEachName { folder, name, content in
+            if content == nil { found.append(Path.join(folder, String(decoding: name, as: UTF8.self))) }
+        }
+        return found.sorted()
+    }
+
+    private func isEmptyFolder(_ path: String) throws(Errno) -> Bool {
+        guard try FileSystem.status(path).kind == .directory else { return false }
+        return try FileSystem.entries(of: path).isEmpty
+    }
+
+    /// Calls `body` with each folder's name, each name in it, and the content that this is.
+    private func forEachName(
+        _ body: (_ folder: String, _ name: UnsafeRawBufferPointer, _ content: ContentID?) -> Void
+    ) throws(UbiquityError) {
+        for (number, folder) in folders.names.enumerated() {
+            let path = Path.join(directory, folder)
+            try describing("list the contents", at: path) { () throws(Errno) in
+                try FileSystem.forEachName(in: path) { name in
+                    let content = ContentID(fileName: name)
+                    let isInPlace = content.map { folders.number(of: $0) == number } ?? false
+                    body(folder, name, isInPlace ? content : nil)
+                }
+            }
+        }
+    }
+}
+
+extension ContentID {
+    /// Nil unless it is spelled as `description` spells it. Without a string: a million are read at a start.
+    fileprivate init?(fileName: UnsafeRawBufferPointer) {
+        guard (1...16).contains(fileName.count), fileName[0] != UInt8(ascii: "0") || fileName.count == 1 else {
+            return nil
+        }
+        var number: UInt64 = 0
+        for byte in fileName {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): number = number << 4 | UInt64(byte - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): number = number << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        guard let number = Int64(exactly: number) else { return nil }
+        self.init(number)
+    }
+}
