@@ -79,7 +79,8 @@ final class Mount: Sendable {
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
                 coordination: coordination,
-                backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders)),
+                backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders),
+                preparation: BlockingPool(name: "new-files", threads: 1)),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
         engine.setOpenItems(
@@ -171,6 +172,7 @@ final class Mount: Sendable {
         housekeeping.cancel()
         merges.cancel()
         parts.fileSystem.settle()
+        parts.fileSystem.endPreparation()
         engine.cancel()
         await Self.end(of: [engine, merges], within: Self.endLimit)
         await server.stop()

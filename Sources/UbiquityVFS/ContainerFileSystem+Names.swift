@@ -99,7 +99,7 @@ extension ContainerFileSystem {
         let name = try checkedForMaking(name, in: parent)
         do {
             let made = try makeFile(in: parent, name, mode: mode, isWriting: flags.writes, caller)
-            let opened = try openNew(made.row, made.file, flags)
+            let opened = try openNew(made.row, made.content, flags)
             return CreatedFile(attributes: try known(made.row), opened: opened)
         } catch let error as UbiquityError where error.code == .alreadyExists && !flags.contains(.exclusive) {
             // Another program was quicker. Its file is opened, as far as that needs no wait.
@@ -112,13 +112,12 @@ extension ContainerFileSystem {
 
     private func makeFile(
         in parent: UInt64, _ name: ItemName, mode: UInt32, isWriting: Bool, _ caller: Caller
-    ) throws -> (row: ItemRow, file: FileDescriptor) {
+    ) throws -> (row: ItemRow, content: NewContent) {
         var new = try newItem(.file, in: parent, mode: mode, caller)
-        let content = try contentNumbers.take(from: index)
-        let file = try contents.create(content)
-        new.content = content
+        let content = try newContent()
+        new.content = content.id
         new.isWriting = isWriting
-        do { return (try index.create(in: parent, named: name, new), file) } catch {
+        do { return (try index.create(in: parent, named: name, new), content) } catch {
             drop(content)
             throw error
         }
@@ -126,18 +125,19 @@ extension ContainerFileSystem {
 
     /// - Parameter isRecorded: whether the index knows of the writer.
     func openNew(
-        _ row: ItemRow, _ file: FileDescriptor, _ flags: OpenFlags, isRecorded: Bool = true
+        _ row: ItemRow, _ content: NewContent, _ flags: OpenFlags, isRecorded: Bool = true
     ) throws -> OpenedFile {
-        guard let content = row.content else { throw Errno.EIO }
         let node = openNodes.hold(row.ino)
         try node.state.withLock { state throws(Errno) in
-            state.whole = OpenNode.Whole(file: file, id: content, isWritable: true)
+            state.whole = OpenNode.Whole(
+                file: content.file, id: content.id, isWritable: true, reader: content.reader)
+            state.registered = content.backing
             state.notePrivileges(row)
             guard flags.writes else { return }
             state.writers += 1
             state.isRecorded = isRecorded
-            try file.setTimes(accessed: nil, modified: row.modifiedAt)
-            state.stamp = OpenNode.Stamp(try file.status())
+            try content.file.setTimes(accessed: nil, modified: row.modifiedAt)
+            state.stamp = OpenNode.Stamp(try content.file.status())
         }
         return handle(on: node, flags, partial: nil, isNew: true)
     }

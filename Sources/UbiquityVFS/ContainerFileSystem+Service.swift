@@ -30,10 +30,18 @@ extension ContainerFileSystem {
         guard case .undecided = state.service else { return state.service.backing }
         state.service = .daemon
         let idle = idle.take(node.ino)
+        let registered = state.registered
+        state.registered = nil
         // A write takes away the rights of the file itself. Those that the kernel serves would not.
         guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole else {
             letGo(of: idle)
+            if let registered { parts.passthrough.unregister(registered) }
             return nil
+        }
+        if let registered {
+            letGo(of: idle)
+            state.service = .kernel(registered, whole.id)
+            return registered
         }
         if let idle, idle.id == whole.id, let id = idle.backing {
             state.service = .kernel(id, whole.id)

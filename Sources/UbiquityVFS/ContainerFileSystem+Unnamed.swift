@@ -10,22 +10,21 @@ extension ContainerFileSystem {
     package func createUnnamed(parent: UInt64, mode: UInt32, flags: OpenFlags, caller: Caller) throws -> CreatedFile {
         guard !isInVersions(parent) else { throw Errno.EPERM }
         let new = try newItem(.file, in: parent, mode: mode, caller)
-        let content = try contentNumbers.take(from: index)
-        let file = try contents.create(content)
+        let content = try newContent()
         let row: ItemRow
         do {
             let ino = UInt64(try index.newContentNumber())
-            row = ItemRow(unnamed: new, content, ino: ino, now: parts.timekeeper.now())
+            row = ItemRow(unnamed: new, content.id, ino: ino, now: parts.timekeeper.now())
         } catch {
             drop(content)
             throw error
         }
         inodes.addLookup(row.ino)
         inodes.withNode(row.ino) { $0.orphan = row }
-        unnamed.withLock { $0[row.ino] = content }
+        unnamed.withLock { $0[row.ino] = content.id }
         do {
             let attributes = try attributes(of: row, isOrphan: true)
-            return CreatedFile(attributes: attributes, opened: try openNew(row, file, flags, isRecorded: false))
+            return CreatedFile(attributes: attributes, opened: try openNew(row, content, flags, isRecorded: false))
         } catch {
             forget(row.ino, 1)
             throw error

@@ -3,7 +3,7 @@ package import UbiquityContent
 package import UbiquityCoordination
 package import UbiquityCore
 package import UbiquityIndex
-internal import UbiquitySystem
+package import UbiquitySystem
 
 /// A container as a POSIX file system, callable without a kernel.
 ///
@@ -35,12 +35,15 @@ package final class ContainerFileSystem: Sendable {
         package var coordination: Coordination?
         /// Whose reads download nothing.
         package var backgroundReaders: BackgroundReaders
+        /// Where backing files are made in advance; nil if none are to be.
+        package var preparation: BlockingPool?
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
-            logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none
+            logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
+            preparation: BlockingPool? = nil
         ) {
             self.index = index
             self.contents = contents
@@ -55,6 +58,7 @@ package final class ContainerFileSystem: Sendable {
             self.logger = logger
             self.coordination = coordination
             self.backgroundReaders = backgroundReaders
+            self.preparation = preparation
         }
     }
 
@@ -72,6 +76,7 @@ package final class ContainerFileSystem: Sendable {
     let completions = CompletionWaiters()
     let uses = UseLog()
     let contentNumbers = ContentNumbers()
+    let preparedContents: PreparedContents
     let mapped = MappedFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
@@ -92,6 +97,7 @@ package final class ContainerFileSystem: Sendable {
     /// - Parameter owner: the user whose mount it is; the top folder is theirs.
     package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
         self.parts = parts
+        preparedContents = PreparedContents(pool: parts.preparation)
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }

@@ -34,6 +34,8 @@ final class OpenNode: Sendable {
         var stamp: Stamp?
         /// The backing file when it was last looked at, if that was not yet told, and how often it was looked at since.
         var unrest: (stamp: Stamp, looks: Int)?
+        /// What the kernel knows a new file's content as before the first handle.
+        var registered: BackingID?
         /// Whether the backing file's name is known to be on the disk.
         var isNameSynced = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
