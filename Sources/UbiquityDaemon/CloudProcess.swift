@@ -28,7 +28,7 @@ package enum CloudProcess {
         listening: @escaping @Sendable (String) -> Void
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
-        ProcessHost.raiseOpenFileLimit()
+        try ProcessHost.raiseOpenFileLimit()
         let logger = DaemonLog.logger(file: place == .embedded ? CloudFolder.log(data) : nil)
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)

@@ -15,12 +15,12 @@ package enum MountServer {
     /// - Parameter reporting: whether another process started this one in the background and waits for a report.
     package static func run(_ settings: MountSettings, reporting: Bool) async throws {
         ProcessHost.keepNewFilesPrivate()
-        ProcessHost.raiseOpenFileLimit()
         let pipe = reporting ? MountReport.pipe() : nil
         var logger = Logger(label: "ubiquity")
         let mount: Mount
         let signals: TerminationSignals
         do {
+            try ProcessHost.raiseOpenFileLimit()
             var settings = settings
             let folder = try MountLauncher.containerFolder(settings)
             logger = DaemonLog.logger(file: reporting ? folder.log : nil)

@@ -87,12 +87,21 @@ package enum ProcessHost {
     package static func ignoreBrokenPipes() { _ = signal(SIGPIPE, SIG_IGN) }
 
     /// Raises the limit of open files to what this user may have.
-    package static func raiseOpenFileLimit() {
+    /// - Throws: `.tooManyOpenFiles` if that is too few to serve anything: databases, sockets, event loops and threads
+    ///   take some 60 before the first file.
+    package static func raiseOpenFileLimit() throws(UbiquityError) {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        guard limit.rlim_max >= leastOpenFiles else {
+            throw UbiquityError(
+                .tooManyOpenFiles, "this process may have \(limit.rlim_max) files open, and needs \(leastOpenFiles)",
+                remedy: "raise the limit: ulimit -Hn in the shell, LimitNOFILE= of the service, nofile in limits.conf")
+        }
         limit.rlim_cur = limit.rlim_max
         _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
+
+    private static let leastOpenFiles: rlim_t = 256
 
     /// Files that this process may have open.
     package static var openFileLimit: Int {

@@ -80,6 +80,23 @@ import UbiquityControl
         }
     }
 
+    /// With so few it could serve nothing, and would only end later.
+    @Test func tooFewOpenFilesAreRefused() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            let commands = [
+                "mount --state '\(a.state)' '\(a.mountPoint)'",
+                "serve --socket '\(world.folder)/s' --data '\(world.folder)/data'",
+            ]
+            for command in commands {
+                let outcome = try await world.attempt(
+                    ["sh", "-c", "ulimit -n 64; exec '\(World.program)' \(command)"])
+                #expect(outcome.status == 1, "\(outcome)")
+                #expect(outcome.err.contains("64 files") && outcome.err.contains("ulimit -Hn"), "\(outcome)")
+            }
+        }
+    }
+
     @Test func stateInUseIsRefused() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -190,7 +190,8 @@ extension SyncEngine {
         let used = try index.read { try $0.contentsInUse() }
         return try files.compactMap { content in
             guard !used.contains(content), !store.isRetired(content), !isHeld(content),
-                let status = try store.status(of: content), status.size > 0, try index.read({ try $0.row(content: content) }) == nil
+                let status = try store.status(of: content), status.size > 0,
+                try index.read({ try $0.row(content: content) }) == nil
             else { return nil }
             return (content, status)
         }
