@@ -11,6 +11,7 @@ internal import Synchronization
 final class Handshake: Sendable {
     private let isDone = Atomic(false)
     private let isOffered = Atomic(false)
+    private let opensDirectoriesFlag = Atomic(false)
     private let passthrough: KernelPassthrough
 
     init(_ passthrough: KernelPassthrough) { self.passthrough = passthrough }
@@ -29,8 +30,12 @@ final class Handshake: Sendable {
     /// `security.capability` at every write.
     private static let handleKillPrivilegesV2: UInt32 = 1 << 28
 
+    /// Whether the kernel can do without being asked about the opening of directories.
+    var opensDirectories: Bool { opensDirectoriesFlag.load(ordering: .relaxed) }
+
     /// What is taken of libfuse's list.
     func choose(_ connection: inout fuse_conn_info) {
+        opensDirectoriesFlag.store(connection.capable & UInt32(FUSE_CAP_NO_OPENDIR_SUPPORT) != 0, ordering: .relaxed)
         take(FUSE_CAP_SPLICE_WRITE, &connection)
         take(FUSE_CAP_READDIRPLUS, &connection)
         take(FUSE_CAP_READDIRPLUS_AUTO, &connection)

@@ -94,8 +94,7 @@ package final class KernelNotifier: KernelCache {
             case .entry(let parent, let name): Self.invalidate(entry: name, in: parent, session)
             // A negative offset is attributes only.
             case .attributes(let ino): fuse_lowlevel_notify_inval_inode(session, ino, -1, 0)
-            // From 0 with no length is all pages, and a directory's pages are its listing.
-            case .listing(let ino): fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
+            case .listing(let ino): Self.invalidate(listing: ino, session)
             }
         // ENOENT: the kernel knew nothing of it. ENODEV: the mount is gone.
         if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue,
@@ -103,6 +102,14 @@ package final class KernelNotifier: KernelCache {
         {
             logger.warning("the kernel did not take news", metadata: ["errno": "\(-result)", "news": "\(news)"])
         }
+    }
+
+    /// A reader who was answered before the change may be about to put that into the cache, and holds the directory's
+    /// lock till he has: news of an entry waits for the lock, and one of this name is never there. Then all pages of
+    /// the directory (from 0 with no length), which are its listing, are dropped.
+    private static func invalidate(listing ino: UInt64, _ session: OpaquePointer) -> Int32 {
+        _ = fuse_lowlevel_notify_inval_entry(session, ino, ".", 1)
+        return fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
     }
 
     private static func invalidate(entry name: ItemName, in parent: UInt64, _ session: OpaquePointer) -> Int32 {

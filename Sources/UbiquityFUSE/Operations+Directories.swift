@@ -5,30 +5,21 @@ internal import UbiquityVFS
 
 /// Operations on an open directory.
 func addDirectoryOperations(_ operations: inout fuse_lowlevel_ops) {
-    operations.opendir = { request, ino, info in
-        serve(request) { fileSystem, reply in
-            guard let given = info?.pointee else { return reply.error(.EINVAL) }
-            let isCached = !fileSystem.isInVersions(ino)
-            reply.answerOrWait(with: { try fileSystem.openAnyDirectory(ino) }) { reply, opened in
-                var info = given
-                info.fh = opened.handle
-                info.cache_readdir = isCached ? 1 : 0
-                info.keep_cache = opened.keepsCache ? 1 : 0
-                if !reply.send({ fuse_reply_open($0, &info) }) { fileSystem.releaseDirectory(opened.handle) }
-            }
-        }
+    // The kernel opens and closes directories by itself from the first answer on, and caches their listings: to list
+    // one again does not reach this process. Kernels before 5.1 ask each time.
+    operations.opendir = { request, _, info in
+        guard let request, let context = SessionContext.of(fuse_req_userdata(request)) else { return }
+        let reply = Reply(request)
+        guard !context.handshake.opensDirectories, var info = info?.pointee else { return reply.error(.ENOSYS) }
+        info.cache_readdir = 1
+        info.keep_cache = 1
+        _ = reply.send { fuse_reply_open($0, &info) }
     }
-    operations.readdir = { request, _, size, offset, info in
-        readDirectory(request, size, offset, info, plus: false)
+    operations.readdir = { request, ino, size, offset, _ in
+        readDirectory(request, ino, size, offset, plus: false)
     }
-    operations.readdirplus = { request, _, size, offset, info in
-        readDirectory(request, size, offset, info, plus: true)
-    }
-    operations.releasedir = { request, _, info in
-        serve(request) { fileSystem, reply in
-            if let handle = info?.pointee.fh { fileSystem.releaseDirectory(handle) }
-            reply.done()
-        }
+    operations.readdirplus = { request, ino, size, offset, _ in
+        readDirectory(request, ino, size, offset, plus: true)
     }
     operations.fsyncdir = { request, _, _, _ in
         serve(request) { fileSystem, reply in
@@ -38,26 +29,40 @@ func addDirectoryOperations(_ operations: inout fuse_lowlevel_ops) {
 }
 
 /// Fills one buffer with entries.
-private func readDirectory(
-    _ request: fuse_req_t?, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?, plus: Bool
-) {
+private func readDirectory(_ request: fuse_req_t?, _ ino: UInt64, _ size: Int, _ offset: off_t, plus: Bool) {
     guard let request else { return }
     serve(request) { fileSystem, reply in
-        guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+        guard !fileSystem.isInVersions(ino) else {
+            return readVersions(fileSystem, reply, ino, size, Int64(offset), plus: plus)
+        }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
         defer { buffer.deallocate() }
         var filler = DirectoryFiller(request: request, buffer: buffer, plus: plus)
         do {
             try fileSystem.readDirectory(
-                handle, offset: Int64(offset), withAttributes: plus, room: size / DirectoryFiller.usualSize(plus)
+                ino, offset: Int64(offset), withAttributes: plus, room: size / DirectoryFiller.usualSize(plus)
             ) { filler.add($0) }
         } catch {
             // What is in the buffer already has been counted as known to the kernel: it must be sent.
             if filler.used == 0 { return reply.failure(error) }
         }
-        let start = UnsafeRawPointer(buffer.baseAddress)?.assumingMemoryBound(to: CChar.self)
-        if !reply.send({ fuse_reply_buf($0, start, filler.used) }) {
+        if !reply.send({ fuse_reply_buf($0, filler.start, filler.used) }) {
             for ino in filler.lookups { fileSystem.forget(ino, 1) }
+        }
+    }
+}
+
+/// The same of a versions folder, whose listing may have to be waited for.
+private func readVersions(
+    _ fileSystem: ContainerFileSystem, _ reply: consuming Reply, _ ino: UInt64, _ size: Int, _ offset: Int64, plus: Bool
+) {
+    reply.answerOrWait(with: { try fileSystem.versionsListing(ino, offset: offset) }) { reply, listing in
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+        defer { buffer.deallocate() }
+        _ = reply.send { request in
+            var filler = DirectoryFiller(request: request, buffer: buffer, plus: plus)
+            fileSystem.read(listing, offset: offset) { filler.add($0) }
+            return fuse_reply_buf(request, filler.start, filler.used)
         }
     }
 }
@@ -70,6 +75,8 @@ private struct DirectoryFiller {
     private(set) var used = 0
     /// Inodes that the kernel will count one lookup of when it takes the buffer.
     private(set) var lookups: [UInt64] = []
+
+    var start: UnsafePointer<CChar>? { UnsafeRawPointer(buffer.baseAddress)?.assumingMemoryBound(to: CChar.self) }
 
     /// Bytes of an entry with a name of about 16 bytes.
     static func usualSize(_ plus: Bool) -> Int { plus ? 168 : 40 }

@@ -28,7 +28,9 @@ extension ContainerFileSystem {
         let isDirectory = (event.after ?? event.before)?.kind == .directory
         if let before = event.before, let entry = before.entry {
             noteListing(entry.parent, countChanges: isDirectory)
-            openDirectories.noteDeparture(from: entry.parent.inode, ino: before.ino, name: entry.name)
+            if inodes.isKnown(entry.parent.inode) {
+                departures.note(entry.name, of: before.ino, from: entry.parent.inode)
+            }
         }
         if let entry = event.after?.entry {
             noteListing(entry.parent, countChanges: isDirectory)
@@ -72,7 +74,7 @@ extension ContainerFileSystem {
             if let before = event.before, let after = event.after { moved(before, after) }
         case .attributes, .content:
             if let before = event.before, let after = event.after { changed(before, after) }
-        // Versions stand in folders that the kernel keeps nothing of.
+        // Versions stand in folders whose listings the kernel takes for old each time it looks one up.
         case .versions: break
         case .replaced:
             if let before = event.before, let after = event.after { replaced(before, after) }

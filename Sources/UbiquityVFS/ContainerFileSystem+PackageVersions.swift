@@ -50,10 +50,10 @@ extension ContainerFileSystem {
         }
     }
 
-    func listMembers(of node: VersionNodes.Node) async throws -> [OpenDirectory.VersionEntry] {
+    func listMembers(of node: VersionNodes.Node) async throws -> [VersionsListing.Entry] {
         try await children(of: node).compactMap { child in
             child.member.path.last.map {
-                OpenDirectory.VersionEntry(name: $0, node: child.node, kind: child.member.kind)
+                VersionsListing.Entry(name: $0, node: child.node, kind: child.member.kind)
             }
         }
     }

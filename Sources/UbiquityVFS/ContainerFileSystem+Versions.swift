@@ -69,7 +69,10 @@ extension ContainerFileSystem {
             let owner: ItemKey
             if case .file = node { owner = try index.row(key: key)?.entry?.parent ?? .root } else { owner = key }
             guard let row = try index.row(key: owner), !row.isDeleted else { throw Errno.ENOENT }
-            return volatile(row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
+            var attributes = volatile(
+                row, ino, FileMode.directory | row.mode & FileMode.rights, size: 0, at: row.modifiedAt)
+            attributes.modifiedAt = versionListings.stamped(row.modifiedAt)
+            return attributes
         case .version(let id, let key):
             guard let row = try index.row(key: key), let version = versionNodes.version(id) else { throw Errno.ENOENT }
             let isFolder = row.kind == .directory
@@ -93,22 +96,19 @@ extension ContainerFileSystem {
 
     // MARK: Listings
 
-    /// `openDirectory`, for any directory. What stands in a versions folder is what stood there when it was opened.
-    package func openAnyDirectory(_ ino: UInt64) throws -> Answer<OpenedFile> {
-        guard let node = versionNodes.node(ino) else { return .now(try openDirectory(ino)) }
+    /// What stands in a versions folder: what stood there when reading began, if that is still known.
+    package func versionsListing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
+        guard let node = versionNodes.node(ino) else { throw Errno.ESTALE }
         guard try attributes(of: node, ino).mode & FileMode.typeMask == FileMode.directory else { throw Errno.ENOTDIR }
-        return .later { [self] in
-            let listing = try await list(node)
-            let directory = OpenDirectory(ino: ino, versions: listing)
-            return OpenedFile(handle: directories.add(directory), keepsCache: false)
-        }
+        if offset > 0, let listing = versionListings.listing(at: offset) { return .now(listing) }
+        return .later { [self] in versionListings.add(ino, try await list(node)) }
     }
 
-    private func list(_ node: VersionNodes.Node) async throws -> [OpenDirectory.VersionEntry] {
+    private func list(_ node: VersionNodes.Node) async throws -> [VersionsListing.Entry] {
         switch node {
         case .version, .member: return try await listMembers(of: node)
         case .folder(let directory):
-            var result = [OpenDirectory.VersionEntry](), last: ItemName?
+            var result = [VersionsListing.Entry](), last: ItemName?
             while true {
                 let rows = try index.read {
                     try $0.childrenWithVersions(of: directory, after: last, limit: Self.versionsPage)
@@ -116,14 +116,14 @@ extension ContainerFileSystem {
                 for row in rows {
                     guard let name = row.entry?.name else { continue }
                     last = name
-                    result.append(OpenDirectory.VersionEntry(name: name, node: .file(row.key), kind: .directory))
+                    result.append(VersionsListing.Entry(name: name, node: .file(row.key), kind: .directory))
                 }
                 if rows.count < Self.versionsPage { return result }
             }
         case .file(let key):
             let kind = try index.row(key: key)?.kind ?? .file
             return try await namedVersions(of: key).map { name, version in
-                OpenDirectory.VersionEntry(name: name, node: .version(version.id, of: key), kind: kind)
+                VersionsListing.Entry(name: name, node: .version(version.id, of: key), kind: kind)
             }
         }
     }
@@ -132,20 +132,16 @@ extension ContainerFileSystem {
     private static let versionsPage = 1000
 
     /// Gives entries of a versions folder. The kernel looks each up by itself if it wants more than the name.
-    func readVersions(
-        _ directory: OpenDirectory, _ entries: [OpenDirectory.VersionEntry], offset: Int64,
-        emit: (DirectoryItem) -> Bool
-    ) {
-        let dots = [(".", directory.ino), ("..", directory.ino)].map { name, ino in
-            (Array(name.utf8), Self.identity(of: ino, .directory))
-        }
-        let all = dots.count + entries.count
-        for place in Int(clamping: max(0, offset))..<max(all, Int(clamping: max(0, offset))) {
+    package func read(_ listing: VersionsListing, offset: Int64, emit: (DirectoryItem) -> Bool) {
+        let dots = [".", ".."].map { (Array($0.utf8), Self.identity(of: listing.ino, .directory)) }
+        let first = VersionsListing.place(of: offset)
+        for place in first..<max(first, dots.count + listing.entries.count) {
             let (name, identity) = place < dots.count ? dots[place] : {
-                let entry = entries[place - dots.count]
+                let entry = listing.entries[place - dots.count]
                 return (entry.name.bytes, Self.identity(of: versionNodes.number(of: entry.node), entry.kind))
             }()
-            let item = DirectoryItem(name: name, offset: Int64(place) + 1, attributes: identity, isCounted: false)
+            let item = DirectoryItem(
+                name: name, offset: listing.offset(after: place), attributes: identity, isCounted: false)
             guard emit(item) else { return }
         }
     }

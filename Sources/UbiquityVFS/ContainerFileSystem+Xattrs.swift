@@ -20,7 +20,10 @@ extension ContainerFileSystem {
         }
         try checkNamespace(name)
         let list = name.starts(with: Self.userNamespace) ? row.xattrs : row.localXattrs
-        guard let found = list.first(where: { $0.name == name }) else { throw Errno.ENODATA }
+        guard let found = list.first(where: { $0.name == name }) else {
+            // `ls -l` asks each file for it, until the answer is that there is no such thing in this file system.
+            throw name == Self.label ? Errno.EOPNOTSUPP : Errno.ENODATA
+        }
         return found.value
     }
 
@@ -58,6 +61,7 @@ extension ContainerFileSystem {
 
     private static let userNamespace = Array("user.".utf8)
     private static let trustedNamespace = Array("trusted.".utf8)
+    private static let label = Array("security.selinux".utf8)
     private static let namespaces = [userNamespace, trustedNamespace, Array("security.".utf8)]
 
     /// Access control lists, and what else the system keeps as "system.", are not there.

@@ -15,7 +15,7 @@ package import UbiquitySystem
 /// another when a remote update replaces it.
 ///
 /// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `OpenDirectoryTable`, `CompletionWaiters`, `UseLog`, `Replays`,
+/// `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`,
 /// `WaitingCalls`). No lock is held while something waits.
 package final class ContainerFileSystem: Sendable {
     /// What it works on and with.
@@ -71,8 +71,8 @@ package final class ContainerFileSystem: Sendable {
     let files = HandleTable<OpenFile>()
     /// The claims of open files, by handle.
     let passes = Lock<[UInt64: ProgramPass]>([:])
-    let directories = HandleTable<OpenDirectory>()
-    let openDirectories = OpenDirectoryTable()
+    let departures = Departures()
+    let versionListings = VersionListings()
     let completions = CompletionWaiters()
     let uses = UseLog()
     let contentNumbers = ContentNumbers()
@@ -154,8 +154,8 @@ package final class ContainerFileSystem: Sendable {
         }
     }
 
-    /// Files and directories that programs have open.
-    package var openHandleCount: Int { files.count + directories.count }
+    /// Files that programs have open.
+    package var openHandleCount: Int { files.count }
 
     /// What must hold at every moment, and more if nothing is under way. Nil if it does.
     package func violation(whileIdle: Bool) -> String? {

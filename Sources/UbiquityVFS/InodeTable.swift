@@ -20,8 +20,6 @@ final class InodeTable: Sendable {
         var absences: Set<ItemName> = []
         /// Counts changes of this directory's entries.
         var listing: UInt64 = 0
-        /// `listing` when the kernel last began to read the directory; nil if what it caches may be out of date.
-        var cachedListing: UInt64?
         /// How many of this directory's entries are directories, if that was counted since the last change of it.
         var directoryCount: Int?
         /// The last access that a program set.

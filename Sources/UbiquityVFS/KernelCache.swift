@@ -8,8 +8,8 @@ package import UbiquityCore
 /// - An entry: the kernel holds the directory's lock during a lookup or readdir until its answer is in the cache, and
 ///   waits for that lock before it drops an entry.
 /// - Attributes: the kernel numbers its requests, and drops an answer whose request is older than the invalidation.
-/// - A listing: it may be put together from an answer given before the change and be cached after the news. So the next
-///   opendir also says that nothing cached may be kept (`ContainerFileSystem.openDirectory`).
+/// - A listing: it may be put together from an answer given before the change. The kernel holds the directory's lock
+///   until that is in its cache; so who brings the news has it take that lock first, and then drop what is there.
 ///
 /// There is no news about a file's pages: a remote update of content that is here gets another inode, and pages that
 /// are left from before an eviction are dropped at the next open (`InodeTable.Node.hasGoodPages`). So this never waits

@@ -207,7 +207,7 @@ import UbiquityVFS
         #expect(errno { try container.fs.sync(handle) } == .EBADF)
         let directory = try container.makeDirectory("d")
         #expect(await errno { _ = try await container.open(directory) } == .EISDIR)
-        #expect(errno { _ = try container.fs.openDirectory(ino) } == .ENOTDIR)
+        #expect(errno { _ = try container.names(in: ino) } == .ENOTDIR)
     }
 
     @Test func pagesAreKeptUntilTheContentIsAnother() async throws {

@@ -95,10 +95,8 @@ final class TestContainer: Sendable {
     }
 
     func names(in ino: UInt64 = root) throws -> [String] {
-        let opened = try fs.openDirectory(ino)
-        defer { fs.releaseDirectory(opened.handle) }
         var names = [String]()
-        try fs.readDirectory(opened.handle, offset: 0, withAttributes: false, room: 64) {
+        try fs.readDirectory(ino, offset: 0, withAttributes: false, room: 64) {
             names.append(String(decoding: $0.name, as: UTF8.self))
             return true
         }

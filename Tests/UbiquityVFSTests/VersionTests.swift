@@ -31,10 +31,9 @@ import UbiquityVFS
     private func names(_ path: String...) async throws -> [String] {
         var ino: UInt64 = 1
         for name in path { ino = try #require(try await container.fs.find(parent: ino, name: Array(name.utf8)).value).ino }
-        let opened = try await container.fs.openAnyDirectory(ino).value
-        defer { container.fs.releaseDirectory(opened.handle) }
+        let listing = try await container.fs.versionsListing(ino, offset: 0).value
         var names = [String]()
-        try container.fs.readDirectory(opened.handle, offset: 0, withAttributes: true, room: 64) {
+        container.fs.read(listing, offset: 0) {
             names.append(String(decoding: $0.name, as: UTF8.self))
             return true
         }

@@ -34,6 +34,11 @@ import UbiquityVFS
         #expect(await errno { try await set(container, ino, "user.big", tooMuch + tooMuch) } == .E2BIG)
         try container.fs.removeXattr(of: ino, name: Array("user.note".utf8), caller: container.caller)
         #expect(errno { _ = try container.fs.xattr(of: ino, name: Array("user.note".utf8)) } == .ENODATA)
+        // What `ls -l` asks every file, until it hears that there are none here.
+        let label = Array("security.selinux".utf8)
+        #expect(errno { _ = try container.fs.xattr(of: ino, name: label) } == .EOPNOTSUPP)
+        try await set(container, ino, "security.selinux", "x")
+        #expect(try container.fs.xattr(of: ino, name: label) == Array("x".utf8))
     }
 
     @Test func statusIsListedAndReadable() throws {
