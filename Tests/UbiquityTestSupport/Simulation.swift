@@ -29,7 +29,12 @@ package final class Simulation: Sendable {
     private let folder: String
     private let cloudDisk: SimulatedDisk?
     /// What must hold at every moment; asked now and then.
-    private let watchdog = Lock<(@Sendable () throws -> Void)?>(nil)
+    private let watchdog = Lock<Watchdog?>(nil)
+
+    /// In a structure: a function that stands in a generic type by itself is wrapped once more each time it is looked at.
+    private struct Watchdog {
+        var check: @Sendable () throws -> Void
+    }
 
     private init(seed: UInt64, _ options: Options, folder: String) throws {
         self.seed = seed
@@ -186,9 +191,9 @@ package final class Simulation: Sendable {
     // MARK: Checks
 
     /// Something that must hold at every moment.
-    func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = check } }
+    func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = Watchdog(check: check) } }
 
-    func watch() throws { try watchdog.withLock { $0 }?() }
+    func watch() throws { try watchdog.withLock { $0 }?.check() }
 
     /// Everybody has the same, and nothing is lost. To be called when all is settled.
     package func check() async throws {
