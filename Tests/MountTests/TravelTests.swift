@@ -109,6 +109,28 @@ import UbiquityControl
         }
     }
 
+    /// Offline for long, a program that saves by rename makes a new file each time.
+    @Test func whatTheCloudNeverHeardOfIsNotPendingOnceItIsGone() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo 1 > old; echo 2 > doc")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell(
+                """
+                for n in $(seq 20); do echo $n > t$n; mv t$n doc; echo $n > gone$n; rm gone$n; done
+                mkdir d; touch d/x; rm -r d; rm old
+                """)
+            // The top folder's time waits too.
+            let pending = try await a.status().pending.map(\.path).filter { !$0.isEmpty }
+            #expect(pending.count == 2 && pending.contains("doc") && pending.contains { $0.contains("old") }, "\(pending)")
+            #expect(try await a.status().uploads.items <= 3)
+            try await a.ubiquity("online", "")
+            try await a.waitUntilIdle()
+            #expect(try await a.status().uploads.items == 0)
+        }
+    }
+
     @Test func rewritingTheSameBytesSendsNoContent() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
