@@ -158,7 +158,7 @@ final class WaitCheck: Sendable {
 
     private func hasPendingUpload() throws -> Bool {
         try parts.index.read { reader in
-            if isWholeMount { return try reader.dirtyCount() + reader.versionActionCount() > 0 }
+            if isWholeMount { return try reader.unsentCount() + reader.versionActionCount() > 0 }
             for row in try reader.itemsWithVersionActions(limit: .max) where try isWithinTops(row.key, reader) {
                 return true
             }

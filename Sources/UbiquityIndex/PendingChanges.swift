@@ -10,6 +10,24 @@ extension IndexReader {
 
     package func dirtyCount() throws -> Int { Int(try number("SELECT count(*) FROM items WHERE dirty <> 0", []) ?? 0) }
 
+    /// What was made and is gone before the cloud can have heard of it: nothing is to be said of it, and its row goes
+    /// when changes are next sent.
+    private static let isNothing = """
+        items.dirty & \(DirtyFields.created.rawValue) AND items.dirty & \(DirtyFields.deleted.rawValue)
+        AND NOT items.flags & \(ItemFlags.creationSent.rawValue)
+        """
+
+    /// The same rows, at most `limit`, of which something is to be said to the cloud.
+    package func unsentRows(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select("items.dirty <> 0 AND NOT (\(Self.isNothing))") + " ORDER BY items.dirtyOrder LIMIT ?",
+            [.int(Int64(limit))])
+    }
+
+    package func unsentCount() throws -> Int {
+        Int(try number("SELECT count(*) FROM items WHERE dirty <> 0 AND NOT (\(Self.isNothing))", []) ?? 0)
+    }
+
     /// Bytes of the files whose content waits to go up.
     package func dirtyBytes() throws -> Int64 {
         try number(

@@ -110,9 +110,10 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let (position, count, bytes, isSettled, waiting) = try index.read { reader in
+        let (position, count, unsent, bytes, isSettled, waiting) = try index.read { reader in
             (
                 try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
+                try reader.unsentCount() + reader.versionActionCount(),
                 try reader.dirtyBytes(),
                 try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
@@ -125,7 +126,7 @@ extension SyncEngine {
         let isIdle = count == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
             && state.isCaughtUp && !state.mayHaveLost && !state.looksForLost && state.announced <= position.revision
         return SyncSummary(
-            connection: connection.status, revision: position.revision, pendingUploads: count,
+            connection: connection.status, revision: position.revision, pendingUploads: unsent,
             pendingUploadBytes: bytes,
             activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
@@ -141,7 +142,7 @@ extension SyncEngine {
     package func pendingUploads(
         limit: Int
     ) throws -> [(row: ItemRow, problem: TransferProblem?, restsUntil: Timestamp?)] {
-        try index.read { try $0.dirtyRows(after: 0, limit: limit) }.map {
+        try index.read { try $0.unsentRows(limit: limit) }.map {
             ($0, problems.problem(.upload, of: $0.key), throttle.restsUntil($0.key))
         }
     }
