@@ -80,7 +80,8 @@ final class Mount: Sendable {
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
                 coordination: coordination,
                 backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders),
-                preparation: BlockingPool(name: "new-files", threads: 1)),
+                preparation: BlockingPool(name: "new-files", threads: 1),
+                syncing: BlockingPool(name: "sync-index", threads: 1)),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
         engine.setOpenItems(

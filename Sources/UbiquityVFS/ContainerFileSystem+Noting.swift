@@ -125,16 +125,23 @@ extension ContainerFileSystem {
         let before = try whole.file.status()
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
+        // At one time: an fsync then takes 0.8 of what it takes one after the other (measured). Index or content may be
+        // on the disk without the other meanwhile, as when another file's fsync brings the index there.
+        try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
+            try index.makeDurable()
+        }
+    }
+
+    private func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
         do throws(Errno) { try whole.file.syncData() } catch {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error
         }
-        if file.node.state.withLock({ $0.whole?.id == whole.id && !$0.isNameSynced }) {
+        if node.state.withLock({ $0.whole?.id == whole.id && !$0.isNameSynced }) {
             try contents.syncName(of: whole.id)
-            file.node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
+            node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
         }
         contents.noteSynced(whole.id, before)
-        try index.makeDurable()
     }
 
     /// Names are in the index, of whichever directory.

@@ -37,13 +37,15 @@ package final class ContainerFileSystem: Sendable {
         package var backgroundReaders: BackgroundReaders
         /// Where backing files are made in advance; nil if none are to be.
         package var preparation: BlockingPool?
+        /// Where the index is brought to the disk while content is; nil if one comes after the other.
+        package var syncing: BlockingPool?
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-            preparation: BlockingPool? = nil
+            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil
         ) {
             self.index = index
             self.contents = contents
@@ -59,6 +61,7 @@ package final class ContainerFileSystem: Sendable {
             self.coordination = coordination
             self.backgroundReaders = backgroundReaders
             self.preparation = preparation
+            self.syncing = syncing
         }
     }
 
@@ -77,6 +80,7 @@ package final class ContainerFileSystem: Sendable {
     let uses = UseLog()
     let contentNumbers = ContentNumbers()
     let preparedContents: PreparedContents
+    let syncThread: SideThread
     let mapped = MappedFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
@@ -98,6 +102,7 @@ package final class ContainerFileSystem: Sendable {
     package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
         self.parts = parts
         preparedContents = PreparedContents(pool: parts.preparation)
+        syncThread = SideThread(parts.syncing)
         if let root = try parts.index.row(ino: 1), root.uid != owner.uid {
             _ = try parts.index.setAttributes(ino: 1, AttributeChange(uid: owner.uid, gid: owner.gid))
         }
