@@ -65,6 +65,25 @@ import UbiquityTestSupport
         }
     }
 
+    /// A program that makes files and takes them away again changes the folder's time with each.
+    @Test func aFoldersTimeAloneIsNotSentAgainAndAgain() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            try await world.settle()
+            world.a.link.resetCounts()
+            for number in 0..<200 {
+                try await world.a.create("d/t\(number)", [1])
+                try world.a.remove("d/t\(number)")
+                try await world.world.sleep(for: .milliseconds(20))
+            }
+            try await world.settle()
+            // Four seconds, in which it may go twice a second.
+            #expect(world.a.link.counts.calls[.commit, default: 0] <= 10)
+            #expect(try world.b.live("d").modifiedAt == world.a.live("d").modifiedAt)
+            try await world.check()
+        }
+    }
+
     @Test func onlyChangedChunksTravelBothWays() async throws {
         try await run { world in
             let bytes = world.random.bytes(8_000_000)
