@@ -73,6 +73,8 @@ enum SyncLimits {
     /// A person's saves are fewer and wait for nothing; a full commit has a backlog behind it.
     static let stream = 8..<changesPerCommit
     static let streamRest = Duration.milliseconds(100)
+    /// Folders' times alone are sent this often at most (`holdFolderTimes`).
+    static let folderTimesRest = Duration.milliseconds(500)
     /// Files up to this size travel inside the commit: one chunk always.
     static let inlineContentSize = Int64(Limits.minimumChunkLength)
     /// Dirty rows read at a time.

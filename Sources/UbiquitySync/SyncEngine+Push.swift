@@ -13,8 +13,10 @@ struct PushState {
     var uploading: Set<ItemKey> = []
     /// A file that changed while it was read rests until then.
     var rescanAt: [ItemKey: Timestamp] = [:]
-    /// When the first of the new files that were not finished at the last look is.
+    /// When the first of the new files that were not finished at the last look is, or folders' times that are held go.
     var finishedAt: Timestamp?
+    /// When a group of nothing but folders' times was last sent.
+    var folderTimesSentAt: Timestamp?
     /// Since when new files of temporary names have been held back.
     var temporarySince: [ItemKey: Timestamp] = [:]
     /// Since when packages have had changes that have not gone up.
@@ -157,6 +159,7 @@ extension SyncEngine {
         var group = try planned(sendable.deletionsUpTo ?? 0)
         // All of these may wait for names that items have which were deleted later.
         if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(deletionLimit(now: timekeeper.now())) }
+        holdFolderTimes(&group)
         let isIdle = group.isEmpty && cleaned == 0
         return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
     }
@@ -483,6 +486,7 @@ extension SyncEngine {
     /// What was sent is at the cloud, and the index knows it.
     func noteSent(_ group: [PlannedChange]) {
         noteSentDeletions(group)
+        noteFolderTimes(group)
         push.withLock { state in
             for change in group { state.prepared[change.row.key] = nil }
         }
