@@ -14,6 +14,11 @@ package final class IndexTransaction: IndexReader {
     /// What it changed, in order, if that is kept for the journal.
     private(set) var statements: [JournalStatement] = []
     private let keepsStatements: Bool
+    /// That it says no more than that a file which was known to be written was written to.
+    private var isWritingOn = false
+
+    /// Whether `fsync` must have brought it to the disk.
+    var isChange: Bool { !isWritingOn || statements.count > 1 }
 
     init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin, keepsStatements: Bool) {
         self.index = index
@@ -111,6 +116,12 @@ package final class IndexTransaction: IndexReader {
     func execute(_ sql: String, _ values: [SQLValue]) throws {
         try db.run(sql, values)
         if keepsStatements { statements.append(JournalStatement(sql: sql, values: values)) }
+    }
+
+    /// Takes note that this does no more to the row than to say that it was written to.
+    func noteWritingOn(_ row: ItemRow) {
+        isWritingOn = row.isWriting && !row.flags.contains(.fresh) && row.nextVersion == nil
+            && row.dirty.isSuperset(of: [.content, .times])
     }
 
     /// The top folder, in a new index.

@@ -51,7 +51,7 @@ extension ItemIndex {
         cache.beginCommit(of: transaction.touched)
         defer { cache.endCommit() }
         FaultPoints.reach("index.committing")
-        if try !journal.append(transaction.statements) {
+        if try !journal.append(transaction.statements, isChange: transaction.isChange) {
             do {
                 try commitBatch(db, journal)
             } catch {

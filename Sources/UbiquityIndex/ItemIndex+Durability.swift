@@ -36,14 +36,23 @@ extension ItemIndex {
         trust.withLock { $0.forget(through: known) }
     }
 
+    /// What `fsync` promises: as `makeDurable`, of what programs have changed. That a file which the index on the disk
+    /// knows to be written has been written to once more need not be there: the next start looks at it in any case.
+    package func makeChangesDurable() throws {
+        guard let journal else { return }
+        let isThere = writer.writeWithoutTransaction { _ in journal.durability.hasAllChanges }
+        if !isThere { try makeDurable() }
+    }
+
     /// - Returns: false if a sync has failed before, so that another would say nothing.
     private func bringToDisk(_ journal: IndexJournal, _ sync: IndexDurability.Sync) throws -> Bool {
         let isThere = try syncing { () throws(Errno) in
             try journal.sync()
             if sync.needsLog { try syncLog() }
         }
-        if isThere, sync.needsLog { writer.writeWithoutTransaction { _ in journal.noteLog(of: sync) } }
-        return isThere
+        guard isThere else { return false }
+        writer.writeWithoutTransaction { _ in sync.needsLog ? journal.noteLog(of: sync) : journal.noteEnd(of: sync) }
+        return true
     }
 
     /// Syncs go one after the other: the kernel tells of a failure one of those who wait for it.

@@ -28,7 +28,7 @@ extension ItemIndex {
     ) throws -> ItemRow {
         let now = timekeeper.now()
         return try change(ino: ino, changed ? .content : .attributes) { transaction, row in
-            if !stillOpen { row.flags.remove(.writing) }
+            if stillOpen { transaction.noteWritingOn(row) } else { row.flags.remove(.writing) }
             row.flags.remove(.fresh)
             guard changed else { return }
             row.size = size

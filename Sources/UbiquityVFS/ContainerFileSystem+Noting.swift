@@ -120,7 +120,7 @@ extension ContainerFileSystem {
     /// Makes content and names durable. A program that gets a success here keeps its data through a power loss.
     package func sync(_ handle: UInt64) throws {
         let file = try files.object(handle)
-        guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeDurable() }
+        guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
         let before = try whole.file.status()
         // What is written from here on is not of this call.
@@ -128,7 +128,7 @@ extension ContainerFileSystem {
         // At one time: an fsync then takes 0.8 of what it takes one after the other (measured). Index or content may be
         // on the disk without the other meanwhile, as when another file's fsync brings the index there.
         try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
-            try index.makeDurable()
+            try index.makeChangesDurable()
         }
     }
 
@@ -145,5 +145,5 @@ extension ContainerFileSystem {
     }
 
     /// Names are in the index, of whichever directory.
-    package func syncDirectory() throws { try index.makeDurable() }
+    package func syncDirectory() throws { try index.makeChangesDurable() }
 }

@@ -186,6 +186,53 @@ import UbiquitySystem
         #expect(try fixture.copied().index.row(ino: row.ino)?.xattrs.first?.value.first == 59)
     }
 
+    /// A program that syncs again and again what it has open; a start looks at such a file.
+    @Test func whatIsKnownToBeWrittenIsNotSyncedAgain() throws {
+        let file = try fixture.file("a")
+        _ = try fixture.index.beginWriting(ino: file.ino)
+        var size: Int64 = 0
+        func write(stillOpen: Bool = true) throws {
+            size += 1
+            _ = try fixture.index.noteWriting(
+                ino: file.ino, changed: true, size: size, modifiedAt: fixture.time.now(), stillOpen: stillOpen)
+        }
+        func fsync() throws -> Int { try syncs { try fixture.index.makeChangesDurable() } }
+        try write()
+        #expect(try fsync() == 2)
+        let lost = try PowerLoss(fixture)
+        for _ in 0..<3 {
+            try write()
+            #expect(try fsync() == 0)
+        }
+        // Whoever else relies on the index has all of it.
+        #expect(try syncs { try fixture.index.makeDurable() } == 1)
+        try fixture.make("b")
+        try write()
+        #expect(try fsync() == 1)
+        #expect(try fsync() == 0)
+        #expect(try lost.names() == ["a", "b"])
+        // What the cloud has by now is not to be taken for what is here.
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(key: file.key))
+            var row = before
+            row.dirty = []
+            row.version = VersionID(high: 1, low: 1)
+            try transaction.update(row, before: before)
+        }
+        try write()
+        #expect(try fsync() == 2)
+        try write(stillOpen: false)
+        #expect(try fsync() == 1)
+        // One that failed has promised nothing.
+        try fixture.make("c")
+        FaultPoints.setHook { $0 == "index.sync" ? UbiquityError(.io, "hook") : nil }
+        expect(.io) { try fixture.index.makeChangesDurable() }
+        FaultPoints.setHook(nil)
+        try fixture.index.makeChangesDurable()
+        #expect(try FileSystem.status(fixture.folder("index.db-wal")).size == 0, "copied into the database")
+        #expect(try fsync() == 0)
+    }
+
     /// The next life writes over the journal: what it has promised is on the disk in the database before that.
     @Test func aStartBringsTheLogToTheDiskFirst() throws {
         try fixture.make("a")

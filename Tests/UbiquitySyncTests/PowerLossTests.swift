@@ -47,6 +47,19 @@ import UbiquityTestSupport
         }
     }
 
+    /// Of the second and third fsync the index on the disk says nothing.
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasSyncedAgainAndAgainWhileItWasOpenIsThere(
+        seed: UInt64
+    ) async throws {
+        try await run(seed) { world in
+            try await world.a.create("f", [0], synced: true)
+            try await world.settle()
+            try? await world.a.editAndCrash("f", [1, 2, 3, 4, 5, 6], syncs: 3, powerLoss: true)
+            try await restart(world)
+            #expect(try await world.b.read("f") == [1, 2, 3, 4, 5, 6])
+        }
+    }
+
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func whatWasEvictedIsNotMissed(seed: UInt64) async throws {
         try await run(seed) { world in
             try await world.a.create("f", [1, 2], synced: true)

@@ -50,12 +50,20 @@ extension SimulatedDevice {
     }
 
     /// Writes into a file without closing it, and the machine dies.
-    package func editAndCrash(_ path: String, _ bytes: [UInt8], powerLoss: Bool = false) async throws {
+    /// - Parameter syncs: so many times it is synced while it is written, the last time when all is.
+    package func editAndCrash(
+        _ path: String, _ bytes: [UInt8], syncs: Int = 0, powerLoss: Bool = false
+    ) async throws {
         let file = try await openForWriting(path)
         try await file.use {
-            try await file.replace(bytes)
+            try await file.replace(syncs > 0 ? [] : bytes)
+            for part in 0..<syncs {
+                try file.write(Array(bytes.prefix(bytes.count * (part + 1) / syncs)), at: 0)
+                try file.sync()
+                await world.pause()
+            }
             // What a call has acknowledged survives the process.
-            file.note(bytes, isSynced: false)
+            file.note(bytes, isSynced: syncs > 0)
             await world.pause()
             crash(powerLoss: powerLoss)
         }
@@ -184,6 +192,8 @@ private struct OpenProgramFile: Sendable {
     func write(_ bytes: [UInt8], at offset: Int64) throws {
         _ = try bytes.withUnsafeBytes { try fileSystem.write(handle, offset: offset, $0, caller: device.caller) }
     }
+
+    func sync() throws { try fileSystem.sync(handle) }
 
     /// What stood in it is not asked for any more.
     func giveUp() {

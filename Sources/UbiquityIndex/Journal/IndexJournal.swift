@@ -48,8 +48,9 @@ final class IndexJournal: @unchecked Sendable {
     var isTight: Bool { position > Self.capacity / 2 }
 
     /// Writes a transaction down. It survives the process when this returns.
+    /// - Parameter isChange: whether the next `fsync` must bring it to the disk.
     /// - Returns: false if there is no room: then only a commit makes it survive.
-    func append(_ statements: [JournalStatement]) throws(Errno) -> Bool {
+    func append(_ statements: [JournalStatement], isChange: Bool = true) throws(Errno) -> Bool {
         let known = texts
         let number = sequence + 1
         if position == 0 { first = number }
@@ -69,6 +70,7 @@ final class IndexJournal: @unchecked Sendable {
         }
         position = fits ? position + Int64(record.count) : Self.capacity
         if !fits { durability.noteLone() }
+        if isChange { durability.noteChange() }
         sequence = number
         batch.append(statements)
         return fits
@@ -105,8 +107,11 @@ final class IndexJournal: @unchecked Sendable {
         durability.begin(last: sequence, committed: sequence - UInt64(batch.count))
     }
 
-    /// The database's log is on the disk as it was when the sync began.
+    /// The database's log is on the disk as it was when the sync began, and the journal unless the database had all.
     func noteLog(of sync: IndexDurability.Sync) { durability.noteLog(of: sync) }
+
+    /// The journal is on the disk as it was when the sync began, which needed no more.
+    func noteEnd(of sync: IndexDurability.Sync) { durability.noteEnd(of: sync) }
 
     func sync() throws(Errno) { try file.syncData() }
 

@@ -127,7 +127,8 @@ struct Performer {
         case .overwrite: try await device.overwrite(path, bytes, synced: synced)
         default:
             packages.tear(device)
-            try await device.editAndCrash(path, bytes, powerLoss: random.chance(0.3))
+            try await device.editAndCrash(
+                path, bytes, syncs: synced ? 1 + bytes.count % 3 : 0, powerLoss: random.chance(0.3))
         }
     }
 
