@@ -80,6 +80,9 @@ extension ContainerFileSystem {
         let ino = DirectoryOffset.inode(before: offset)
         if let name = departures.name(of: ino, from: row.ino) { return name }
         if let found = try index.row(ino: ino), let entry = found.entry, entry.parent == row.key { return entry.name }
+        // It may be leaving just now, by another device's doing: when the writer is through, that has been noted.
+        try index.write(.local) { _ in }
+        if let name = departures.name(of: ino, from: row.ino) { return name }
         // Once some were forgotten it may be one of those: what is listed twice is better than what is never listed.
         if departures.hasForgotten { return nil }
         // Only a program that made the offset up gets here.

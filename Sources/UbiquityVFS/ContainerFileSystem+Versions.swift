@@ -100,7 +100,7 @@ extension ContainerFileSystem {
     package func versionsListing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
         guard let node = versionNodes.node(ino) else { throw Errno.ESTALE }
         guard try attributes(of: node, ino).mode & FileMode.typeMask == FileMode.directory else { throw Errno.ENOTDIR }
-        if offset > 0, let listing = versionListings.listing(at: offset) { return .now(listing) }
+        if offset > 0, let listing = versionListings.listing(of: ino, at: offset) { return .now(listing) }
         return .later { [self] in versionListings.add(ino, try await list(node)) }
     }
 

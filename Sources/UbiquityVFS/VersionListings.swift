@@ -27,6 +27,8 @@ package struct VersionsListing: Sendable {
 final class VersionListings: Sendable {
     /// More readers at one time than that may see an entry twice or not at all, if versions come and go meanwhile.
     static let capacity = 64
+    /// Entries of all of them; the last one is kept whatever it has.
+    static let maximumEntries = 16_384
 
     private let listings = Lock<[VersionsListing]>([])
     private let last = Atomic<Int64>(0)
@@ -36,14 +38,17 @@ final class VersionListings: Sendable {
         let number = last.wrappingAdd(1, ordering: .relaxed).newValue & 0x3fff_ffff
         let listing = VersionsListing(ino: ino, number: number, entries: entries)
         listings.withLock { listings in
-            if listings.count == Self.capacity { listings.removeFirst() }
             listings.append(listing)
+            var total = listings.reduce(0) { $0 + $1.entries.count }
+            while listings.count > Self.capacity || total > Self.maximumEntries && listings.count > 1 {
+                total -= listings.removeFirst().entries.count
+            }
         }
         return listing
     }
 
-    func listing(at offset: Int64) -> VersionsListing? {
-        listings.withLock { $0.last { $0.number == VersionsListing.number(of: offset) } }
+    func listing(of ino: UInt64, at offset: Int64) -> VersionsListing? {
+        listings.withLock { $0.last { $0.number == VersionsListing.number(of: offset) && $0.ino == ino } }
     }
 
     /// The time with another fraction of the second each time: the kernel takes a listing that it has for old if the
