@@ -17,8 +17,12 @@ package final class IndexTransaction: IndexReader {
     /// That it says no more than that a file which was known to be written was written to.
     private var isWritingOn = false
 
-    /// Whether `fsync` must have brought it to the disk.
-    var isChange: Bool { !isWritingOn || statements.count > 1 }
+    /// Whether `fsync` must have brought it to the disk. Of what is not a program's own: if it has left something to be
+    /// sent (a file that was restored), or a file that is being written on another version.
+    var isChange: Bool {
+        guard origin == .local else { return written.values.contains { !$0.dirty.isEmpty || $0.isWriting } }
+        return !isWritingOn || statements.count > 1
+    }
 
     init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin, keepsStatements: Bool) {
         self.index = index

@@ -189,7 +189,7 @@ package final class ItemIndex: Sendable {
             try db.cachedStatement(sql: "COMMIT").execute()
             FaultPoints.reach("index.committed")
             cache.endCommit(written: transaction.written.values)
-            if let number { journal?.skip(to: number) }
+            if let number { journal?.skip(to: number, isChange: transaction.isChange) }
             return result
         } catch {
             // SQLite may have rolled back already, as it does when the disk is full.

@@ -15,6 +15,7 @@ extension IndexReader {
     private static let isNothing = """
         items.dirty & \(DirtyFields.created.rawValue) AND items.dirty & \(DirtyFields.deleted.rawValue)
         AND NOT items.flags & \(ItemFlags.creationSent.rawValue)
+        AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)
         """
 
     /// The same rows, at most `limit`, of which something is to be said to the cloud.
@@ -25,7 +26,7 @@ extension IndexReader {
     }
 
     package func unsentCount() throws -> Int {
-        Int(try number("SELECT count(*) FROM items WHERE dirty <> 0 AND NOT (\(Self.isNothing))", []) ?? 0)
+        Int(try number("SELECT count(*) FROM items WHERE items.dirty <> 0 AND NOT (\(Self.isNothing))", []) ?? 0)
     }
 
     /// Bytes of the files whose content waits to go up.

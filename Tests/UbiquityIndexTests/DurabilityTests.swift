@@ -120,6 +120,17 @@ import UbiquitySystem
         }
     }
 
+    /// The cloud has it as it is.
+    private func acknowledge(_ name: String) throws {
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(path: Fixture.names(name)))
+            var row = before
+            row.dirty = []
+            row.version = VersionID(high: 1, low: 1)
+            try transaction.update(row, before: before)
+        }
+    }
+
     @Test func theJournalAloneIsSyncedIfItHasAll() throws {
         try fixture.make("a")
         #expect(try syncs { try fixture.index.makeDurable() } == 2)
@@ -211,14 +222,14 @@ import UbiquitySystem
         #expect(try fsync() == 1)
         #expect(try fsync() == 0)
         #expect(try lost.names() == ["a", "b"])
+        // What was not a program's doing and is to go up, as what was restored, is a change; what came is none.
+        try change("b")
+        #expect(try fsync() == 2)
+        try acknowledge("b")
+        try change("b")
+        #expect(try fsync() == 0)
         // What the cloud has by now is not to be taken for what is here.
-        try fixture.index.write(.remote) { transaction in
-            let before = try #require(try transaction.row(key: file.key))
-            var row = before
-            row.dirty = []
-            row.version = VersionID(high: 1, low: 1)
-            try transaction.update(row, before: before)
-        }
+        try acknowledge("a")
         try write()
         #expect(try fsync() == 2)
         try write(stillOpen: false)

@@ -83,9 +83,10 @@ final class IndexJournal: @unchecked Sendable {
     }
 
     /// The database has committed a transaction that does not stand here.
-    func skip(to number: UInt64) {
+    func skip(to number: UInt64, isChange: Bool) {
         sequence = number
         durability.noteLone()
+        if isChange { durability.noteChange() }
     }
 
     /// The database has got something that is no transaction.
