@@ -10,8 +10,11 @@ internal import UbiquitySystem
 // write to the disk, and every other device a turn of the feed.
 extension SyncEngine {
     /// Takes a group away that says nothing but folders' times, if that was just done; it is gathered again later.
+    /// A full group has others behind it, and goes.
     func holdFolderTimes(_ group: inout [PlannedChange]) {
-        guard !group.isEmpty, group.allSatisfy(\.isFolderTime) else { return }
+        guard !group.isEmpty, group.count < SyncLimits.changesPerCommit, group.allSatisfy(\.isFolderTime) else {
+            return
+        }
         let now = timekeeper.now()
         let isHeld = push.withLock { state in
             guard let last = state.folderTimesSentAt, last <= now else { return false }
