@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquitySystem
 import UbiquityTestSupport
 
 /// Commits that the network holds up past later ones of the same device: what they say is no longer so.
@@ -71,6 +72,30 @@ import UbiquityTestSupport
             try await world.a.create("g", [2])
             try await world.settle()
             #expect(try await world.b.read("g") == [2])
+            try await world.check()
+        }
+    }
+
+    /// Made anew by the program that removed it, sent as the same item, and removed again before the cloud has that.
+    @Test func doNotBringBackWhatCameBackAndWasRemoved() async throws {
+        let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
+        try await Worlds.run(seed: 5, options) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try world.a.remove("f")
+            try await world.settle()
+            world.a.link.script(.commit, .late(Self.delay))
+            try await world.a.create("f", [2], synced: true)
+            try await world.sleep(.seconds(1))
+            #expect(try world.a.live("f").flags.contains(.returned), "not answered yet")
+            try world.a.remove("f")
+            world.a.crash()
+            try world.a.start()
+            try await world.settle()
+            try await world.sleep(Self.delay)
+            try await world.settle()
+            #expect(try world.a.row("f") == nil)
+            #expect(try world.b.row("f") == nil)
             try await world.check()
         }
     }
