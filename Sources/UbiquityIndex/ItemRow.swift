@@ -141,7 +141,8 @@ package struct ItemFlags: OptionSet, Sendable, Hashable {
     /// A folder that the cloud has deleted and that is still needed here, for what is kept local in it: it goes when
     /// that goes.
     package static let lingering = ItemFlags(rawValue: 32)
-    /// Its creation was sent at least once: the cloud may have it, whatever became of the answer.
+    /// Its creation, or its return after a deletion, was sent at least once: the cloud may have it, whatever became of
+    /// the answer.
     package static let creationSent = ItemFlags(rawValue: 64)
     /// Begun anew from nothing by a program that has neither closed nor synced it yet: its content is not worth a
     /// version until then.

@@ -85,7 +85,8 @@ package struct Planner {
 
     private mutating func addDeletion(_ row: ItemRow) throws {
         let remote = try reader.remote(id: row.id)
-        let mayExist = remote.map { !$0.isDeleted } ?? row.flags.contains(.creationSent)
+        // Deleted or not, what brings it into being may still be on its way: a later commit of this device stops that.
+        let mayExist = remote?.isDeleted == false || row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
         guard row.dirtyOrder <= deletionsUpTo else { return }
         // The cloud does not delete what it knows another name of.
@@ -93,7 +94,9 @@ package struct Planner {
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
         // when something was made in it, so its place in the order is before that of what was in it.
         if row.kind == .directory, try !addDeletions(in: row) { return }
-        let deletion = remote.map { DeletionMoment(time: row.dirtyAt, folder: $0.parent, name: $0.name) }
+        let deletion = remote.flatMap { known in
+            known.isDeleted ? nil : DeletionMoment(time: row.dirtyAt, folder: known.parent, name: known.name)
+        }
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion))
     }
 

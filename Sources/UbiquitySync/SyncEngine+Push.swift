@@ -365,7 +365,7 @@ extension SyncEngine {
             for row in rows where row.isToBeMarked {
                 guard var current = try transaction.row(key: row.key), current.isToBeMarked else { continue }
                 let before = current
-                if current.dirty.contains(.created) { current.flags.insert(.creationSent) }
+                if current.bringsIntoBeing { current.flags.insert(.creationSent) }
                 if current.dirty.contains(.content), current.nextVersion == nil {
                     var generator = SourcedGenerator(random)
                     current.nextVersion = VersionID(using: &generator)
@@ -528,8 +528,11 @@ extension ItemRow {
     fileprivate var isToBeMarked: Bool {
         guard !isDeleted else { return false }
         return dirty.contains(.content) && nextVersion == nil
-            || dirty.contains(.created) && !flags.contains(.creationSent)
+            || bringsIntoBeing && !flags.contains(.creationSent)
     }
+
+    /// Whether the cloud has the item only once it has this: it is new, or was deleted.
+    fileprivate var bringsIntoBeing: Bool { dirty.contains(.created) || flags.contains(.returned) }
 
     /// Whether it was changed in more than the content and its times, and the cloud knows it.
     fileprivate var hasMoreThanContent: Bool {
