@@ -89,11 +89,11 @@ import Testing
             let a = try await world.mounted("a")
             try await a.python("""
                 os.mkdir('d')
-                for n in range(3000): open(f'd/{n}', 'w').close()
+                for n in range(1500): open(f'd/{n}', 'w').close()
                 os.listdir('d')
                 for entry in os.scandir('d'): os.unlink(entry.path)
                 assert os.listdir('d') == [], os.listdir('d')
-                for n in range(3000): open(f'd/{n}', 'w').close()
+                for n in range(1500): open(f'd/{n}', 'w').close()
                 for place, entry in enumerate(os.scandir('d')):
                   if entry.name.startswith('z'): continue
                   if place % 2: os.unlink(entry.path)
