@@ -71,8 +71,9 @@ import Testing
                 folder = os.open('d', os.O_RDONLY)
                 os.listdir(folder)
                 print('listed', flush=True)
-                while 'new' not in os.listdir(folder): time.sleep(0.02)
-                print('seen', flush=True)
+                for _ in range(1500):
+                  if 'new' in os.listdir(folder): print('seen', flush=True); break
+                  time.sleep(0.02)
                 "
                 """)
             defer { reader.signal(SIGKILL) }

@@ -1,4 +1,3 @@
-import Glibc
 import Synchronization
 import Testing
 import UbiquitySystem
@@ -22,8 +21,14 @@ import UbiquitySystem
     @Test func bothHaveEndedWhateverFails() throws {
         let seconds = Atomic(0)
         func run(first: (any Error)?, second: (any Error)?) throws {
-            try side.run { if let first { throw first } } beside: {
-                usleep(1000)
+            // The second goes on only when the first is at its end.
+            let isAtEnd = Monitor(false)
+            try side.run {
+                isAtEnd.withLock { $0 = true }
+                isAtEnd.signal()
+                if let first { throw first }
+            } beside: {
+                _ = isAtEnd.wait(atMost: .seconds(30)) { $0 ? true : nil }
                 seconds.add(1, ordering: .relaxed)
                 if let second { throw second }
             }
