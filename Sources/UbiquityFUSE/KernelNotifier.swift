@@ -108,8 +108,9 @@ package final class KernelNotifier: KernelCache {
     /// lock till he has: news of an entry waits for the lock, and one of this name is never there. Then all pages of
     /// the directory (from 0 with no length), which are its listing, are dropped.
     private static func invalidate(listing ino: UInt64, _ session: OpaquePointer) -> Int32 {
-        _ = fuse_lowlevel_notify_inval_entry(session, ino, ".", 1)
-        return fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
+        let turn = fuse_lowlevel_notify_inval_entry(session, ino, ".", 1)
+        let result = fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)
+        return turn == 0 || turn == -Errno.ENOENT.rawValue ? result : turn
     }
 
     private static func invalidate(entry name: ItemName, in parent: UInt64, _ session: OpaquePointer) -> Int32 {

@@ -39,9 +39,13 @@ extension ItemIndex {
     /// What `fsync` promises: as `makeDurable`, of what programs have changed. That a file which the index on the disk
     /// knows to be written has been written to once more need not be there: the next start looks at it in any case.
     package func makeChangesDurable() throws {
-        guard let journal else { return }
-        let isThere = writer.writeWithoutTransaction { _ in journal.durability.hasAllChanges }
-        if !isThere { try makeDurable() }
+        if !hasDurableChanges { try makeDurable() }
+    }
+
+    /// Whether all that `makeChangesDurable` would bring to the disk is there.
+    package var hasDurableChanges: Bool {
+        guard let journal else { return true }
+        return writer.writeWithoutTransaction { _ in journal.durability.hasAllChanges }
     }
 
     /// - Returns: false if a sync has failed before, so that another would say nothing.

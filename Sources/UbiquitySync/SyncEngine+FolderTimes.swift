@@ -12,9 +12,7 @@ extension SyncEngine {
     /// Takes a group away that says nothing but folders' times, if that was just done; it is gathered again later.
     /// A full group has others behind it, and goes.
     func holdFolderTimes(_ group: inout [PlannedChange]) {
-        guard !group.isEmpty, group.count < SyncLimits.changesPerCommit, group.allSatisfy(\.isFolderTime) else {
-            return
-        }
+        guard group.count < SyncLimits.changesPerCommit, group.isFolderTimes else { return }
         let now = timekeeper.now()
         let isHeld = push.withLock { state in
             guard let last = state.folderTimesSentAt, last <= now else { return false }
@@ -27,11 +25,13 @@ extension SyncEngine {
     }
 
     func noteFolderTimes(_ group: [PlannedChange]) {
-        guard !group.isEmpty, group.allSatisfy(\.isFolderTime) else { return }
+        guard group.isFolderTimes else { return }
         push.withLock { $0.folderTimesSentAt = timekeeper.now() }
     }
 }
 
-extension PlannedChange {
-    fileprivate var isFolderTime: Bool { row.kind == .directory && row.dirty == .times }
+extension [PlannedChange] {
+    fileprivate var isFolderTimes: Bool {
+        !isEmpty && allSatisfy { $0.row.kind == .directory && $0.row.dirty == .times }
+    }
 }

@@ -110,11 +110,11 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let (position, count, unsent, bytes, isSettled, waiting) = try index.read { reader in
-            (
-                try reader.feedPosition(), try reader.dirtyCount() + reader.versionActionCount(),
-                try reader.unsentCount() + reader.versionActionCount(),
-                try reader.dirtyBytes(),
+        let (position, dirty, unsent, actions, bytes, isSettled, waiting) = try index.read { reader in
+            let dirty = try reader.dirtyCount()
+            return (
+                try reader.feedPosition(), dirty, dirty == 0 ? 0 : try reader.unsentCount(),
+                try reader.versionActionCount(), try reader.dirtyBytes(),
                 try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
@@ -123,12 +123,11 @@ extension SyncEngine {
         }
         let active = downloads.all.filter(\.hasLanes)
         let state = feed.withLock { $0 }
-        let isIdle = count == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
+        let isIdle = dirty + actions == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
             && state.isCaughtUp && !state.mayHaveLost && !state.looksForLost && state.announced <= position.revision
         return SyncSummary(
-            connection: connection.status, revision: position.revision, pendingUploads: unsent,
-            pendingUploadBytes: bytes,
-            activeDownloads: active.count,
+            connection: connection.status, revision: position.revision, pendingUploads: unsent + actions,
+            pendingUploadBytes: bytes, activeDownloads: active.count,
             pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
     }
 

@@ -17,7 +17,7 @@ extension ContainerFileSystem {
         let limit = max(room, Self.smallestBatch)
         while true {
             let batch = try index.peek { try $0.children(of: row.key, after: after, limit: limit) }
-            departures.forget(batch.map(\.ino), from: ino)
+            departures.forget(batch.lazy.map(\.ino), from: ino)
             let taken = try self.emit(batch, withAttributes: withAttributes, emit)
             guard taken == batch.count, batch.count == limit else { return }
             after = batch.last?.entry?.name

@@ -68,7 +68,7 @@ final class Departures: Sendable {
     func name(of ino: UInt64, from directory: UInt64) -> ItemName? { state.withLock { $0.names[directory]?[ino] } }
 
     /// They are in the directory again, and are given where they stand now.
-    func forget(_ inodes: [UInt64], from directory: UInt64) {
+    func forget(_ inodes: some Sequence<UInt64>, from directory: UInt64) {
         state.withLock { state in
             guard state.names[directory] != nil else { return }
             for ino in inodes { _ = Self.forget(ino, from: directory, &state) }
