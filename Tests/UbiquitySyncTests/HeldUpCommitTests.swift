@@ -100,6 +100,30 @@ import UbiquityTestSupport
         }
     }
 
+    /// The same, while the feed tells only then of the first removal.
+    @Test func doNotBringBackWhatCameBackAndWasRemovedBeforeTheFeedToldOfIt() async throws {
+        let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
+        try await Worlds.run(seed: 5, options) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            world.a.link.script(.changes, .hold(.seconds(30)))
+            try world.a.remove("f")
+            try await world.sleep(.seconds(3))
+            world.a.link.script(.commit, .hold(.seconds(60)))
+            try await world.a.create("f", [2], synced: true)
+            try await world.sleep(.seconds(3))
+            #expect(try world.a.live("f").flags.isSuperset(of: [.returned, .creationSent]), "not answered yet")
+            try world.a.remove("f")
+            try await world.sleep(.seconds(40))
+            #expect(try await world.cloud.items().isEmpty, "still on its way, and the feed is read")
+            try await world.sleep(.seconds(60))
+            try await world.settle()
+            #expect(try world.a.row("f") == nil)
+            #expect(try world.b.row("f") == nil)
+            try await world.check()
+        }
+    }
+
     /// The new folder becomes one with another's, which nobody here has seen under that name when it is removed.
     @Test func whatIsRemovedBeforeItBecameAnotherTakesNothingWithIt() async throws {
         try await run { world in
