@@ -215,10 +215,16 @@ package struct CommitApplier {
             if isGone { try giveUp(link) }
             return !isGone
         }
-        // Once that waits to be made at the cloud, its names wait for it.
-        if linked.dirty.isEmpty || isGone, !linked.dirty.contains(.created) {
+        if isGone {
+            // Once that waits to be made at the cloud, its names wait for it.
+            guard !linked.dirty.contains(.created) else { return true }
             try transaction.forgetRemote(linked.id)
             try transaction.sendAsNew(linked)
+        } else if linked.dirty.isEmpty {
+            // Or what is forgotten is the folder of the link alone: the answer to any change of it tells.
+            var next = linked
+            try transaction.markDirty(&next, .times, now: settler.now)
+            try transaction.update(next, before: linked)
         }
         return true
     }

@@ -341,6 +341,8 @@ package struct Settler {
 
     private mutating func followDeletion(_ row: ItemRow, _ id: ItemID) throws -> Bool {
         if row.isDeleted {
+            // Of an earlier deletion: what brings the item back may still be on its way, and must be stopped.
+            if row.flags.contains(.creationSent) { return true }
             try transaction.delete(row)
             try transaction.forgetRemote(id)
             return true
