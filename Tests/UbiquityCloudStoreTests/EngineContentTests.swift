@@ -83,6 +83,14 @@ import UbiquityCore
         #expect(plan.newManifests.isEmpty)
     }
 
+    /// Saved with the bytes that it was made from, before or after another device's edit: that is no edit.
+    @Test(arguments: [150, 250]) func whatItWasMadeFromIsNoConflict(time: Int64) throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: time, version: 3, on: 1, "x"))
+        expect(current: 2, history: [1])
+        #expect(bench.item(id)?.modifiedAt == .at(200))
+    }
+
     @Test func anAnnouncedVersionIsCompletedByItsChunks() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, nil))
         expect(current: 2, history: [1])

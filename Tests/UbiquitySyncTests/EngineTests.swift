@@ -490,6 +490,35 @@ import UbiquityTestSupport
         }
     }
 
+    @Test(arguments: [false, true], [false, true])
+    func rewritingTheSameBytesIsNoEditAgainstAnEdit(isSavedAside: Bool, isLater: Bool) async throws {
+        try await run { world in
+            for size in [10, 300_000] {
+                let (old, new) = (world.random.bytes(size), world.random.bytes(size))
+                try await world.a.create("f", old)
+                try await world.settle()
+                world.a.link.setAway(true)
+                if isLater {
+                    try await world.b.edit("f") { _ in new }
+                    try await world.settle([world.b])
+                }
+                if isSavedAside { try await world.a.saveOver("f", old) } else { try await world.a.rewrite("f") }
+                try await world.sleep(.seconds(5))
+                if !isLater {
+                    try await world.b.edit("f") { _ in new }
+                    try await world.settle([world.b])
+                }
+                world.a.link.setAway(false)
+                try await world.settle()
+                for device in world.devices { #expect(try await device.read("f") == new) }
+                #expect(world.cloud.conflictCount() == 0)
+                try await world.check()
+                try world.a.remove("f")
+                try await world.settle()
+            }
+        }
+    }
+
     @Test func rewritingTheSameBytesIsNoEditAgainstADeletion() async throws {
         try await run { world in
             try await world.a.create("f", [0])
