@@ -72,6 +72,7 @@ extension CommitWork {
         try revive(id, change)
         try dropOwnAnnouncedConflicts(of: id)
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
+        if !isGivenUp, try isUnedited(content, of: item) { return .isAside }
         var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
         let isLater = isLater(new, change, than: current, of: item)
@@ -86,6 +87,14 @@ extension CommitWork {
         }
         try makeCurrent(new, insteadOf: current, as: isNext || isGivenUp ? .history : .conflict, change)
         return .isCurrent
+    }
+
+    /// Whether it is what it was made from: programs save what they opened, changed or not, and that is no edit beside
+    /// another's. Not for what is deleted: there it may be a file made anew.
+    private func isUnedited(_ content: ContentChange, of item: ItemRecord) throws -> Bool {
+        guard item.isLive, let manifest = content.manifest, let base = try content.baseVersion.flatMap(version)
+        else { return false }
+        return base.item == item.id && base.manifest == manifest
     }
 
     /// Whether of two versions, neither made from the other, this one wins.
