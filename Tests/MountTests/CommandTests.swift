@@ -123,6 +123,8 @@ import UbiquityControl
             try await writer.finish()
             #expect(try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "60"]).status == 0)
             #expect(try await b.attempt("cat held").status == 1)
+            // Only asked.
+            #expect(try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "0"]).status == 0)
         }
     }
 

@@ -36,11 +36,14 @@ import UbiquityControl
             try await world.settle(a, b)
             let folder = world.folder
             try await world.shell("cp /bin/cat '\(folder)/tumblerd'; cp /bin/sh '\(folder)/tracker-miner-fs-3'")
+            // What its interpreter is found by says nothing of the script's name.
+            try await world.shell(
+                "printf '#!/usr/bin/env python3\nimport sys\nprint(open(sys.argv[1]).read())\n' > '\(folder)/duplicity'; chmod +x '\(folder)/duplicity'")
             for command in [
                 "'\(folder)/tumblerd' d/x", "'\(folder)/tracker-miner-fs-3' -c 'cat d/x; exit $?'",
                 "'\(World.program)' run --no-materialize -- cat d/x",
                 "'\(World.program)' run --no-materialize -- sh -c 'env -i cat d/x; exit $?'",
-                "'\(World.program)' run --no-materialize -- env -i cat d/x",
+                "'\(World.program)' run --no-materialize -- env -i cat d/x", "'\(folder)/duplicity' d/x",
             ] {
                 let outcome = try await b.attempt(command)
                 #expect(outcome.status == 1 && outcome.err.contains("Resource deadlock avoided"), "\(command): \(outcome)")
@@ -54,7 +57,7 @@ import UbiquityControl
             #expect(program.status == 1 && program.err.contains("Resource deadlock avoided"), "\(program)")
             #expect(try await b.attribute("downloading-status", of: "d/x") == "not-downloaded")
             #expect(try await b.shell("'\(World.program)' run --no-materialize -- stat -c %s d/x") == "7")
-            #expect(try await b.shell("grep -r needle d") == "d/x:needle")
+            #expect(try await b.shell("sh -c 'grep -r needle d # as borg'") == "d/x:needle")
             // What is here is a file like any other.
             #expect(try await b.shell("'\(folder)/tumblerd' d/x; '\(World.program)' run --no-materialize -- cat d/x") == "needle\nneedle")
         }

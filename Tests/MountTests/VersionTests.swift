@@ -200,6 +200,51 @@ import UbiquityControl
         }
     }
 
+    @Test func commandsSayWhatTheyWereGiven() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            let path = a.mountPoint + "/Documents/report.txt"
+            func versions() async throws -> [VersionReport] {
+                let outcome = try await world.ubiquity("versions", path, "--json")
+                return try ControlCodec.decode(VersionsReport.self, from: outcome.text.utf8).versions
+            }
+            let current = try #require(try await versions().first { $0.kind == .current }).id
+            let again = try await world.ubiquity("restore", path, current)
+            #expect(again.status == 1 && again.err.contains("it is the current one"), "\(again)")
+            #expect(try await world.ubiquity("resolve", "--keep", current, path).status == 0)
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+            #expect(try await a.shell("cat Documents/report.txt") == "b 1")
+
+            let first = try #require(try await versions().last { $0.kind == .history }).id
+            let restored = try await world.ubiquity("restore", "--json", path, first)
+            #expect(try ControlCodec.decode(RestoreReport.self, from: restored.text.utf8).path == path)
+            for command in ["status", "versions", "download"] {
+                let outcome = try await a.ubiquity(command, "Documents/.versions/report.txt")
+                #expect(outcome.status == 1 && outcome.err.contains("name the file"), "\(outcome)")
+            }
+            let long = a.mountPoint + "/" + String(repeating: "n", count: 256)
+            let tooLong = try await world.ubiquity("restore", path, first, "--to", long)
+            #expect(tooLong.status == 1 && tooLong.err.contains("longer than 255 bytes"), "\(tooLong)")
+
+            // Nothing in a name commands the terminal, or makes two lines of one.
+            let odd = a.mountPoint + "/odd\n\u{1B}[31m"
+            try await a.python("open('odd\\n\\x1b[31m', 'w').write('1')")
+            try await world.settle(a, b)
+            var said = [try await world.ubiquity("versions", odd), try await world.ubiquity("resolve", odd)]
+            said.append(try await world.ubiquity("restore", odd, "ffff"))
+            try await a.shell("rm odd*")
+            try await world.settle(a, b)
+            said.append(try await a.ubiquity("trash", "", options: ["list"]))
+            for outcome in said {
+                #expect(!outcome.out.isEmpty || !outcome.err.isEmpty)
+                #expect(!(outcome.out + outcome.err).contains("\u{1B}"), "\(outcome)")
+                #expect(!(outcome.out + outcome.err).contains("odd\n"), "\(outcome)")
+            }
+        }
+    }
+
     @Test func aMergeCommandResolvesOrLeavesTheConflict() async throws {
         try await World.run { world in
             try await world.shell(

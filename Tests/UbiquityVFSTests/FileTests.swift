@@ -95,6 +95,21 @@ import UbiquityVFS
         #expect(try container.index.row(ino: ino)?.size == 3)
     }
 
+    /// Also opened for reading only, as on other file systems.
+    @Test(arguments: [false, true]) func truncatingNeedsNoWriter(isOpen: Bool) async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "something")
+        let other = try await isOpen ? container.open(ino, .readWrite) : nil
+        let reader = try await container.open(ino, .truncate)
+        #expect(try container.fs.attributes(of: ino).size == 0)
+        #expect(try await container.read(reader) == "")
+        container.fs.release(reader)
+        if let other { container.fs.release(other) }
+        let row = try #require(try container.index.row(ino: ino))
+        #expect(row.size == 0 && !row.isWriting)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
     @Test func anUnlinkedFileLivesWhileItIsOpen() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")

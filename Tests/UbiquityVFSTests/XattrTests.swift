@@ -96,7 +96,12 @@ import UbiquityVFS
         try await set(container, ino, "user.ubiquity.pinned", "0")
         #expect(container.control.asked == ["download \(key)", "pin true", "pin false"])
         #expect(await errno { try await set(container, ino, "user.ubiquity.pinned", "maybe") } == .EINVAL)
+        for value in ["0", "no"] {
+            #expect(await errno { try await set(container, ino, "user.ubiquity.download", value) } == .EINVAL)
+            #expect(await errno { try await set(container, ino, "user.ubiquity.evict", value) } == .EINVAL)
+        }
         #expect(await errno { try await set(container, ino, "user.ubiquity.evict", "1") } == .EPERM)
+        #expect(await errno { try await set(container, ino, "user.ubiquity.evict", "") } == .EPERM)
         let handle = try await container.open(ino)
         #expect(await errno { try await set(container, ino, "user.ubiquity.evict", "1") } == .EBUSY)
         container.fs.release(handle)
