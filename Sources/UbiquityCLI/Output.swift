@@ -21,7 +21,7 @@ enum Output {
     }
 
     /// A message for people, in the form of every Unix command.
-    static func message(_ text: String) { ProcessHost.write("ubiquity: \(text)\n", to: 2) }
+    static func message(_ text: String) { ProcessHost.write("ubiquity: \(shown(text))\n", to: 2) }
 
     /// Messages that are one list: a screenful of them.
     static func messages(_ lines: [String]) {

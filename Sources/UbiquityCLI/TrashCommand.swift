@@ -45,7 +45,7 @@ struct TrashCommand: AsyncParsableCommand {
         private static func text(of item: TrashEntry) -> String {
             let time = CivilTime.name(Timestamp(seconds: item.deletedAt))
             let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
-            return [item.id, time, size.padded(10), item.path].joined(separator: "  ")
+            return [item.id, time, size.padded(10), Output.shown(item.path)].joined(separator: "  ")
         }
     }
 
@@ -79,7 +79,7 @@ struct TrashCommand: AsyncParsableCommand {
                 try await $0.ask(ControlRoute.trashRestore, TrashRestoreRequest(item: wanted, to: target))
             }
             if output.asJSON { return try Output.json(report) }
-            Output.line("restored \(report.path ?? wanted) (\(Output.count(report.items, "item")))")
+            Output.line("restored \(Output.shown(report.path ?? wanted)) (\(Output.count(report.items, "item")))")
         }
     }
 }

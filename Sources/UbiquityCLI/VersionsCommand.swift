@@ -35,7 +35,7 @@ struct VersionsCommand: AsyncParsableCommand {
         let time = CivilTime.name(Timestamp(seconds: version.modifiedAt))
         let columns = [
             String(version.id.prefix(8)), version.kind.rawValue.padded(9), time, ByteSize.text(version.size).padded(10),
-            "\(version.displayName) from \(version.device)",
+            Output.shown("\(version.displayName) from \(version.device)"),
         ]
         return columns.joined(separator: "  ") + (notes.isEmpty ? "" : "  (\(notes.joined(separator: ", ")))")
     }
@@ -68,8 +68,8 @@ struct ResolveCommand: AsyncParsableCommand {
         }
         report.path = path
         if output.asJSON { return try Output.json(report) }
-        Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(path)")
-        for kept in report.kept { Output.line("kept as \(kept)") }
+        Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(Output.shown(path))")
+        for kept in report.kept { Output.line("kept as \(Output.shown(kept))") }
         if report.isQueued { Output.message(RestoreCommand.queued) }
     }
 }
@@ -96,13 +96,14 @@ struct RestoreCommand: AsyncParsableCommand {
     func run() async throws {
         let location = try state.locate(path)
         let target = try to.map { try location.sameMount($0) }
-        let report: RestoreReport = try await Daemon.asking(location, "restoring …") {
+        var report: RestoreReport = try await Daemon.asking(location, "restoring …") {
             try await $0.ask(
                 ControlRoute.restore,
                 RestoreRequest(path: location.path, version: version, to: target, process: ProcessHost.id))
         }
+        report.path = to ?? path
         if output.asJSON { return try Output.json(report) }
-        Output.line("restored \(to ?? path)")
+        Output.line("restored \(Output.shown(report.path))")
         if report.isQueued { Output.message(Self.queued) }
     }
 }

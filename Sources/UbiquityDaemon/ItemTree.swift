@@ -21,6 +21,11 @@ struct ItemTree: Sendable {
     func row(at path: String) throws -> ItemRow {
         do {
             let names = try Self.names(of: path)
+            guard !names.contains(.versionsFolder) else {
+                throw UbiquityError(
+                    .invalid, "it is a version, or where versions stand",
+                    remedy: "name the file that it is of; 'ubiquity versions' lists them")
+            }
             guard let row = try index.read({ try $0.row(path: names) }), !row.isDeleted else {
                 throw UbiquityError(.notFound, "no such file or folder")
             }
@@ -81,9 +86,18 @@ struct ItemTree: Sendable {
         var names = [ItemName]()
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {
             do throws(ItemName.Invalid) { names.append(try ItemName(Array(part))) } catch {
-                throw UbiquityError(.invalidName, "not a path in a container (\(error))", at: path)
+                throw UbiquityError(.invalidName, "not a path in a container: \(Self.text(of: error))", at: path)
             }
         }
         return names
+    }
+
+    private static func text(of invalid: ItemName.Invalid) -> String {
+        switch invalid {
+        case .empty: "a name is empty"
+        case .tooLong: "a name is longer than \(Limits.maximumNameLength) bytes"
+        case .notUTF8: "a name is not UTF-8"
+        case .reserved: "a name is '.' or '..', or has a zero byte"
+        }
     }
 }

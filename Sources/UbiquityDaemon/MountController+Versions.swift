@@ -88,7 +88,7 @@ extension MountController {
         let others = try await engine.otherVersions(of: row.id)
         if let found = named(others, of: row).first(where: { $0.0.description == text })?.1 { return found }
         // Resolved ones stand in no folder, and can be restored all the same.
-        let all = others + ((try? await engine.allVersions(of: row.id)) ?? []).filter { $0.kind != .current }
+        let all = others + ((try? await engine.allVersions(of: row.id)) ?? [])
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
             .filter { text.utf8.count >= Self.shortestID && $0.id.description.hasPrefix(text.lowercased()) }
         guard found.count == 1, let only = found.first else {
@@ -121,6 +121,10 @@ extension MountController {
             return ResolveReport(path: request.path, resolved: conflicts.count, kept: kept)
         default:
             let chosen = try await version(request.keep, of: row)
+            if chosen.kind == .current {
+                try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
+                return ResolveReport(path: request.path, resolved: conflicts.count)
+            }
             try requireAvailable(chosen)
             if row.kind == .directory { try await putBack(chosen, of: row) }
             let others = conflicts.filter { $0.id != chosen.id }
@@ -193,6 +197,10 @@ extension MountController {
     func restore(_ request: RestoreRequest) async throws -> RestoreReport {
         let row = try await file(at: request.path)
         let chosen = try await version(request.version, of: row)
+        guard chosen.kind != .current else {
+            throw UbiquityError(
+                .invalid, "it is the current one", at: request.version, remedy: "'cp' makes a copy of it")
+        }
         try requireAvailable(chosen)
         guard let target = request.to else {
             let isShown = try await claiming(row, for: request.process) { [self] in

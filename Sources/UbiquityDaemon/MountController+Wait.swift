@@ -16,6 +16,8 @@ extension MountController {
     private static let endless = 1e9
     /// Between two questions where the cloud's feed ends, while it does not answer.
     private static let askAgain = Duration.seconds(1)
+    /// The cloud has so long to answer in any case: with a timeout of 0 it is asked once.
+    private static let oneQuestion = Duration.seconds(1)
 
     /// - Returns: what waits. Throws at once if there is no such item.
     func wait(for wanted: WaitRequest) async throws -> @Sendable () async throws -> WaitReport {
@@ -34,7 +36,7 @@ extension MountController {
         if wanted.uploaded || wanted.idle { try await pool.run { [parts] in parts.fileSystem.refreshIgnoreFiles() } }
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
-        if wanted.idle, try await !readFeedToEnd(within: limit) { return try await unfinished() }
+        if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) { return try await unfinished() }
         let left = limit - (parts.timekeeper.uptime() - start)
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
         let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in

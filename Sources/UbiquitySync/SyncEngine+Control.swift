@@ -97,7 +97,8 @@ extension SyncEngine {
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
             throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
         }
-        guard !row.dirty.contains(.content), !row.dirty.contains(.created) else {
+        // Also what is no content: the item is as this device has it, and nowhere else.
+        guard row.dirty.isEmpty else {
             throw UbiquityError(.busy, "its changes have not been uploaded yet")
         }
         guard content.version != row.version || content.isAvailable else {

@@ -43,7 +43,7 @@ extension ContainerFileSystem {
             return ClaimIntent(row.claimTarget, .reading(.withoutChanges))
         }
         guard let row = try index.row(ino: ino), row.kind == .file, !row.isExcluded else { return nil }
-        if !flags.writes { return ClaimIntent(row.claimTarget, .reading([])) }
+        if !flags.writes, !flags.contains(.truncate) { return ClaimIntent(row.claimTarget, .reading([])) }
         return ClaimIntent(row.claimTarget, .writing(flags.contains(.truncate) ? nil : .forMerging))
     }
 

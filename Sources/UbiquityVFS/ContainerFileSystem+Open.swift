@@ -27,7 +27,9 @@ extension ContainerFileSystem {
         }
         if isOrphan { return .now(try openOrphan(row, flags)) }
         noteUse(row)
-        if flags.contains(.truncate), flags.writes { return .now(try openTruncating(row, flags, caller)) }
+        if flags.contains(.truncate) {
+            return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
+        }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
         if parts.backgroundReaders.isOne(caller.pid) { return .now(try openRefused(row, flags)) }
         if flags.writes, flags.contains(.nonBlocking) { return .now(try openLate(ino, flags)) }

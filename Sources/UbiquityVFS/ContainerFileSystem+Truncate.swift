@@ -23,6 +23,14 @@ extension ContainerFileSystem {
         return handle(on: node, flags, partial: nil)
     }
 
+    /// The same for who only reads: the kernel has asked whether they may write.
+    func openTruncated(_ row: ItemRow, _ flags: OpenFlags, _ caller: Caller) throws -> OpenedFile {
+        try clearPrivileges(row, caller)
+        try truncateToNothing(row.ino)
+        guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
+        return opened
+    }
+
     /// Empties a content that is here in place, because others may have it open; a placeholder, and a content whose
     /// fsync failed, gets a fresh backing file.
     private func empty(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {

@@ -142,8 +142,11 @@ extension ContainerFileSystem {
         let key = try liveRow(ino).key
         let control = parts.control
         switch attribute {
-        case .download: return .later { try await control.requestDownload(key) }
+        case .download:
+            try Self.requireWish(value)
+            return .later { try await control.requestDownload(key) }
         case .evict:
+            try Self.requireWish(value)
             // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
             guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
             return .later { try await control.evict(key) }
@@ -167,6 +170,11 @@ extension ContainerFileSystem {
     }
 
     /// "1" or "0", as the attributes are read.
+    /// What is asked for once is set to "1", or to nothing (setfattr without -v); there is nothing to take back.
+    private static func requireWish(_ value: [UInt8]) throws {
+        guard value.isEmpty || value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
+    }
+
     private static func flag(_ value: [UInt8]) throws -> Bool {
         switch value {
         case [UInt8(ascii: "1")]: true

@@ -2,8 +2,8 @@ internal import UbiquitySystem
 
 /// What program a caller is.
 enum ProgramName {
-    /// Whether the process (or thread) with that number has one of these names, or runs a program of one of them: it
-    /// may have named its threads.
+    /// Whether the process (or thread) with that number has one of these names, or runs a program or a script of one of
+    /// them: it may have named its threads, and of a script that env(1) starts the kernel knows only the interpreter.
     static func isOne(of names: Set<String>, _ process: Int32) -> Bool {
         guard process > 0 else { return false }
         // A process that has ended meanwhile, or is another user's, is none that has to be treated apart.
@@ -13,7 +13,33 @@ enum ProgramName {
             return true
         }
         guard let program = try? FileSystem.readLink("/proc/\(process)/exe") else { return false }
-        return names.contains(Path.name(of: String(decoding: program, as: UTF8.self)))
+        let name = Path.name(of: String(decoding: program, as: UTF8.self))
+        if names.contains(name) { return true }
+        guard interpreters.contains(where: name.hasPrefix), let script = script(of: process) else { return false }
+        return names.contains(script)
+    }
+
+    /// How the names of programs begin that run scripts: python3.11, perl5.36.0.
+    private static let interpreters = ["python", "perl", "ruby", "node", "bash", "dash", "sh", "pypy"]
+    /// Bytes of a command line that are looked at; a script's path is near its beginning.
+    private static let longestStart = 4096
+    /// Options before the script that have no value, by their letters (`python3 -Es`).
+    private static let plainOptions = Set("EsSuOBIvw".utf8)
+
+    /// The name of the script that an interpreter runs, or of the module (`-m`); nil if it runs something else.
+    private static func script(of process: Int32) -> String? {
+        guard let file = try? FileDescriptor.open("/proc/\(process)/cmdline", .readOnly),
+            let line = try? file.readSome(count: longestStart)
+        else { return nil }
+        var isModule = false
+        for argument in line.split(separator: 0).dropFirst() {
+            guard !isModule, argument.first == UInt8(ascii: "-") else {
+                return Path.name(of: String(decoding: argument, as: UTF8.self))
+            }
+            isModule = argument.elementsEqual("-m".utf8)
+            guard isModule || argument.dropFirst().allSatisfy(plainOptions.contains) else { return nil }
+        }
+        return nil
     }
 }
 
