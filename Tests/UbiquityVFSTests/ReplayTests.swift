@@ -127,6 +127,71 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
+    /// Moved, and gone or moved on before that was told: who watches knows it by the name that it had.
+    @Test(arguments: [false, true]) func whatWentOnIsToldOfByTheNameThatWasShown(isRemoved: Bool) throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        for _ in 0..<2 { container.fs.finishReplayIfAny() }
+        _ = try container.lookup("a")
+        let (b, c) = (try ItemName("b"), try ItemName("c"))
+        try container.cloud.change(row.key, .moved) { $0.entry = ItemRow.Entry(parent: folder.key, name: b) }
+        // Nobody knows that folder; but that the file was there has not been told either.
+        if isRemoved {
+            try container.cloud.remove(row.key)
+        } else {
+            try container.cloud.change(row.key, .moved) { $0.entry?.name = c }
+        }
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.place == ReplayCall.Place(folder: [], inode: 1, name: name("a")))
+        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
+        if isRemoved {
+            #expect(call.kind == .removeFile)
+            try container.fs.replayRemoval(parent: 1, name: name("a"), directory: false)
+        } else {
+            #expect(call.kind == .move && call.target?.name == name("c"))
+            #expect(try container.fs.replayLookup(parent: folder.ino, name: name("c")) == nil)
+            try container.fs.replayRename(parent: 1, name: name("a"), newParent: folder.ino, newName: name("c"))
+        }
+        container.fs.finishReplay(true)
+    }
+
+    /// What is in a folder goes where the kernel has that.
+    @Test func aFolderThatWentOnIsWhereItWasShown() throws {
+        let container = try replaying()
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("d")
+        let row = try container.cloud.add("f", [1], in: folder.key)
+        container.fs.finishReplayIfAny()
+        _ = try container.fs.lookup(parent: folder.ino, name: name("f"))
+        let e = try ItemName("e")
+        try container.cloud.change(folder.key, .moved) { $0.entry?.name = e }
+        try container.cloud.remove(row.key)
+        try container.cloud.remove(folder.key)
+        let inside = try #require(container.fs.nextReplay())
+        #expect(inside.kind == .removeFile && inside.place.folder == name("d"))
+        container.fs.finishReplay(false)
+        let last = try #require(container.fs.nextReplay())
+        #expect(last.kind == .removeDirectory && last.place == ReplayCall.Place(folder: [], inode: 1, name: name("d")))
+        container.fs.finishReplay(false)
+    }
+
+    /// Moved on by a program here, which the kernel knows of.
+    @Test func whatAProgramMovedOnIsWhereThatPutIt() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        let b = try ItemName("b")
+        try container.cloud.change(row.key, .moved) { $0.entry?.name = b }
+        try container.rename("b", to: "c")
+        try container.cloud.remove(row.key)
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .removeFile && call.place.name == name("c"))
+        container.fs.finishReplay(false)
+    }
+
     @Test func aReplacementComesFromNowhere() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
