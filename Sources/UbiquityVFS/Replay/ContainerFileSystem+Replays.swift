@@ -16,7 +16,8 @@ extension ContainerFileSystem {
 
     /// The next call to be made; waits for it. After each, `finishReplay`. Nil when there will be none any more.
     package func nextReplay() -> ReplayCall? {
-        while let replay = replays.take() {
+        while let taken = replays.take() {
+            let replay = replays.fromShown(taken)
             do {
                 if let current = try prepare(replay) {
                     replays.begin(current)
@@ -72,10 +73,11 @@ extension ContainerFileSystem {
     /// Whether somebody may be watching: the kernel keeps the inode of a folder that is watched.
     func mayBeSeen(_ event: IndexEvent) -> Bool {
         guard event.origin != .local else { return false }
-        return [event.before, event.after].contains { row in
+        let isKnown = [event.before, event.after].contains { row in
             guard let parent = row?.entry?.parent else { return false }
             return inodes.isKnown(parent.inode)
         }
+        return isKnown || (event.before?.key).map(replays.isMoving) ?? false
     }
 
     // MARK: How
@@ -119,7 +121,11 @@ extension ContainerFileSystem {
     private func prepareMove(
         _ replay: Replay, _ row: ItemRow, _ from: ItemRow.Entry, _ to: ItemRow.Entry
     ) throws -> Replays.Current? {
-        guard let item = try item(row, at: to), isAtRest(item.ino), let target = try self.place(to) else { return nil }
+        guard let item = try item(row, at: to) else {
+            replays.noteBehind(row.key, shown: from, entry: to)
+            return nil
+        }
+        guard from != to, isAtRest(item.ino), let target = try self.place(to) else { return nil }
         // Something else has come to where it was, as when names go round: who watches is told of what came to each
         // name. A folder has one name for the kernel, and is not moved by way of another.
         guard try isFree(from) else {

@@ -19,7 +19,7 @@ struct Replay: Sendable {
     }
 
     let event: IndexEvent
-    let action: Action
+    var action: Action
 
     /// What the event is about: of a hard link, the link.
     var row: ItemRow? { event.after ?? event.before }
@@ -30,6 +30,27 @@ struct Replay: Sendable {
         switch action {
         case .remove(let entry, _), .move(let entry, _): return (row.key, entry)
         case .make, .replace, .touch: return nil
+        }
+    }
+
+    /// The item, of a move.
+    var movedKey: ItemKey? { if case .move = action { row?.key } else { nil } }
+
+    /// The name that it goes from, of a move or a removal.
+    var origin: ItemRow.Entry? {
+        get {
+            switch action {
+            case .remove(let entry, _), .move(let entry, _): entry
+            case .make, .replace, .touch: nil
+            }
+        }
+        set {
+            guard let newValue else { return }
+            switch action {
+            case .remove(_, let row): action = .remove(newValue, row)
+            case .move(_, let to): action = .move(from: newValue, to: to)
+            case .make, .replace, .touch: return
+            }
         }
     }
 }

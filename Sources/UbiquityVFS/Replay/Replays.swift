@@ -39,6 +39,13 @@ package final class Replays: Sendable {
         var isArrival: Bool { if case .move = replay.action { call.kind == .replace } else { false } }
     }
 
+    /// A move that could not be told, as the item had gone on by then: those who watch know it by the name before.
+    private struct Behind {
+        var shown: ItemRow.Entry
+        /// Where the move has put it: from there it goes on.
+        var entry: ItemRow.Entry
+    }
+
     private struct State {
         /// Whether there is somebody who replays.
         var isOn = false
@@ -51,6 +58,9 @@ package final class Replays: Sendable {
         var current: Current?
         /// For folders with replays that wait: where the kernel has them until then.
         var departures: [ItemKey: [ItemRow.Entry]] = [:]
+        /// Moves that wait or are under way, by the item.
+        var moves: [ItemKey: Int] = [:]
+        var behind: [ItemKey: Behind] = [:]
         var replaced: ItemRow?
 
         var count: Int { waiting.count - taken }
@@ -87,6 +97,7 @@ package final class Replays: Sendable {
             else { return false }
             if case .replace(_, let old) = replay.action { state.replaced = old }
             if let (key, entry) = replay.departure { state.departures[key, default: []].append(entry) }
+            if let key = replay.movedKey { state.moves[key, default: 0] += 1 }
             state.waiting.append(replay)
             return true
         }
@@ -111,7 +122,32 @@ package final class Replays: Sendable {
     }
 
     /// Where the kernel has a folder whose replays wait; nil if that is where the index has it.
-    func entry(of folder: ItemKey) -> ItemRow.Entry? { state.withLock { $0.departures[folder]?.first } }
+    func entry(of folder: ItemKey) -> ItemRow.Entry? {
+        state.withLock { $0.behind[folder]?.shown ?? $0.departures[folder]?.first }
+    }
+
+    /// Whether a move of the item has not been told: then what comes after it has to be.
+    func isMoving(_ item: ItemKey) -> Bool { state.withLock { $0.moves[item] != nil || $0.behind[item] != nil } }
+
+    /// Takes note of a move that cannot be told, as the item has gone on.
+    func noteBehind(_ item: ItemKey, shown: ItemRow.Entry, entry: ItemRow.Entry) {
+        state.withLock { state in
+            // Left over are those that went on to where nobody is told of it.
+            if state.behind.count >= Self.maximumWaiting { state.behind = [:] }
+            state.behind[item] = Behind(shown: shown, entry: entry)
+        }
+    }
+
+    /// The taken one, from the name by which those who watch know its item.
+    func fromShown(_ replay: Replay) -> Replay {
+        guard let key = replay.row?.key, let origin = replay.origin else { return replay }
+        return state.withLock { state in
+            guard let behind = state.behind.removeValue(forKey: key), behind.entry == origin else { return replay }
+            var replay = replay
+            replay.origin = behind.shown
+            return replay
+        }
+    }
 
     /// The taken one is over.
     /// - Returns: whether the file system has answered the call itself.
@@ -124,6 +160,9 @@ package final class Replays: Sendable {
             if let (key, _) = replay.departure, var entries = state.departures[key] {
                 entries.removeFirst()
                 state.departures[key] = entries.isEmpty ? nil : entries
+            }
+            if let key = replay.movedKey, let count = state.moves[key] {
+                state.moves[key] = count > 1 ? count - 1 : nil
             }
             return state.current?.isDone ?? false
         }
@@ -138,6 +177,8 @@ package final class Replays: Sendable {
                 state.waiting = []
                 state.taken = 0
                 state.departures = [:]
+                state.moves = [:]
+                state.behind = [:]
             }
             return Array(state.waiting[state.taken...])
         }
