@@ -171,9 +171,30 @@ import UbiquityVFS
         try container.cloud.remove(folder.key)
         let inside = try #require(container.fs.nextReplay())
         #expect(inside.kind == .removeFile && inside.place.folder == name("d"))
+        #expect(try container.fs.replayLookup(parent: 1, name: name("d"))?.ino == folder.ino)
+        #expect(try container.lookup("d") == nil)
         container.fs.finishReplay(false)
         let last = try #require(container.fs.nextReplay())
         #expect(last.kind == .removeDirectory && last.place == ReplayCall.Place(folder: [], inode: 1, name: name("d")))
+        container.fs.finishReplay(false)
+    }
+
+    /// The same, gone while the call was made.
+    @Test func whatGoesWhileItsMoveIsToldIsToldOfByTheNameThatWasShown() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        let b = try ItemName("b")
+        try container.cloud.change(row.key, .moved) { $0.entry?.name = b }
+        #expect(container.fs.nextReplay()?.kind == .move)
+        try container.cloud.remove(row.key)
+        #expect(
+            errno { try container.fs.replayRename(parent: 1, name: name("a"), newParent: 1, newName: name("b")) }
+                == .ECANCELED)
+        container.fs.finishReplay(false)
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .removeFile && call.place.name == name("a"))
         container.fs.finishReplay(false)
     }
 

@@ -22,7 +22,9 @@ extension ContainerFileSystem {
         let name = try ItemName.checked(name)
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
+            // On the way to what was in a folder that has gone on.
             return try lookup(parent: parent, name: name.bytes)
+                ?? replays.behind(at: Replays.Name(parent: parent, name: name)).map(departed)
         }
         switch shown {
         case .nothing: return nil

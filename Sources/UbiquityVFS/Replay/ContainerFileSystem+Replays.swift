@@ -39,7 +39,10 @@ extension ContainerFileSystem {
         let replay = current.replay
         // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody. What only
         // arrived has its old name there still.
-        guard replays.finish(replay), isDone, !current.isArrival else { return tellKernelPlainly(replay.event) }
+        guard replays.finish(replay), isDone, !current.isArrival else {
+            noteIfGoneOn(current)
+            return tellKernelPlainly(replay.event)
+        }
         switch replay.action {
         case .make(let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
@@ -48,6 +51,14 @@ extension ContainerFileSystem {
             if let row = replay.row, inodes.isKnown(row.ino) { kernel.invalidateAttributes(ino: row.ino) }
         case .remove, .replace, .touch: break
         }
+    }
+
+    /// A move may have failed because the item went on just then.
+    private func noteIfGoneOn(_ current: Replays.Current) {
+        guard case .move(let from, let to) = current.replay.action, !current.isArrival, let row = current.replay.row,
+            (try? item(row, at: to)) == nil
+        else { return }
+        replays.noteBehind(row, shown: from, entry: to)
     }
 
     /// The one under way takes too long: what waits behind it is not replayed.
@@ -122,7 +133,7 @@ extension ContainerFileSystem {
         _ replay: Replay, _ row: ItemRow, _ from: ItemRow.Entry, _ to: ItemRow.Entry
     ) throws -> Replays.Current? {
         guard let item = try item(row, at: to) else {
-            replays.noteBehind(row.key, shown: from, entry: to)
+            replays.noteBehind(row, shown: from, entry: to)
             return nil
         }
         guard from != to, isAtRest(item.ino), let target = try self.place(to) else { return nil }

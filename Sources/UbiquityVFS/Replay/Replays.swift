@@ -41,6 +41,7 @@ package final class Replays: Sendable {
 
     /// A move that could not be told, as the item had gone on by then: those who watch know it by the name before.
     private struct Behind {
+        let row: ItemRow
         var shown: ItemRow.Entry
         /// Where the move has put it: from there it goes on.
         var entry: ItemRow.Entry
@@ -130,12 +131,17 @@ package final class Replays: Sendable {
     func isMoving(_ item: ItemKey) -> Bool { state.withLock { $0.moves[item] != nil || $0.behind[item] != nil } }
 
     /// Takes note of a move that cannot be told, as the item has gone on.
-    func noteBehind(_ item: ItemKey, shown: ItemRow.Entry, entry: ItemRow.Entry) {
+    func noteBehind(_ row: ItemRow, shown: ItemRow.Entry, entry: ItemRow.Entry) {
         state.withLock { state in
             // Left over are those that went on to where nobody is told of it.
             if state.behind.count >= Self.maximumWaiting { state.behind = [:] }
-            state.behind[item] = Behind(shown: shown, entry: entry)
+            state.behind[row.key] = Behind(row: row, shown: shown, entry: entry)
         }
+    }
+
+    /// What has gone on from there, untold.
+    func behind(at name: Name) -> ItemRow? {
+        state.withLock { state in state.behind.values.first { Name($0.shown) == name }?.row }
     }
 
     /// The taken one, from the name by which those who watch know its item.
