@@ -38,7 +38,10 @@ import UbiquityControl
             try await world.shell("cp /bin/cat '\(folder)/tumblerd'; cp /bin/sh '\(folder)/tracker-miner-fs-3'")
             // What its interpreter is found by says nothing of the script's name.
             try await world.shell(
-                "printf '#!/usr/bin/env python3\nimport sys\nprint(open(sys.argv[1]).read())\n' > '\(folder)/duplicity'; chmod +x '\(folder)/duplicity'")
+                """
+                printf '#!/usr/bin/env python3\\nimport sys\\nprint(open(sys.argv[1]).read())\\n' > '\(folder)/duplicity'
+                chmod +x '\(folder)/duplicity'
+                """)
             for command in [
                 "'\(folder)/tumblerd' d/x", "'\(folder)/tracker-miner-fs-3' -c 'cat d/x; exit $?'",
                 "'\(World.program)' run --no-materialize -- cat d/x",
