@@ -137,7 +137,7 @@ extension IndexTransaction {
     private func documentTaking(_ move: Move, excluded: Bool) throws -> ItemRow? {
         guard !excluded, move.source.kind == .file, move.source.contentState == .complete, !move.source.isLinked,
             let document = try documentComingBack(
-                to: move.entry, taker: move.source.key, process: move.process, now: move.now)
+                to: move.entry, taker: move.source, process: move.process, now: move.now)
         else { return nil }
         return document
     }

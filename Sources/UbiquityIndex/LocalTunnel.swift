@@ -7,7 +7,8 @@ internal import UbiquitySystem
 // - A rename to an ignored name (a backup), then something made at, or renamed to, the free name: joined when that is
 //   made. The backup stays, on this device only. What never went up is a backup at once, and the document is gone till
 //   then, as if it were deleted.
-// - The same with a backup of any name, by one process: joined likewise. The backup is a new item.
+// - The same with a backup of any name, by one process, if what takes the name is new: joined likewise. The backup is a
+//   new item.
 // - A deletion, then something made or renamed, by one process: joined likewise, also if the deletion has gone up
 //   meanwhile. The next content brings the document back then, on all devices.
 // - A further name, then something renamed over the first: joined likewise, whatever process does it. The further name
@@ -46,10 +47,10 @@ extension IndexTransaction {
     /// next content.
     /// - Parameter taker: what is renamed to the name. The document itself, renamed back, is joined with nothing.
     func documentComingBack(
-        to place: ItemRow.Entry, taker: ItemKey? = nil, process: Int32, now: Timestamp
+        to place: ItemRow.Entry, taker: ItemRow? = nil, process: Int32, now: Timestamp
     ) throws -> ItemRow? {
         guard !index.tunnels.isEmpty, let given = index.tunnels.owner(of: place, at: index.timekeeper.uptime()),
-            given.key != taker
+            given.key != taker?.key
         else { return nil }
         guard given.isHeld || ProcessHost.isSame(given.process, process) else { return nil }
         guard let row = try row(id: given.id) else { return try bringBackForgotten(given, now: now) }
@@ -60,6 +61,8 @@ extension IndexTransaction {
             index.tunnels.forget(given.key)
             return try bringBack(row, to: place, now: now)
         }
+        // Two documents that change places stay who they are, whatever of them is here.
+        guard given.isHeld || taker?.isNew(now) ?? true else { return nil }
         guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
             let folder = try self.row(key: backup.parent)
         else { return nil }
@@ -226,5 +229,12 @@ extension ItemRow {
         row.contentState = .none
         row.nextVersion = nil
         return row
+    }
+}
+
+extension ItemRow {
+    /// Whether it was made a moment ago: by a program that saves, and not a document of its own.
+    fileprivate func isNew(_ now: Timestamp) -> Bool {
+        dirty.contains(.created) || createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
     }
 }
