@@ -233,8 +233,9 @@ extension ItemRow {
 }
 
 extension ItemRow {
-    /// Whether it was made a moment ago: by a program that saves, and not a document of its own.
+    /// Whether it is what a program makes to save, made a moment ago or of an ignored name, and no document of its own.
     fileprivate func isNew(_ now: Timestamp) -> Bool {
-        dirty.contains(.created) || createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
+        if isExcluded || dirty.contains(.created) { return true }
+        return createdAt <= now && createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
     }
 }

@@ -49,7 +49,16 @@ extension ItemIndex {
             guard let source = try transaction.row(key: key), !source.isDeleted else {
                 throw UbiquityError(.notFound, "the file is gone")
             }
-            let target = try transaction.target(of: place, like: source, content)
+            var target = try transaction.target(of: place, like: source, content)
+            if target.key == source.key, version.kind == .conflict || target.version == version.id,
+                let known = try transaction.remote(id: target.id), !known.isDeleted,
+                let current = known.content?.version
+            {
+                // What is put there is wanted in the place of what is known to be current, which may be on its way.
+                let before = target
+                target.version = current
+                try transaction.update(target, before: before)
+            }
             let placed = try transaction.putContent(
                 content, size: version.content.size, ino: ino ?? UInt64(transaction.newNumber()), in: target)
             if version.kind == .conflict {

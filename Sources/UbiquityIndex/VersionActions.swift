@@ -79,8 +79,9 @@ extension IndexTransaction {
         if kind == .restore, let row = try row(id: item) {
             var generator = SourcedGenerator(index.random)
             newVersion = VersionID(using: &generator)
-            let isInConflict = try conflicts(of: item).contains { $0.id == version }
-            base = isInConflict ? try remote(id: item)?.content?.version ?? row.version : row.version
+            // A version that is still shown here, while the newer one is on its way, is wanted in the place of that.
+            let isDecided = try row.version == version || conflicts(of: item).contains { $0.id == version }
+            base = isDecided ? try remote(id: item)?.content?.version ?? row.version : row.version
             generation = row.generation
         }
         try execute(

@@ -79,7 +79,7 @@ package struct CommitApplier {
         case .put(let fields):
             var next = row
             clear(&next, planned.row, fields, item)
-            try acknowledgeContent(&next, planned.row, fields.content)
+            try acknowledgeContent(&next, planned.row, fields.content, item)
             if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
@@ -126,10 +126,13 @@ package struct CommitApplier {
         if row.xattrs == sent.xattrs { row.dirty.remove(.xattrs) }
     }
 
-    private func acknowledgeContent(_ row: inout ItemRow, _ sent: ItemRow, _ content: ContentChange?) throws {
+    private func acknowledgeContent(
+        _ row: inout ItemRow, _ sent: ItemRow, _ content: ContentChange?, _ item: RemoteItem?
+    ) throws {
         guard let content else { return }
-        // Also after an announcement: what is here is made from the announced version, or is that version.
-        row.version = content.version
+        // Also after an announcement: what is here is made from the announced version, or is that version. One that the
+        // cloud has not taken is what it was made from.
+        if !content.isPassedOver(item) { row.version = content.version }
         guard let manifest = content.manifest else { return }
         guard row.generation == sent.generation, let local = row.content else {
             // Changed again meanwhile: what is here now is made from the version that has just gone up.
@@ -140,7 +143,8 @@ package struct CommitApplier {
         row.flags.remove(.returned)
         row.nextVersion = nil
         let record = ContentRecord(
-            content: local, version: content.version, size: content.size, manifest: manifest, unsyncedBoot: boot)
+            content: local, version: row.version ?? content.version, size: content.size, manifest: manifest,
+            unsyncedBoot: boot)
         try transaction.setContent(record)
         try transaction.setLocations(manifest, in: local)
     }
@@ -161,7 +165,7 @@ package struct CommitApplier {
             next.id = other
             if case .put(let fields) = planned.change.action {
                 clear(&next, planned.row, fields, item)
-                try acknowledgeContent(&next, planned.row, fields.content)
+                try acknowledgeContent(&next, planned.row, fields.content, item)
             }
             if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
             try transaction.update(next, before: row)
@@ -223,7 +227,8 @@ package struct CommitApplier {
         } else if linked.dirty.isEmpty {
             // Or what is forgotten is the folder of the link alone: the answer to any change of it tells.
             var next = linked
-            try transaction.markDirty(&next, .times, now: settler.now)
+            // The mode is shown as the cloud has it, whatever of the content is still on its way.
+            try transaction.markDirty(&next, .mode, now: settler.now)
             try transaction.update(next, before: linked)
         }
         return true
@@ -243,6 +248,16 @@ package struct CommitApplier {
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         if row.kind == .hardLink { try transaction.touchLinked(row.linkedID, now: settler.now) }
+    }
+}
+
+extension ContentChange {
+    /// Whether the cloud kept it neither as the current version nor as a conflict: it was no edit of its base.
+    fileprivate func isPassedOver(_ item: RemoteItem?) -> Bool {
+        guard baseVersion != nil, let item, !item.isDeleted, let current = item.content, current.version != version,
+            item.conflicts.count == item.conflictCount
+        else { return false }
+        return !item.conflicts.contains { $0.id == version }
     }
 }
 

@@ -44,7 +44,7 @@ package struct BackgroundReaders: Sendable {
     func isOne(_ process: Int32) -> Bool {
         guard !isEmpty else { return false }
         return ProcessTree.lineage(of: process) {
-            ProgramName.isOne(of: names, $0) || ProcessMark.downloadsNothing.isOn($0)
+            ProgramName.isOne(of: names, $0, scripts: true) || ProcessMark.downloadsNothing.isOn($0)
         }
     }
 }

@@ -14,7 +14,11 @@ extension ContainerFileSystem {
             }
             // What a program did through the mount, the kernel knows from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
-            if event.origin != .local || isOtherName { tellKernel(event) }
+            if event.origin != .local || isOtherName {
+                tellKernel(event)
+            } else if event.kind == .moved || event.kind == .removed, let key = event.before?.key {
+                replays.forgetBehind(key)
+            }
             if event.kind == .content || event.kind == .replaced || event.kind == .removed {
                 if let ino = event.before?.ino { completions.wake(ino) }
             }
@@ -60,6 +64,7 @@ extension ContainerFileSystem {
     /// So that those who watch see it, if there may be any.
     private func tellKernel(_ event: IndexEvent) {
         if mayBeSeen(event), replays.add(event) { return }
+        if let key = event.before?.key { replays.forgetBehind(key) }
         tellKernelPlainly(event)
     }
 

@@ -2,9 +2,11 @@ internal import UbiquitySystem
 
 /// What program a caller is.
 enum ProgramName {
-    /// Whether the process (or thread) with that number has one of these names, or runs a program or a script of one of
-    /// them: it may have named its threads, and of a script that env(1) starts the kernel knows only the interpreter.
-    static func isOne(of names: Set<String>, _ process: Int32) -> Bool {
+    /// Whether the process (or thread) with that number has one of these names, or runs a program of one of them: it
+    /// may have named its threads.
+    /// - Parameter scripts: whether the script counts that an interpreter runs. Of one that env(1) starts the kernel
+    ///   knows the interpreter alone.
+    static func isOne(of names: Set<String>, _ process: Int32, scripts: Bool = false) -> Bool {
         guard process > 0 else { return false }
         // A process that has ended meanwhile, or is another user's, is none that has to be treated apart.
         if let name = try? SmallFile.read("/proc/\(process)/comm", limit: 64),
@@ -15,16 +17,18 @@ enum ProgramName {
         guard let program = try? FileSystem.readLink("/proc/\(process)/exe") else { return false }
         let name = Path.name(of: String(decoding: program, as: UTF8.self))
         if names.contains(name) { return true }
-        guard interpreters.contains(where: name.hasPrefix), let script = script(of: process) else { return false }
+        guard scripts, interpreters.contains(name.trimmingVersion), let script = script(of: process) else {
+            return false
+        }
         return names.contains(script)
     }
 
-    /// How the names of programs begin that run scripts: python3.11, perl5.36.0.
-    private static let interpreters = ["python", "perl", "ruby", "node", "bash", "dash", "sh", "pypy"]
+    /// Programs that run scripts, without their versions.
+    private static let interpreters: Set<String> = ["python", "pypy", "perl", "ruby", "node", "bash", "dash", "sh"]
     /// Bytes of a command line that are looked at; a script's path is near its beginning.
     private static let longestStart = 4096
     /// Options before the script that have no value, by their letters (`python3 -Es`).
-    private static let plainOptions = Set("EsSuOBIvw".utf8)
+    private static let plainOptions = Set("sSuOBIvw".utf8)
 
     /// The name of the script that an interpreter runs, or of the module (`-m`); nil if it runs something else.
     private static func script(of process: Int32) -> String? {
@@ -37,9 +41,17 @@ enum ProgramName {
                 return Path.name(of: String(decoding: argument, as: UTF8.self))
             }
             isModule = argument.elementsEqual("-m".utf8)
-            guard isModule || argument.dropFirst().allSatisfy(plainOptions.contains) else { return nil }
+            let isPlain = argument.count > 1 && argument.dropFirst().allSatisfy(plainOptions.contains)
+            guard isModule || isPlain else { return nil }
         }
         return nil
+    }
+}
+
+extension String {
+    /// "python" of "python3.11".
+    fileprivate var trimmingVersion: String {
+        String(prefix { !$0.isNumber && $0 != "." })
     }
 }
 

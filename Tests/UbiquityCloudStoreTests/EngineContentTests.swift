@@ -91,6 +91,20 @@ import UbiquityCore
         #expect(bench.item(id)?.modifiedAt == .at(200))
     }
 
+    /// A device that does not know that the cloud has taken its edit, and has gone back since.
+    @Test func whatItWasMadeFromIsLaterThanAnOwnEdit() throws {
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 250, version: 3, on: 1, "x"))
+        expect(current: 3, conflicts: [2], history: [1])
+    }
+
+    /// Somebody wants it in the place of what another device has made of it.
+    @Test func whatItWasMadeFromIsRestored() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(1), as: .number(3), base: .number(1))))
+        expect(current: 3, conflicts: [2], history: [1])
+    }
+
     @Test func anAnnouncedVersionIsCompletedByItsChunks() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 2, on: 1, nil))
         expect(current: 2, history: [1])

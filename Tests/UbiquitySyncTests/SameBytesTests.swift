@@ -62,4 +62,24 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// Again and again, while the other device's edit is on its way.
+    @Test func rewritingTheSameBytesTwiceIsNoEditEither() async throws {
+        try await run { world in
+            let (old, new) = (world.random.bytes(300_000), world.random.bytes(300_000))
+            try await world.a.create("f", old)
+            try await world.settle()
+            world.a.link.script(.fetchChunks, .hold(.seconds(60)))
+            try await world.b.edit("f") { _ in new }
+            try await world.settle([world.b])
+            for _ in 0..<3 {
+                try await world.sleep(.seconds(5))
+                try await world.a.rewrite("f")
+            }
+            try await world.settle()
+            for device in world.devices { #expect(try await device.read("f") == new) }
+            #expect(world.cloud.conflictCount() == 0)
+            try await world.check()
+        }
+    }
 }

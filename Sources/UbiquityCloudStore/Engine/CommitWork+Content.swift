@@ -59,8 +59,9 @@ extension CommitWork {
     }
 
     /// A content for an item that was there before.
+    /// - Parameter isRestored: whether it was put there because somebody wants it, whatever it was made from.
     func applyContent(
-        _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID
+        _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID, isRestored: Bool = false
     ) throws -> ContentResult {
         guard let item = try record(id), let currentID = item.version else {
             throw UbiquityError(.io, "file \(id) has no version")
@@ -72,7 +73,7 @@ extension CommitWork {
         try revive(id, change)
         try dropOwnAnnouncedConflicts(of: id)
         if let manifest = content.manifest, manifest == current.manifest { return .isSame }
-        if !isGivenUp, try isUnedited(content, of: item) { return .isAside }
+        if !isGivenUp, !isRestored, try isUnedited(content, of: item, beside: current) { return .isAside }
         var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
         let isLater = isLater(new, change, than: current, of: item)
@@ -90,9 +91,13 @@ extension CommitWork {
     }
 
     /// Whether it is what it was made from: programs save what they opened, changed or not, and that is no edit beside
-    /// another's. Not for what is deleted: there it may be a file made anew.
-    private func isUnedited(_ content: ContentChange, of item: ItemRecord) throws -> Bool {
-        guard item.isLive, let manifest = content.manifest, let base = try content.baseVersion.flatMap(version)
+    /// another's. (Beside an own one, of which the device does not know that the cloud has taken it, it is the later.)
+    /// Not for what is deleted: there it may be a file made anew.
+    private func isUnedited(
+        _ content: ContentChange, of item: ItemRecord, beside current: VersionRecord
+    ) throws -> Bool {
+        guard item.isLive, current.device != request.device, let manifest = content.manifest,
+            let base = try content.baseVersion.flatMap(version)
         else { return false }
         return base.item == item.id && base.manifest == manifest
     }

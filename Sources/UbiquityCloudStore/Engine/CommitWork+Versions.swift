@@ -51,7 +51,7 @@ extension CommitWork {
         var fields = ChangedFields(modifiedAt: change.changedAt)
         let content = ContentChange(version: new, baseVersion: base, size: known.size, manifest: manifest)
         fields.content = content
-        if try applyContent(content, fields, change, to: change.id) == .isCurrent {
+        if try applyContent(content, fields, change, to: change.id, isRestored: true) == .isCurrent {
             try takeTimes(fields, stamp(of: change), to: change.id)
         }
         try resolve(known.id)

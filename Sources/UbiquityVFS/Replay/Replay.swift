@@ -33,8 +33,10 @@ struct Replay: Sendable {
         }
     }
 
-    /// The item, of a move.
-    var movedKey: ItemKey? { if case .move = action { row?.key } else { nil } }
+    /// The item, of a move or a removal.
+    var leavingKey: ItemKey? { origin == nil ? nil : row?.key }
+
+    var isMaking: Bool { if case .make = action { true } else { false } }
 
     /// The name that it goes from, of a move or a removal.
     var origin: ItemRow.Entry? {

@@ -59,8 +59,8 @@ package final class Replays: Sendable {
         var current: Current?
         /// For folders with replays that wait: where the kernel has them until then.
         var departures: [ItemKey: [ItemRow.Entry]] = [:]
-        /// Moves that wait or are under way, by the item.
-        var moves: [ItemKey: Int] = [:]
+        /// Moves and removals that wait or are under way, by the item.
+        var leaving: [ItemKey: Int] = [:]
         var behind: [ItemKey: Behind] = [:]
         var replaced: ItemRow?
 
@@ -98,7 +98,7 @@ package final class Replays: Sendable {
             else { return false }
             if case .replace(_, let old) = replay.action { state.replaced = old }
             if let (key, entry) = replay.departure { state.departures[key, default: []].append(entry) }
-            if let key = replay.movedKey { state.moves[key, default: 0] += 1 }
+            if let key = replay.leavingKey { state.leaving[key, default: 0] += 1 }
             state.waiting.append(replay)
             return true
         }
@@ -124,11 +124,17 @@ package final class Replays: Sendable {
 
     /// Where the kernel has a folder whose replays wait; nil if that is where the index has it.
     func entry(of folder: ItemKey) -> ItemRow.Entry? {
-        state.withLock { $0.behind[folder]?.shown ?? $0.departures[folder]?.first }
+        state.withLock { state in
+            let isLeaving = state.leaving[folder] != nil
+            return (isLeaving ? state.behind[folder]?.shown : nil) ?? state.departures[folder]?.first
+        }
     }
 
     /// Whether a move of the item has not been told: then what comes after it has to be.
-    func isMoving(_ item: ItemKey) -> Bool { state.withLock { $0.moves[item] != nil || $0.behind[item] != nil } }
+    func isMoving(_ item: ItemKey) -> Bool { state.withLock { $0.leaving[item] != nil || $0.behind[item] != nil } }
+
+    /// The kernel has heard of the item otherwise.
+    func forgetBehind(_ item: ItemKey) { state.withLock { $0.behind[item] = nil } }
 
     /// Takes note of a move that cannot be told, as the item has gone on.
     func noteBehind(_ row: ItemRow, shown: ItemRow.Entry, entry: ItemRow.Entry) {
@@ -141,14 +147,18 @@ package final class Replays: Sendable {
 
     /// What has gone on from there, untold.
     func behind(at name: Name) -> ItemRow? {
-        state.withLock { state in state.behind.values.first { Name($0.shown) == name }?.row }
+        state.withLock { state in
+            state.behind.first { state.leaving[$0.key] != nil && Name($0.value.shown) == name }?.value.row
+        }
     }
 
     /// The taken one, from the name by which those who watch know its item.
     func fromShown(_ replay: Replay) -> Replay {
-        guard let key = replay.row?.key, let origin = replay.origin else { return replay }
+        guard let key = replay.row?.key else { return replay }
         return state.withLock { state in
-            guard let behind = state.behind.removeValue(forKey: key), behind.entry == origin else { return replay }
+            guard replay.origin != nil || replay.isMaking, let behind = state.behind.removeValue(forKey: key),
+                behind.entry == replay.origin
+            else { return replay }
             var replay = replay
             replay.origin = behind.shown
             return replay
@@ -167,8 +177,8 @@ package final class Replays: Sendable {
                 entries.removeFirst()
                 state.departures[key] = entries.isEmpty ? nil : entries
             }
-            if let key = replay.movedKey, let count = state.moves[key] {
-                state.moves[key] = count > 1 ? count - 1 : nil
+            if let key = replay.leavingKey, let count = state.leaving[key] {
+                state.leaving[key] = count > 1 ? count - 1 : nil
             }
             return state.current?.isDone ?? false
         }
@@ -183,7 +193,7 @@ package final class Replays: Sendable {
                 state.waiting = []
                 state.taken = 0
                 state.departures = [:]
-                state.moves = [:]
+                state.leaving = [:]
                 state.behind = [:]
             }
             return Array(state.waiting[state.taken...])
