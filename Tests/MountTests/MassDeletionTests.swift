@@ -1,7 +1,7 @@
 import Testing
 
 /// A slip on one device does not empty the others.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct MassDeletionTests {
+@Suite(.serialized) struct MassDeletionTests {
     private static let make = "mkdir -p d/e; for n in $(seq 80); do echo $n > d/$n; echo $n > d/e/$n; done; echo x > keep"
 
     @Test func manyDeletionsAreHeldAndUndone() async throws {
