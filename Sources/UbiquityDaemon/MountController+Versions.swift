@@ -113,18 +113,14 @@ extension MountController {
         let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
         switch request.keep {
         case ResolveRequest.current:
-            try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-            return ResolveReport(path: request.path, resolved: conflicts.count)
+            return try await keepCurrent(conflicts, request, row)
         case ResolveRequest.both:
             var kept = [String]()
             for conflict in conflicts { kept.append(try await keep(conflict, of: row)) }
             return ResolveReport(path: request.path, resolved: conflicts.count, kept: kept)
         default:
             let chosen = try await version(request.keep, of: row)
-            if chosen.kind == .current {
-                try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-                return ResolveReport(path: request.path, resolved: conflicts.count)
-            }
+            if chosen.kind == .current { return try await keepCurrent(conflicts, request, row) }
             try requireAvailable(chosen)
             if row.kind == .directory { try await putBack(chosen, of: row) }
             let others = conflicts.filter { $0.id != chosen.id }
@@ -133,6 +129,13 @@ extension MountController {
             let isShown = try await waitUntilShown(row)
             return ResolveReport(path: request.path, resolved: conflicts.count, isQueued: !isShown)
         }
+    }
+
+    private func keepCurrent(
+        _ conflicts: [RemoteVersion], _ request: ResolveRequest, _ row: ItemRow
+    ) async throws -> ResolveReport {
+        try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
+        return ResolveReport(path: request.path, resolved: conflicts.count)
     }
 
     private func decide(

@@ -49,18 +49,13 @@ extension ItemIndex {
             guard let source = try transaction.row(key: key), !source.isDeleted else {
                 throw UbiquityError(.notFound, "the file is gone")
             }
-            var target = try transaction.target(of: place, like: source, content)
-            if target.key == source.key, version.kind == .conflict || target.version == version.id,
-                let known = try transaction.remote(id: target.id), !known.isDeleted,
-                let current = known.content?.version
-            {
-                // What is put there is wanted in the place of what is known to be current, which may be on its way.
-                let before = target
-                target.version = current
-                try transaction.update(target, before: before)
-            }
+            let target = try transaction.target(of: place, like: source, content)
+            // It is wanted in the place of what is known to be current, which may be on its way.
+            let isDecided = target.key == source.key && (version.kind == .conflict || target.version == version.id)
+            let current = isDecided ? try transaction.remote(id: target.id) : nil
             let placed = try transaction.putContent(
-                content, size: version.content.size, ino: ino ?? UInt64(transaction.newNumber()), in: target)
+                content, size: version.content.size, ino: ino ?? UInt64(transaction.newNumber()), in: target,
+                base: current?.isDeleted == false ? current?.content?.version : nil)
             if version.kind == .conflict {
                 try transaction.decide(.resolve, version.id, of: source.id, after: placed.key)
             }
@@ -110,7 +105,10 @@ extension IndexTransaction {
     }
 
     /// The file has another content, as after a save by renaming: another inode, the same identity.
-    func putContent(_ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow) throws -> ItemRow {
+    /// - Parameter base: the version that it is made from; nil if that stays.
+    func putContent(
+        _ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow, base: VersionID? = nil
+    ) throws -> ItemRow {
         let now = index.timekeeper.now()
         if let old = before.content, old != content { try forgetContent(old) }
         var row = before
@@ -122,6 +120,7 @@ extension IndexTransaction {
         row.changedAt = now
         row.usedAt = now
         row.generation += 1
+        row.version = base ?? row.version
         row.nextVersion = nil
         row.flags.insert(.keptCurrent)
         row.flags.remove(.downloadRequested)

@@ -169,12 +169,12 @@ extension ContainerFileSystem {
         try index.decide(conflicts.map { (.resolve, $0.id) }, of: key)
     }
 
-    /// "1" or "0", as the attributes are read.
     /// What is asked for once is set to "1", or to nothing (setfattr without -v); there is nothing to take back.
     private static func requireWish(_ value: [UInt8]) throws {
         guard value.isEmpty || value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
     }
 
+    /// "1" or "0", as the attributes are read.
     private static func flag(_ value: [UInt8]) throws -> Bool {
         switch value {
         case [UInt8(ascii: "1")]: true

@@ -27,7 +27,7 @@ enum ProgramName {
     private static let interpreters: Set<String> = ["python", "pypy", "perl", "ruby", "node", "bash", "dash", "sh"]
     /// Bytes of a command line that are looked at; a script's path is near its beginning.
     private static let longestStart = 4096
-    /// Options before the script that have no value, by their letters (`python3 -Es`).
+    /// Options before the script that have no value, by their letters (`python3 -su`).
     private static let plainOptions = Set("sSuOBIvw".utf8)
 
     /// The name of the script that an interpreter runs, or of the module (`-m`); nil if it runs something else.

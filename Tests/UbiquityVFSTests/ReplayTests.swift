@@ -179,14 +179,20 @@ import UbiquityVFS
         container.fs.finishReplay(false)
     }
 
-    /// The same, gone while the call was made.
-    @Test func whatGoesWhileItsMoveIsToldIsToldOfByTheNameThatWasShown() throws {
+    /// A file that the kernel knows as "a", and that was moved to "b" elsewhere, which has not been told.
+    private func moved() throws -> (TestContainer, ItemRow) {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])
         container.fs.finishReplayIfAny()
         _ = try container.lookup("a")
         let b = try ItemName("b")
         try container.cloud.change(row.key, .moved) { $0.entry?.name = b }
+        return (container, row)
+    }
+
+    /// The same, gone while the call was made.
+    @Test func whatGoesWhileItsMoveIsToldIsToldOfByTheNameThatWasShown() throws {
+        let (container, row) = try moved()
         #expect(container.fs.nextReplay()?.kind == .move)
         try container.cloud.remove(row.key)
         #expect(
@@ -200,12 +206,7 @@ import UbiquityVFS
 
     /// Moved on by a program here, which the kernel knows of.
     @Test func whatAProgramMovedOnIsWhereThatPutIt() throws {
-        let container = try replaying()
-        let row = try container.cloud.add("a", [1])
-        container.fs.finishReplayIfAny()
-        _ = try container.lookup("a")
-        let b = try ItemName("b")
-        try container.cloud.change(row.key, .moved) { $0.entry?.name = b }
+        let (container, row) = try moved()
         try container.rename("b", to: "c")
         try container.cloud.remove(row.key)
         let call = try #require(container.fs.nextReplay())
