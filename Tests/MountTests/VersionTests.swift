@@ -94,6 +94,25 @@ import UbiquityControl
         }
     }
 
+    /// A copy of the version over the file is an edit like any other: the conflict is there until somebody decides.
+    @Test func aCopyOverTheFileDecidesNothing() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            try await b.shell("cp \(Self.folder)/*conflict* Documents/report.txt")
+            try await world.settle(b, a)
+            for device in [a, b] {
+                try await device.waitUntil("test \"$(cat Documents/report.txt)\" = 'a 1'")
+                #expect(try await conflicts(device).count == 1, "\(device.name)")
+                #expect(try await device.attribute("conflict-count", of: "Documents/report.txt") == "1")
+            }
+            try await a.shell("rm \(Self.folder)/*conflict*")
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+            #expect(try await b.shell("cat Documents/report.txt") == "a 1")
+        }
+    }
+
     @Test func noProgramMeetsIt() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)

@@ -153,4 +153,34 @@ import UbiquityCore
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
         expect(current: 4, conflicts: [3], history: [1, 2])
     }
+    /// Somebody has copied the version in conflict over the file: that decides nothing.
+    @Test(arguments: [400, 250]) func aSaveOfAConflictsContentLeavesTheConflict(time: Int64) throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
+        try bench.commit(EngineBench.there, Make.save(1, base: 3, at: time, version: 4, on: 2, "z"))
+        expect(current: 4, conflicts: [3], history: [1, 2])
+        // On another device, too; and then somebody decides.
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 350, version: 5, on: 2, "z"))
+        expect(current: 4, conflicts: [3], history: [1, 2])
+        try bench.commit(EngineBench.here, Make.versions(1, .resolve(.number(3))))
+        expect(current: 4, history: [1, 2])
+    }
+
+    /// The copy meets another edit, and is the later or the earlier one: the version it was copied from is kept once.
+    @Test(arguments: [350, 500]) func aCopyOfAConflictThatMeetsAnEditLeavesTheConflict(time: Int64) throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
+        try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 400, version: 4, on: 2, "w"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: time, version: 5, on: 2, "z"))
+        if time > 400 { expect(current: 5, conflicts: [3, 4], history: [1, 2]) }
+        if time < 400 { expect(current: 4, conflicts: [3], history: [1, 2, 5]) }
+    }
+
+    @Test func aRestoredVersionLeavesAnEqualConflict() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "z"))
+        try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 310, version: 3, on: 2, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 4, on: 1, "z"))
+        try bench.commit(EngineBench.there, Make.versions(1, .restore(.number(2), as: .number(5), base: .number(3))))
+        expect(current: 5, conflicts: [4], history: [1, 2, 3])
+    }
 }
