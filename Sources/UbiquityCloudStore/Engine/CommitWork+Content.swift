@@ -196,14 +196,18 @@ extension CommitWork {
         return found.values.filter { $0.role == .conflict }.sorted { $0.id < $1.id }
     }
 
-    /// Equal content is no conflict, also when that shows only later.
+    /// The same edit, made by several who did not know each other, is no conflict, also when that shows only later.
+    ///
+    /// A later edit that comes to the content of a version in conflict (somebody has copied it over the file) leaves
+    /// the conflict to be decided: that version was made from another base.
     private func resolveEqualConflicts(of id: ItemID) throws {
         guard let item = try record(id), item.conflictCount > 0, let currentID = item.version,
             let current = try version(currentID)
         else { return }
         var kept: [VersionRecord] = []
         for conflict in try conflicts(of: id) {
-            if conflict.hasContent(of: current) || kept.contains(where: { $0.hasContent(of: conflict) }) {
+            let isSameEdit = conflict.hasContent(of: current) && conflict.baseVersion == current.baseVersion
+            if isSameEdit || kept.contains(where: { $0.hasContent(of: conflict) }) {
                 try retire(conflict)
             } else {
                 kept.append(conflict)
