@@ -18,7 +18,9 @@ import UbiquityControl
     }
 
     private static func findings(_ outcome: Command.Outcome) throws -> [DoctorFinding] {
-        try outcome.out.split(separator: "\n").map { try ControlCodec.decode(DoctorFinding.self, from: $0.utf8) }
+        // Instead of findings, that there are none.
+        if (try? ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8))?.findings.isEmpty == true { return [] }
+        return try outcome.out.split(separator: "\n").map { try ControlCodec.decode(DoctorFinding.self, from: $0.utf8) }
     }
 
     /// Finds nothing now, however it is asked.

@@ -1,0 +1,77 @@
+import Foundation
+import Testing
+import UbiquityControl
+
+/// What the index knows of the contents that are here.
+extension DoctorTests {
+    @Test func whatContentsConsistOfComesFromTheCloud() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            // The large one has more chunks than the index keeps with its record.
+            try await a.shell(
+                """
+                head -c 700001 /dev/urandom > first; head -c 700002 /dev/urandom > second
+                head -c 40000003 /dev/urandom > large; echo kept > other; : > empty
+                """)
+            let sums = try await a.shell("sha256sum *")
+            try await world.settle(a, b)
+            #expect(try await b.shell("sha256sum *") == sums)
+            try await a.unmount()
+            #expect(try await examineUnmounted(a, "--check").found == [])
+            let content = "(SELECT content FROM items JOIN entries ON item = key WHERE name = CAST('%' AS BLOB))"
+            func of(_ name: String) -> String { content.replacingOccurrences(of: "%", with: name) }
+            try await sql(
+                a.containerState + "/index.db",
+                """
+                DELETE FROM contents WHERE content IN (\(of("first")), \(of("large")), \(of("empty")));
+                DELETE FROM chunks WHERE content = \(of("large"));
+                DELETE FROM chunks WHERE content = \(of("second")) AND position = 0
+                """, in: world)
+            let found = try await examineUnmounted(a, "--check")
+            #expect(found.status == 1 && Set(found.found.map(\.kind)) == ["content-unknown"], "\(found)")
+            #expect(Set(found.found.map(\.subject)) == ["empty", "first", "large", "second"])
+            let repaired = try await examineUnmounted(a)
+            #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
+            #expect(try await examineUnmounted(a, "--check").found == [])
+
+            // All of it, in a mount.
+            try await sql(a.containerState + "/index.db", "DELETE FROM contents; DELETE FROM chunks", in: world)
+            try await a.mount()
+            try await a.waitUntilIdle()
+            #expect(try await examine(a).found.filter { $0.kind == "content-unknown" && $0.outcome == .repaired }.count == 5)
+            try await expectWell(a)
+            #expect(try await a.shell("sha256sum *") == sums)
+        }
+    }
+
+    /// Damage is found also where what the content consists of is gone with it.
+    @Test func aDamagedContentOfWhichNothingIsKnownComesBack() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 700001 /dev/urandom > damaged")
+            let sum = try await a.shell("sha256sum damaged")
+            try await world.settle(a)
+            try await a.unmount()
+            let path = try await world.shell("find '\(a.containerState)/content' -type f -size 700001c")
+            try await Tools.python("file = open('\(path)', 'r+b')\nfile.seek(300000)\nfile.write(b'damage')", in: world)
+            try await sql(a.containerState + "/index.db", "DELETE FROM contents; DELETE FROM chunks", in: world)
+            let repaired = try await examineUnmounted(a)
+            #expect(repaired.status == 0 && repaired.found.map(\.kind) == ["content-unknown", "content-damaged"], "\(repaired)")
+            try await a.mount()
+            #expect(try await a.shell("sha256sum damaged") == sum)
+            try await expectWell(a)
+        }
+    }
+
+    @Test func nothingWrongIsSaidInJSONToo() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo x > x")
+            try await world.settle(a)
+            let outcome = try await a.ubiquity("doctor", "", options: ["--check", "--json"])
+            #expect(outcome.status == 0)
+            let report = try ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8)
+            #expect(report.findings == [] && report.contents == 1 && report.items == 1 && report.cloudProblem == nil)
+        }
+    }
+}
