@@ -39,7 +39,12 @@ struct DoctorCommand: AsyncParsableCommand {
         for finding in report.findings {
             if output.asJSON { try Output.json(finding) } else { Output.line(Self.text(of: finding)) }
         }
-        if !output.asJSON { Output.line(Self.summary(of: report)) }
+        if !output.asJSON {
+            Output.line(Self.summary(of: report))
+        } else if report.findings.isEmpty {
+            // A line for each finding; without any, one that says what was looked at.
+            try Output.json(report)
+        }
         if report.isUnwell { throw ExitCode(ExitStatus.failed) }
         if let problem = report.cloudProblem {
             Output.message("the cloud was not asked: \(problem)")

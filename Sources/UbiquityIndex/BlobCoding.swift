@@ -27,10 +27,12 @@ enum BlobCoding {
         return result
     }
 
-    /// Each chunk: id (32 bytes), length (4 bytes).
+    /// Bytes that a chunk takes: id (32 bytes), length (4 bytes).
+    static let chunkBytes = ChunkID.byteCount + 4
+
     static func encode(_ manifest: Manifest) -> [UInt8] {
         var bytes = [UInt8]()
-        bytes.reserveCapacity(manifest.count * (ChunkID.byteCount + 4))
+        bytes.reserveCapacity(manifest.count * chunkBytes)
         for chunk in manifest {
             bytes += chunk.id.bytes
             append(chunk.length, width: 4, to: &bytes)
@@ -41,7 +43,7 @@ enum BlobCoding {
     static func manifest(_ bytes: [UInt8]) throws -> Manifest {
         var rest = bytes[...]
         var result = Manifest()
-        result.reserveCapacity(bytes.count / (ChunkID.byteCount + 4))
+        result.reserveCapacity(bytes.count / chunkBytes)
         while !rest.isEmpty {
             guard let id = ChunkID(bytes: try take(ChunkID.byteCount, from: &rest)) else { throw damaged }
             result.append(ChunkReference(id: id, length: try number(&rest, width: 4)))

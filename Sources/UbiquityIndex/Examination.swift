@@ -12,6 +12,24 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
+    /// Files whose content is a version's, of which the index does not know the chunks, or where each of them stands, in
+    /// the order of their keys, those after `key`, at most `limit`.
+    package func rowsOfUnknownContents(after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(Self.unknownContents, [SQLValue(key), .int(Int64(limit))])
+    }
+
+    private static let unknownContents = RowCoding.select(
+        """
+        items.content IS NOT NULL AND items.key > ? AND items.version IS NOT NULL AND items.dirty & 96 = 0
+        AND items.flags & 5 = 0 AND NOT EXISTS (
+            SELECT 1 FROM contents WHERE contents.content = items.content
+            AND (items.contentState <> 2 OR ifnull(length(contents.manifest), 0) = \(BlobCoding.chunkBytes) * (
+                SELECT count(*) FROM chunks WHERE chunks.content = items.content))
+            AND NOT EXISTS (
+                SELECT 1 FROM remote WHERE remote.id = items.id AND remote.version = items.version
+                AND contents.version = items.version AND remote.manifest <> contents.manifest))
+        """) + " ORDER BY items.key LIMIT ?"
+
     /// Items that are in sync and that nothing was changed of, in the order of their keys.
     package func cleanRows(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(

@@ -12,6 +12,8 @@ package struct Finding: Sendable, Hashable {
         /// The bytes are not those of the version.
         case contentDamaged = "content-damaged"
         case contentSize = "content-size"
+        /// What a content consists of is not known, or not all of it.
+        case contentUnknown = "content-unknown"
         /// A content that no item has.
         case contentUnused = "content-unused"
         /// The cloud has an item of which the index has no record.

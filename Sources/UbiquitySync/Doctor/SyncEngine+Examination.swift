@@ -19,6 +19,8 @@ extension SyncEngine {
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .signedOut {
             diagnosis.cloudProblem = error
         }
+        // First: by that the contents are known to be whole.
+        diagnosis.add(try await examineManifests(options, asksCloud: diagnosis.cloudProblem == nil))
         let contents = try await pool.run { try self.examineContents(options) }
         diagnosis.add(contents.findings)
         diagnosis.contents = contents.count

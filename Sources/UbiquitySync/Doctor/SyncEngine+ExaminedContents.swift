@@ -34,12 +34,12 @@ extension SyncEngine {
         } ?? nil
     }
 
-    private func isInUse(_ row: ItemRow) throws -> Bool {
+    func isInUse(_ row: ItemRow) throws -> Bool {
         try row.isWriting || downloads.download(of: row.key) != nil || whileClosed(row.key) { true } == nil
     }
 
     /// Nil if a program has the item open.
-    private func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
+    func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
         guard let openItems = openItemsBox.withLock({ $0 }) else { return try body() }
         return try openItems.whileClosed(key, body)
     }

@@ -1,0 +1,83 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// `ubiquity doctor`: what the index knows of the contents that are here, their chunks and where these stand. Without it
+// damage to a content would not be seen, and what is alike would be downloaded again.
+extension SyncEngine {
+    /// - Parameter asksCloud: whether the cloud answers.
+    func examineManifests(_ options: ExaminationOptions, asksCloud: Bool) async throws -> [Finding] {
+        var findings = [Finding](), key = ItemKey(0)
+        while true {
+            let rows = try await pool.run { [index, key] in
+                try index.read { try $0.rowsOfUnknownContents(after: key, limit: SyncLimits.rowsPerRead) }
+            }
+            guard let last = rows.last else { return findings }
+            key = last.key
+            for row in rows where findings.count < Diagnosis.maximumFindings {
+                if let finding = try await examineManifest(of: row, options, asksCloud: asksCloud) {
+                    findings.append(finding)
+                }
+            }
+        }
+    }
+
+    private func examineManifest(
+        of row: ItemRow, _ options: ExaminationOptions, asksCloud: Bool
+    ) async throws -> Finding? {
+        guard let content = row.content, let version = row.version else { return nil }
+        guard try await pool.run({ try !self.isInUse(row) }) else { return nil }
+        var outcome = Finding.Outcome.found
+        if options.repairs {
+            if let manifest = try await manifest(of: version, row, asksCloud: asksCloud) {
+                guard try await pool.run({ try self.note(manifest, version, of: row, content) }) else { return nil }
+                outcome = .repaired("taken from the cloud")
+            } else {
+                outcome = .unrepaired(
+                    asksCloud
+                        ? "the cloud does not know it either; remove the file, or write it anew"
+                        : "only the cloud knows it, and could not be asked")
+            }
+        }
+        let name = try await pool.run { try self.subject(row) }
+        return Finding(.contentUnknown, name, "what content \(content) consists of is not in the index", outcome)
+    }
+
+    /// The chunks of the version that is here; nil if nobody knows them.
+    private func manifest(of version: VersionID, _ row: ItemRow, asksCloud: Bool) async throws -> Manifest? {
+        let known = try await pool.run { [index] in try index.read { try $0.remote(id: row.id) } }?.content
+        if let known, known.version == version {
+            if known.size == 0 { return [] }
+            if let manifest = known.manifest { return manifest }
+        }
+        guard asksCloud else { return nil }
+        do { return try await service.manifest(of: version) } catch let error as UbiquityError
+            where error.isAboutConnection || [.notFound, .notUploadedYet, .damaged, .signedOut].contains(error.code)
+        {
+            return nil
+        }
+    }
+
+    /// - Returns: false if the item was changed meanwhile.
+    private func note(
+        _ manifest: Manifest, _ version: VersionID, of row: ItemRow, _ content: ContentID
+    ) throws -> Bool {
+        try whileClosed(row.key) {
+            try index.write(.remote) { transaction in
+                guard let current = try transaction.row(key: row.key), current.content == content,
+                    current.version == version, current.generation == row.generation, !current.isWriting,
+                    !current.dirty.contains(.content)
+                else { return false }
+                // Whether it has reached the disk is not known either.
+                try transaction.setContent(
+                    ContentRecord(
+                        content: content, version: version, size: manifest.reduce(0) { $0 + Int64($1.length) },
+                        manifest: manifest, unsyncedBoot: configuration.boot))
+                if current.contentState == .complete { try transaction.setLocations(manifest, in: content) }
+                return true
+            }
+        } ?? false
+    }
+}
