@@ -309,6 +309,44 @@ import UbiquityControl
         }
     }
 
+    /// A command goes on when two run at the same time; none sees more than a few, or another one of the same file.
+    @Test func severalConflictsAreMergedAtOneTime() async throws {
+        try await World.run { world in
+            try await world.shell(
+                """
+                cd "$HOME"; mkdir -p .config/ubiquity running
+                echo 'merge.txt = sh "$HOME/merge"' > .config/ubiquity/config
+                cat > merge <<'END'
+                cd "$HOME/running"
+                file=$(head -n 1 "$2"); mkdir "$file" || echo twice >> ../log
+                until [ -e ../met ] || [ "$(ls | wc -l)" -ge 2 ]; do sleep 0.02; done
+                touch ../met
+                ls | wc -l >> ../log
+                (cat "$2"; tail -n 1 "$3") > "$4"
+                rmdir "$file"
+                END
+                """)
+            let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+            let files = "one.txt two.TXT three.txt four.txt five.txt six.Txt"
+            try await a.shell("for f in \(files); do echo $f > $f; done")
+            try await world.settle(a, b)
+            try await b.shell("cat *.* > /dev/null")
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            for device in [a, b] { try await device.shell("for f in \(files); do echo \(device.name) >> $f; done") }
+            try await b.ubiquity("online", "")
+            try await b.waitUntilIdle()
+            // Only the device whose versions lose is there to merge.
+            try await b.ubiquity("offline", "")
+            try await a.ubiquity("online", "")
+            for file in files.split(separator: " ") {
+                try await a.waitUntil("test \"$(cat \(file))\" = '\(file)\ndesk\nlaptop'")
+            }
+            try await a.waitFor("conflict-count", "0", of: ".")
+            let log = try await world.shell("cat \"$HOME/log\"").split(separator: "\n")
+            #expect(log.count == 6 && log.allSatisfy { ["1", "2", "3"].contains($0) }, "\(log)")
+        }
+    }
+
     @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
     func restoringIsACoordinatedWrite() async throws {
         try await World.run { world in
