@@ -6,7 +6,8 @@ import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
-/// Runs the merge commands that are configured for types of files, one at a time, on conflicts as they appear.
+/// Runs the merge commands that are configured for types of files, a few at a time, on conflicts as they appear; of one
+/// item one conflict at a time, as each merge makes another version current.
 ///
 /// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the version both were made from (empty if the
 /// cloud does not keep it any more), the current one, the one in conflict, and the file to write. Exit code 0 makes
@@ -14,6 +15,8 @@ import UbiquitySystem
 final class MergeRunner: Sendable {
     /// A command that takes longer is killed.
     private static let timeLimit = Duration.seconds(60)
+    /// Commands that run at the same time: one that hangs does not hold up the others of its round.
+    private static let concurrency = 3
     /// The device that lost merges at once. Another one waits that long: the first may be gone, or have no command, and
     /// two merges of one conflict are one too many.
     private static let patience = Duration.seconds(15)
@@ -33,7 +36,7 @@ final class MergeRunner: Sendable {
     }
 
     private let parts: MountParts
-    private let pool = BlockingPool(name: "merge", threads: 1)
+    private let pool = BlockingPool(name: "merge", threads: MergeRunner.concurrency)
     private let state = Lock(State())
     private let news: AsyncStream<Void>
     private let source: AsyncStream<Void>.Continuation
@@ -80,7 +83,7 @@ final class MergeRunner: Sendable {
 
     // MARK: Which
 
-    private struct Job {
+    private struct Job: Sendable {
         var row: ItemRow
         var current: VersionID
         var conflict: RemoteVersion
@@ -88,15 +91,23 @@ final class MergeRunner: Sendable {
     }
 
     private func mergeAll() async throws {
+        // One of each item; and the next round looks for more when all of these have ended.
         let jobs = try await pool.run { try self.jobs() }
-        for job in jobs {
-            do {
-                try await merge(job)
-                state.withLock { $0.failures[job.conflict.id] = nil }
-            } catch {
-                guard !Task.isCancelled else { return }
-                note(error, job)
+        await withTaskGroup(of: Void.self) { group in
+            for (number, job) in jobs.enumerated() {
+                if number >= Self.concurrency { await group.next() }
+                guard group.addTaskUnlessCancelled(operation: { await self.attempt(job) }) else { return }
             }
+        }
+    }
+
+    private func attempt(_ job: Job) async {
+        do {
+            try await merge(job)
+            state.withLock { $0.failures[job.conflict.id] = nil }
+        } catch {
+            guard !Task.isCancelled else { return }
+            note(error, job)
         }
     }
 

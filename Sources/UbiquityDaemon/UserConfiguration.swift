@@ -38,6 +38,8 @@ package struct UserConfiguration: Hashable, Sendable {
             if let why = Self.complaint(about: name, value) {
                 complaints.append("line \(number + 1): \(why)")
             } else if let value {
+                // Extensions are compared without their case.
+                let name = name.hasPrefix(Self.mergePrefix) ? name.lowercased() : name
                 values[name, default: []].append(value)
             }
         }
@@ -64,9 +66,10 @@ package struct UserConfiguration: Hashable, Sendable {
         return String(text)
     }
 
-    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none.
+    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none. The case of the extension is of no
+    /// account.
     package func mergeCommand(for name: ItemName) -> String? {
-        let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self)
+        let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self).lowercased()
         guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix]?.last, !command.isEmpty else {
             return nil
         }
