@@ -1,0 +1,34 @@
+import Testing
+import UbiquityControl
+
+/// What comes back out of the trash.
+@Suite struct TrashTests {
+    private func restored(_ outcome: Command.Outcome) throws -> TrashRestoreReport {
+        try #require(outcome.status == 0, "\(outcome)")
+        return try ControlCodec.decode(TrashRestoreReport.self, from: outcome.text.utf8)
+    }
+
+    /// Its folder comes back with it, and the answer to the restoration does not tell of that.
+    @Test func whatComesBackWithItsFolderHasAPath() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p Documents/d/e; echo 1 > Documents/d/e/one.txt; echo 2 > Documents/d/e/two.txt")
+            try await world.settle(a, b)
+            try await a.shell("rm -r Documents/d")
+            try await world.settle(a, b)
+            let report = try restored(
+                await world.ubiquity("trash", "restore", "--json", b.mountPoint + "/Documents/d/e/one.txt"))
+            #expect(report == TrashRestoreReport(path: "Documents/d/e/one.txt", items: 1))
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat Documents/d/e/*") == "1")
+
+            let other = try restored(
+                await world.ubiquity(
+                    "trash", "restore", "--json", "--to", b.mountPoint + "/Documents/other.txt",
+                    b.mountPoint + "/Documents/d/e/two.txt"))
+            #expect(other == TrashRestoreReport(path: "Documents/other.txt", items: 1))
+            try await world.settle(b, a)
+            #expect(try await a.shell("cat Documents/other.txt") == "2")
+        }
+    }
+}
