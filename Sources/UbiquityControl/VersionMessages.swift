@@ -178,7 +178,7 @@ package struct TrashRestoreRequest: Codable, Hashable, Sendable {
 }
 
 package struct TrashRestoreReport: Codable, Hashable, Sendable {
-    /// Where it is now; nil if this device has not heard of it yet.
+    /// Where it is now; what is known of that, if its folder has not come here yet.
     package var path: String?
     /// Items that came back: of a folder also what was deleted along with it.
     package var items: Int

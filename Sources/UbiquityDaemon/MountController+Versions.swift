@@ -294,10 +294,17 @@ extension MountController {
             place = Place(parent: folder.id, name: name)
         }
         let count = try await engine.undelete(item, to: place)
-        let path = try await pool.run { [self] in
-            try parts.index.read { try $0.row(id: item.item.id) }.flatMap { try parts.tree.path(of: $0.key) }
-        }
+        let path = try await pool.run { [self] in try shownPath(of: item.item.id, wanted: request.to ?? item.path) }
         return TrashRestoreReport(path: path, items: count)
+    }
+
+    /// Where an item that has come back is. The folder may have come back with it and not be here yet: then where it was
+    /// to be, under the name that the cloud has given it.
+    private func shownPath(of id: ItemID, wanted: String) throws -> String {
+        let (row, record) = try parts.index.read { (try $0.row(id: id), try $0.remote(id: id)) }
+        if let path = try row.flatMap({ try parts.tree.path(of: $0.key) }) { return path }
+        guard let name = record?.name.description, name != Path.name(of: wanted) else { return wanted }
+        return wanted.contains("/") ? Path.join(Path.parent(of: wanted), name) : name
     }
 
     /// What was deleted of a folder that is there; nil if it is not, or nothing was.
