@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquitySync
 import UbiquityTestSupport
 
 /// Another cloud than before, or one that has forgotten what it deleted.
@@ -238,6 +239,96 @@ import UbiquityTestSupport
             #expect(try world.b.paths().map(\.path) == ["f"])
             #expect(try world.b.live("f").mode == 0o600)
             #expect(world.b.link.counts.calls[.commit, default: 0] <= 4)
+        }
+    }
+
+    // MARK: Decisions about versions
+
+    /// `a` has lost against `b`, and both know it.
+    private func makeConflict(_ world: Simulation) async throws -> RemoteVersion {
+        try await world.a.create("f", [1])
+        try await world.settle()
+        try await world.b.materialize("f")
+        try world.a.setPaused(true)
+        try world.b.setPaused(true)
+        try await world.a.edit("f") { _ in [2, 2] }
+        try await world.sleep(.seconds(5))
+        try await world.b.edit("f") { _ in [3, 3, 3] }
+        try world.b.setPaused(false)
+        try await world.settle([world.b])
+        try world.a.setPaused(false)
+        try await world.settle()
+        try await world.a.materialize("f")
+        return try #require(try conflicts(world.a).first)
+    }
+
+    private func conflicts(_ device: SimulatedDevice) throws -> [RemoteVersion] {
+        try device.index.read { try $0.conflicts(of: device.live("f").id) }
+    }
+
+    /// `a` decides, cut off, while an older copy of the cloud is put back that has the version.
+    private func decide(
+        _ kind: PendingVersionAction.Kind, _ world: Simulation, _ version: (RemoteVersion) async throws -> VersionID
+    ) async throws {
+        let conflict = try await makeConflict(world)
+        let copy = world.cloud.copy()
+        try await world.b.create("later", [9])
+        try await world.settle()
+        let wanted = try await version(conflict)
+        for device in world.devices { device.link.setAway(true) }
+        try world.a.index.decide([(kind, wanted)], of: world.a.live("f").key)
+        world.cloud.restore(copy)
+        try await world.sleep(.seconds(60))
+        for device in world.devices { device.link.setAway(false) }
+        try await world.settle()
+        for device in world.devices { #expect(try await device.read("later") == [9], "it is another cloud") }
+        #expect(try world.a.index.read { try $0.versionActionCount() } == 0)
+        try await world.check()
+    }
+
+    @Test(arguments: [PendingVersionAction.Kind.resolve, .remove])
+    func whatWasDecidedApartHoldsAtAnOlderCopy(kind: PendingVersionAction.Kind) async throws {
+        try await run(["a", "b"]) { world in
+            try await decide(kind, world) { $0.id }
+            for device in world.devices {
+                #expect(try conflicts(device).isEmpty, "\(device.name)")
+                #expect(try await device.read("f") == [3, 3, 3])
+            }
+        }
+    }
+
+    @Test(arguments: [false, true]) func whatWasRestoredApartIsRestoredAtAnOlderCopy(isConflict: Bool) async throws {
+        try await run(["a", "b"]) { world in
+            try await decide(.restore, world) { conflict in
+                let others = try await world.a.engine.otherVersions(of: world.a.live("f").id)
+                return isConflict ? conflict.id : try #require(others.first { $0.kind == .history }).id
+            }
+            for device in world.devices {
+                #expect(try await device.read("f") == (isConflict ? [2, 2] : [1]), "\(device.name)")
+                #expect(try conflicts(device).count == (isConflict ? 0 : 1), "\(device.name)")
+            }
+        }
+    }
+
+    /// A cloud that never had the version: there is nothing to decide about.
+    @Test(arguments: [PendingVersionAction.Kind.resolve, .restore])
+    func whatWasDecidedApartIsForgottenAtAnotherCloud(kind: PendingVersionAction.Kind) async throws {
+        try await run(["a", "b"]) { world in
+            let conflict = try await makeConflict(world)
+            for device in world.devices { device.link.setAway(true) }
+            try world.a.index.decide([(kind, conflict.id)], of: world.a.live("f").key)
+            world.cloud.startAnew()
+            try await world.sleep(.seconds(60))
+            world.a.link.resetCounts()
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            #expect(try world.a.index.read { try $0.versionActionCount() } == 0)
+            #expect(world.a.link.counts.calls[.commit, default: 0] < 6)
+            for device in world.devices {
+                #expect(try await device.read("f") == [3, 3, 3], "\(device.name)")
+                #expect(try conflicts(device).isEmpty, "\(device.name)")
+            }
+            try await world.check()
         }
     }
 }
