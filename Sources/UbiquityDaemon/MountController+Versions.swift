@@ -298,8 +298,8 @@ extension MountController {
         return TrashRestoreReport(path: path, items: count)
     }
 
-    /// Where an item that has come back is. The folder may have come back with it and not be here yet: then where it was
-    /// to be, under the name that the cloud has given it.
+    /// Where an item that has come back is. The folder may have come back with it and not be here yet: then where it
+    /// was to be, under the name that the cloud has given it.
     private func shownPath(of id: ItemID, wanted: String) throws -> String {
         let (row, record) = try parts.index.read { (try $0.row(id: id), try $0.remote(id: id)) }
         if let path = try row.flatMap({ try parts.tree.path(of: $0.key) }) { return path }

@@ -66,8 +66,8 @@ package struct UserConfiguration: Hashable, Sendable {
         return String(text)
     }
 
-    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none. The case of the extension is of no
-    /// account.
+    /// The command of `merge.EXTENSION`, for the name of a file; nil if there is none. The case of the extension is of
+    /// no account.
     package func mergeCommand(for name: ItemName) -> String? {
         let suffix = String(decoding: name.stemAndExtension.suffix.dropFirst(), as: UTF8.self).lowercased()
         guard !suffix.isEmpty, let command = values[Self.mergePrefix + suffix]?.last, !command.isEmpty else {

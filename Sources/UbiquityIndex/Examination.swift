@@ -12,8 +12,8 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Files whose content is a version's, of which the index does not know the chunks, or where each of them stands, in
-    /// the order of their keys, those after `key`, at most `limit`.
+    /// Files whose content is a version's, of which the index does not know the chunks, or where each of them stands,
+    /// in the order of their keys, those after `key`, at most `limit`.
     package func rowsOfUnknownContents(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(Self.unknownContents, [SQLValue(key), .int(Int64(limit))])
     }

@@ -178,8 +178,8 @@ extension IndexTransaction {
     /// All rows, deleted ones too; for the rare pass over everything.
     package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
 
-    /// Forgets what the cloud has. What was decided about versions stays: an older copy of the same cloud has these, and
-    /// one that has never had them takes it for no decision.
+    /// Forgets what the cloud has. What was decided about versions stays: an older copy of the same cloud has these,
+    /// and one that has never had them takes it for no decision.
     package func forgetAllRemotes() throws {
         try execute("DELETE FROM remote", [])
         try execute("DELETE FROM conflicts", [])
