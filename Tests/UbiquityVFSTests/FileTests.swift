@@ -3,7 +3,7 @@ import UbiquityContent
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
-import UbiquityVFS
+@testable import UbiquityVFS
 
 @Suite struct FileTests {
     @Test func writesAndReads() async throws {
@@ -42,6 +42,18 @@ import UbiquityVFS
         #expect(after.generation == before.generation + 1)
         #expect(after.size == 11)
         #expect(try container.fs.attributes(of: ino).modifiedAt == after.modifiedAt)
+    }
+
+    /// What was read of the index before the last close, and is answered with after it, has the size of then.
+    @Test func attributesAskedForDuringTheLastCloseAreOfWhatWasWritten() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "")
+        let handle = try await container.open(ino, .writeOnly)
+        let row = try #require(try container.index.row(ino: ino))
+        try container.write("longer text", to: handle)
+        #expect(try container.fs.attributes(of: row).size == 11)
+        container.fs.release(handle)
+        #expect(try container.fs.attributes(of: row).size == 11)
     }
 
     @Test func openingWithoutWritingChangesNothing() async throws {
