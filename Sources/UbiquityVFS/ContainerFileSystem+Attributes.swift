@@ -32,9 +32,18 @@ extension ContainerFileSystem {
     }
 
     /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
-    private func fileAttributes(of row: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
+    private func fileAttributes(of known: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
+        var row = known
+        var live = row.isWriting || isOrphan ? try liveStatus(row.ino) : nil
+        // The last writer may have closed it since the row was read: then the index knows size and times again. Not
+        // so where they could not be noted, or nobody has looked at it yet since the last start.
+        for _ in 0..<Self.looksAtWriting where live == nil && row.isWriting && !isOrphan {
+            guard let now = try index.row(ino: row.ino), now != row else { break }
+            row = now
+            if row.isWriting { live = try liveStatus(row.ino) }
+        }
         var attributes = makeAttributes(of: row, links: isOrphan ? 0 : try nameCount(of: row))
-        if row.isWriting || isOrphan, let (status, mayBeMapped) = try liveStatus(row.ino) {
+        if let (status, mayBeMapped) = live {
             attributes.isChanging = mayBeMapped
             attributes.size = status.size
             attributes.blocks = status.blocks
@@ -46,6 +55,9 @@ extension ContainerFileSystem {
         }
         return attributes
     }
+
+    /// A file that is opened and closed all the time may be closed at each look.
+    private static let looksAtWriting = 4
 
     /// How many names it has.
     private func nameCount(of row: ItemRow) throws -> UInt32 {
