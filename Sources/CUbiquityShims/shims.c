@@ -106,6 +106,10 @@ int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end) {
     return sem_clockwait(semaphore, CLOCK_MONOTONIC, end);
 }
 
+int CUbiquity_lockUntil(void *mutex, const struct timespec *end) {
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, end);
+}
+
 int CUbiquity_flock(int fd, int operation) { return flock(fd, operation); }
 
 int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiquity_BirthTime *result) {

@@ -11,8 +11,8 @@ enum StatusText {
         lines.append(field("to download", Output.total(status.downloads)))
         let sent = ByteSize.text(status.bytesSent), received = ByteSize.text(status.bytesReceived)
         lines.append(field("traffic", "\(sent) sent, \(received) received since the start"))
-        let reason = status.passthrough.reason.map { ": \($0)" } ?? ""
-        lines.append(field("passthrough", status.passthrough.isActive ? "yes" : "no\(reason)"))
+        lines.append(field("passthrough", feature(status.passthrough)))
+        if let rings = status.rings { lines.append(field("io_uring", feature(rings))) }
         if status.heldDeletions > 0 {
             let advice = "'ubiquity deletions confirm' or '… undo'"
             lines.append(field("held", "\(status.heldDeletions) deletions, more than half of all items: \(advice)"))
@@ -22,6 +22,10 @@ enum StatusText {
         lines += status.pending.map { "    " + of($0) }
         if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
         return lines.joined(separator: "\n")
+    }
+
+    private static func feature(_ status: KernelFeatureStatus) -> String {
+        status.isActive ? "yes" : "no\(status.reason.map { ": \($0)" } ?? "")"
     }
 
     private static func of(_ conflicts: ConflictTotal) -> [String] {

@@ -21,7 +21,9 @@ package struct MountStatus: Codable, Hashable, Sendable {
     package var pending: [PendingItem]
     /// How many pending items are not in the list.
     package var pendingOmitted: Int
-    package var passthrough: PassthroughStatus
+    package var passthrough: KernelFeatureStatus
+    /// The kernel's requests by io_uring; nil from a daemon that does not know of it.
+    package var rings: KernelFeatureStatus?
     package var bytesSent: Int64
     package var bytesReceived: Int64
     package var processID: Int32
@@ -41,8 +43,8 @@ package struct MountStatus: Codable, Hashable, Sendable {
         mountPoint: String, container: String, account: String, device: DeviceDescription, cloud: CloudContact,
         revision: Int64, policy: String, cacheLimit: Int64?, diskFloor: Int64?, cachedBytes: Int64?,
         uploads: TransferTotal, downloads: TransferTotal, pending: [PendingItem], pendingOmitted: Int,
-        passthrough: PassthroughStatus, bytesSent: Int64, bytesReceived: Int64, processID: Int32, startedAt: Double,
-        version: String, heldDeletions: Int = 0, conflicts: ConflictTotal? = nil,
+        passthrough: KernelFeatureStatus, rings: KernelFeatureStatus? = nil, bytesSent: Int64, bytesReceived: Int64,
+        processID: Int32, startedAt: Double, version: String, heldDeletions: Int = 0, conflicts: ConflictTotal? = nil,
         coordination: CoordinationStatus? = nil
     ) {
         self.mountPoint = mountPoint
@@ -60,6 +62,7 @@ package struct MountStatus: Codable, Hashable, Sendable {
         self.pending = pending
         self.pendingOmitted = pendingOmitted
         self.passthrough = passthrough
+        self.rings = rings
         self.bytesSent = bytesSent
         self.bytesReceived = bytesReceived
         self.processID = processID
@@ -140,7 +143,7 @@ package struct TransferTotal: Codable, Hashable, Sendable {
 }
 
 /// Whether the kernel serves materialised files without the daemon, or why not.
-package struct PassthroughStatus: Codable, Hashable, Sendable {
+package struct KernelFeatureStatus: Codable, Hashable, Sendable {
     package var isActive: Bool
     package var reason: String?
 

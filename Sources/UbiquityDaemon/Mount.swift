@@ -46,7 +46,7 @@ final class Mount: Sendable {
             try await server.start()
             session = try FUSESession(
                 fileSystem: parts.fileSystem, notifier: notifier, passthrough: parts.passthrough,
-                configuration: FUSESession.Configuration(
+                rings: parts.rings, configuration: FUSESession.Configuration(
                     mountPoint: settings.mountPoint, source: folder.path, options: settings.options),
                 logger: Self.logger(logger, "fuse"))
         } catch {
@@ -92,8 +92,8 @@ final class Mount: Sendable {
         try fileSystem.adoptWriters()
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
-            coordination: coordination, presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(),
-            logger: logger)
+            rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
+            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

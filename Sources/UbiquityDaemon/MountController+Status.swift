@@ -27,7 +27,8 @@ extension MountController {
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
             downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),
             pending: shown,
-            pendingOmitted: max(0, total - shown.count), passthrough: passthrough,
+            pendingOmitted: max(0, total - shown.count), passthrough: feature(parts.passthrough.refusal),
+            rings: feature(parts.rings.refusal),
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
             processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
             heldDeletions: engine.heldDeletions, conflicts: try conflicts(), coordination: try coordinationStatus())
@@ -45,9 +46,8 @@ extension MountController {
             paths: try items.compactMap { try parts.tree.path(of: $0.key) })
     }
 
-    private var passthrough: PassthroughStatus {
-        let refusal = parts.passthrough.refusal
-        return PassthroughStatus(isActive: refusal == nil, reason: refusal)
+    private func feature(_ refusal: String?) -> KernelFeatureStatus {
+        KernelFeatureStatus(isActive: refusal == nil, reason: refusal)
     }
 
     /// Where the mount stands with the cloud, as an event.

@@ -32,6 +32,7 @@ struct MountParts: Sendable {
     var folder: ContainerFolder
     var fileSystem: ContainerFileSystem
     var passthrough: KernelPassthrough
+    var rings: RequestRings
     var coordination: Coordination
     var presenters: PresenterPump
     var timekeeper: any Timekeeper

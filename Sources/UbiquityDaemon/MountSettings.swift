@@ -68,6 +68,14 @@ package struct MountSettings: Hashable, Sendable {
     /// "off" turns passthrough off, for tests and where the command line cannot be changed.
     private static let passthroughVariable = "UBIQUITY_PASSTHROUGH"
 
+    /// Why the kernel's requests are not to come by io_uring; nil if they are.
+    var ringRefusal: String? {
+        ProcessHost.variable(Self.ringVariable) == "off" ? "turned off by \(Self.ringVariable)" : nil
+    }
+
+    /// "off" turns io_uring off, for tests and where it is not wanted.
+    private static let ringVariable = "UBIQUITY_IO_URING"
+
     /// The command line of a process that serves this mount in the foreground and reports on a pipe.
     package var serverArguments: [String] {
         var arguments = ["mount", "--foreground", "--report", "--state", deviceFolder, "--container", container.name]

@@ -19,7 +19,7 @@ enum BirthTime {
 
     /// Answers the request in `buffer`.
     /// - Returns: false if it is another one, which is libfuse's.
-    static func answer(_ buffer: UnsafeRawBufferPointer, _ context: SessionContext?, _ descriptor: Int32) -> Bool {
+    static func answer(_ buffer: UnsafeRawBufferPointer, _ context: SessionContext?, _ device: Int32) -> Bool {
         guard let context, buffer.count >= requestLength,
             buffer.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == opcode
         else { return false }
@@ -35,7 +35,16 @@ enum BirthTime {
         store(UInt32(bytes.count), at: 0, in: &bytes)
         store(request, at: 8, in: &bytes)
         // Should the request have been interrupted, the kernel takes no answer: nothing was given out by it.
-        bytes.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
+        bytes.withUnsafeMutableBytes { bytes in
+            guard let start = bytes.baseAddress else { return }
+            // As libfuse sends it: the header, and what belongs to it.
+            var parts = (
+                iovec(iov_base: start, iov_len: 16), iovec(iov_base: start + 16, iov_len: bytes.count - 16)
+            )
+            withUnsafeMutablePointer(to: &parts) { parts in
+                parts.withMemoryRebound(to: iovec.self, capacity: 2) { _ = context.send($0, 2, device) }
+            }
+        }
         return true
     }
 

@@ -6,14 +6,21 @@ enum DedicatedThread {
     /// Starts it; it ends with `body`.
     /// - Parameter name: at most 15 bytes are shown by ps and debuggers.
     static func start(name: String, _ body: @escaping @Sendable () -> Void) {
+        // No thread to be had: the work is done here rather than not at all.
+        if !startIfPossible(name: name, body) { body() }
+    }
+
+    /// The same.
+    /// - Returns: false if there is no thread to be had.
+    static func startIfPossible(name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         let box = Unmanaged.passRetained(Box(name: name, body: body))
         var thread = pthread_t()
         guard pthread_create(&thread, nil, threadMain, box.toOpaque()) == 0 else {
-            // No thread to be had: the work is done here rather than not at all.
-            box.takeRetainedValue().body()
-            return
+            box.release()
+            return false
         }
         pthread_detach(thread)
+        return true
     }
 
     fileprivate final class Box: Sendable {

@@ -37,6 +37,8 @@ package final class FUSESession: Sendable {
     private struct State {
         var isStopping = false
         var hasEnded = false
+        /// Whether a thread of the rings still has not ended: what it uses must stay then.
+        var hasStray = false
         /// The thread that is in libfuse's loop.
         var loop: LoopThread?
     }
@@ -47,6 +49,7 @@ package final class FUSESession: Sendable {
     private let configuration: Configuration
     private let notifier: KernelNotifier
     private let passthrough: KernelPassthrough
+    private let rings: RequestRings
     private let connection: FUSEConnection?
     private let replayer: Replayer?
     private let fileSystem: ContainerFileSystem
@@ -56,20 +59,22 @@ package final class FUSESession: Sendable {
     /// Mounts. The mount point must have passed `MountPoint.check`.
     package init(
         fileSystem: ContainerFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
-        configuration: Configuration, logger: Logger
+        rings: RequestRings, configuration: Configuration, logger: Logger
     ) throws(UbiquityError) {
         self.configuration = configuration
         self.notifier = notifier
         self.passthrough = passthrough
+        self.rings = rings
         self.logger = logger
         self.fileSystem = fileSystem
-        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough))
+        context = Unmanaged.passRetained(SessionContext(fileSystem: fileSystem, passthrough: passthrough, rings: rings))
         do throws(UbiquityError) {
             session = try Self.makeSession(configuration, context)
         } catch {
             context.release()
             throw error
         }
+        rings.attach(session, context)
         connection = (try? MountedFileSystem.at(configuration.mountPoint)).flatMap { $0 }
             .map { FUSEConnection(number: $0.deviceMinor) }
         replayer = Replayer(
@@ -80,6 +85,7 @@ package final class FUSESession: Sendable {
 
     deinit {
         passthrough.end()
+        guard !state.withLock({ $0.hasStray }) else { return }
         fuse_session_destroy(session)
         context.release()
     }
@@ -95,6 +101,7 @@ package final class FUSESession: Sendable {
         fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
         state.withLock { $0.loop = LoopThread.current() }
         let result = fuse_session_loop_mt(session, loop)
+        endRings()
         state.withLock {
             $0.loop = nil
             $0.hasEnded = true
@@ -175,6 +182,12 @@ package final class FUSESession: Sendable {
     /// A signal that comes just before the loop's thread begins to wait is lost, so several are sent.
     private static let wakeAttempts = 50
     private static let wakeInterval: Duration = .milliseconds(100)
+
+    private func endRings() {
+        if rings.end() { return }
+        logger.error("a thread that serves requests hangs")
+        state.withLock { $0.hasStray = true }
+    }
 
     private func endNews() {
         notifier.close()

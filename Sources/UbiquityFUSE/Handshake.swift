@@ -11,10 +11,15 @@ internal import Synchronization
 final class Handshake: Sendable {
     private let isDone = Atomic(false)
     private let isOffered = Atomic(false)
+    private let areRingsOffered = Atomic(false)
     private let opensDirectoriesFlag = Atomic(false)
     private let passthrough: KernelPassthrough
+    private let rings: RequestRings
 
-    init(_ passthrough: KernelPassthrough) { self.passthrough = passthrough }
+    init(_ passthrough: KernelPassthrough, _ rings: RequestRings) {
+        self.passthrough = passthrough
+        self.rings = rings
+    }
 
     /// Bytes of one read or write request: the most that kernels take without being told otherwise (256 pages).
     static let maximumRequest: UInt32 = 1024 * 1024
@@ -69,14 +74,14 @@ final class Handshake: Sendable {
         connection.want &= ~UInt32(capability)
     }
 
-    /// Reads in the kernel's INIT, which is the first message, whether it offers passthrough.
+    /// Reads in the kernel's INIT, which is the first message, whether it offers passthrough and rings.
     func look(at message: UnsafeRawPointer, length: Int) {
         guard !isDone.load(ordering: .relaxed), length >= Self.offerLength else { return }
         let flags = message.loadUnaligned(fromByteOffset: Self.offeredFlags, as: UInt32.self)
         let more = message.loadUnaligned(fromByteOffset: Self.offeredFlags + 4, as: UInt32.self)
-        let isOffered =
-            flags & CUbiquity_FUSE_INIT_EXT != 0 && more & CUbiquity_FUSE_PASSTHROUGH_FLAGS2 != 0
-        self.isOffered.store(isOffered, ordering: .relaxed)
+        guard flags & CUbiquity_FUSE_INIT_EXT != 0 else { return }
+        isOffered.store(more & CUbiquity_FUSE_PASSTHROUGH_FLAGS2 != 0, ordering: .relaxed)
+        areRingsOffered.store(more & CUbiquity_FUSE_OVER_IO_URING_FLAGS2 != 0, ordering: .relaxed)
     }
 
     /// Completes the answer to INIT, which is the first message that is sent.
@@ -88,20 +93,22 @@ final class Handshake: Sendable {
         isDone.store(true, ordering: .relaxed)
         var flags = answer.loadUnaligned(fromByteOffset: Self.flagsOffset, as: UInt32.self)
         flags |= Self.parallelDirectoryOperations | Self.handleKillPrivilegesV2
+        var more = answer.loadUnaligned(fromByteOffset: Self.moreFlagsOffset, as: UInt32.self)
         if passthrough.isWanted, isOffered.load(ordering: .relaxed) {
-            flags |= CUbiquity_FUSE_INIT_EXT
-            let more = answer.loadUnaligned(fromByteOffset: Self.moreFlagsOffset, as: UInt32.self)
-            answer.storeBytes(
-                of: more | CUbiquity_FUSE_PASSTHROUGH_FLAGS2, toByteOffset: Self.moreFlagsOffset, as: UInt32.self)
+            more |= CUbiquity_FUSE_PASSTHROUGH_FLAGS2
             answer.storeBytes(of: 1, toByteOffset: Self.stackDepthOffset, as: UInt32.self)
         }
+        if rings.isWanted, areRingsOffered.load(ordering: .relaxed) { more |= CUbiquity_FUSE_OVER_IO_URING_FLAGS2 }
+        if more != 0 { flags |= CUbiquity_FUSE_INIT_EXT }
         answer.storeBytes(of: flags, toByteOffset: Self.flagsOffset, as: UInt32.self)
+        answer.storeBytes(of: more, toByteOffset: Self.moreFlagsOffset, as: UInt32.self)
         return true
     }
 
     /// The kernel has taken the answer.
     func begin(session: Int32) {
         if isOffered.load(ordering: .relaxed) { passthrough.begin(session: session) } else { passthrough.isMissing() }
+        if areRingsOffered.load(ordering: .relaxed) { rings.begin(device: session) } else { rings.areMissing() }
     }
 
     /// struct fuse_init_out since protocol 7.23.
@@ -119,12 +126,13 @@ final class Handshake: Sendable {
 func makeSessionIO() -> fuse_custom_io {
     var io = fuse_custom_io()
     io.writev = { descriptor, vector, count, userdata in
-        guard let vector, let handshake = SessionContext.of(userdata)?.handshake,
-            handshake.complete(vector, count: count)
-        else { return writev(descriptor, vector, count) }
+        guard let vector, let context = SessionContext.of(userdata) else { return writev(descriptor, vector, count) }
+        guard context.handshake.complete(vector, count: count) else {
+            return context.send(vector, count, descriptor)
+        }
         let result = writev(descriptor, vector, count)
         let error = errno
-        if result > 0 { handshake.begin(session: descriptor) }
+        if result > 0 { context.handshake.begin(session: descriptor) }
         errno = error
         return result
     }

@@ -46,6 +46,7 @@ final class ReadingTurn: Sendable {
     /// Above 0 it is looked out for the next request. Each that comes soon raises it, each that does not lowers it.
     private let hope = Atomic<Int>(maximumHope)
     private let looksOut: Bool
+    private let isAtEase = Atomic(false)
     /// A thread's seat.
     private let key: pthread_key_t?
     // Each is used by any thread, as semaphores are; each number by the thread of its seat alone.
@@ -72,6 +73,9 @@ final class ReadingTurn: Sendable {
 
     /// For tests: whether the deputy sleeps, as all others do, until there is something to do.
     var isAtRest: Bool { deputy.load(ordering: .acquiring) != 0 && !isWatched.load(ordering: .acquiring) }
+
+    /// From now on nobody waits for what comes by the device: it is not looked out for.
+    func beAtEase() { isAtEase.store(true, ordering: .relaxed) }
 
     /// As read(2), for the device of FUSE; waits for the turn first.
     func read(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
@@ -170,7 +174,7 @@ final class ReadingTurn: Sendable {
 
     private func begin(_ request: UInt32, _ seat: Int) {
         guard reader.load(ordering: .acquiring) == seat else { return }
-        guard request < 64, Self.quickRequests & 1 << UInt64(request) != 0 else { return handOn(seat) }
+        guard Self.isQuick(request) else { return handOn(seat) }
         served.add(1, ordering: .relaxed)
         begun[seat] = Self.now()
         busySince.store(begun[seat], ordering: .sequentiallyConsistent)
@@ -193,6 +197,10 @@ final class ReadingTurn: Sendable {
             })
     }
 
+    static func isQuick(_ request: UInt32) -> Bool {
+        request < 64 && quickRequests & 1 << UInt64(request) != 0
+    }
+
     /// By their numbers in the kernel's linux/fuse.h: what the index and the inode's state answer. Not those that move
     /// content, wait for the disk, list folders, or wait for locks.
     private static let quickRequests: UInt64 = [
@@ -204,7 +212,7 @@ final class ReadingTurn: Sendable {
     // MARK: Looking out
 
     private func lookOutAndRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
-        guard looksOut else { return Glibc.read(descriptor, buffer, length) }
+        guard looksOut, !isAtEase.load(ordering: .relaxed) else { return Glibc.read(descriptor, buffer, length) }
         let start = Self.now()
         let isHopeful = hope.load(ordering: .relaxed) > 0
         let isThere = isHopeful && waits(descriptor, until: start + Self.lookout)

@@ -78,7 +78,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// The part of a backing file, moved by splice where that is quicker than copying.
+    /// The part of a backing file, moved by splice where that is quicker than copying. A ring takes no pipe.
     consuming func data(_ data: FileData) {
         var vector = fuse_bufvec()
         vector.count = 1
@@ -87,7 +87,9 @@ struct Reply: ~Copyable, @unchecked Sendable {
         vector.buf.fd = data.descriptor.rawValue
         vector.buf.pos = off_t(data.offset)
         let request = finish()
-        withExtendedLifetime(data.descriptor) { _ = fuse_reply_data(request, &vector, fuse_buf_copy_flags(0)) }
+        let hasRings = SessionContext.of(fuse_req_userdata(request))?.rings.areActive ?? false
+        let flags = fuse_buf_copy_flags(hasRings ? FUSE_BUF_NO_SPLICE.rawValue : 0)
+        withExtendedLifetime(data.descriptor) { _ = fuse_reply_data(request, &vector, flags) }
     }
 
     consuming func written(_ count: Int) { send { fuse_reply_write($0, count) } }

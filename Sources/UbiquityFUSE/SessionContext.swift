@@ -7,10 +7,17 @@ final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
     let handshake: Handshake
     let turn = ReadingTurn()
+    let rings: RequestRings
 
-    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough) {
+    init(fileSystem: ContainerFileSystem, passthrough: KernelPassthrough, rings: RequestRings) {
         self.fileSystem = fileSystem
-        handshake = Handshake(passthrough)
+        self.rings = rings
+        handshake = Handshake(passthrough, rings)
+    }
+
+    /// Sends an answer, or news, on the way on which its request has come; as writev(2).
+    func send(_ vector: UnsafePointer<iovec>, _ count: Int32, _ device: Int32) -> Int {
+        rings.answer(vector, count: Int(count)) ?? writev(device, vector, count)
     }
 
     static func of(_ userdata: UnsafeMutableRawPointer?) -> SessionContext? {

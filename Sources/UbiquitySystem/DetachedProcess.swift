@@ -50,6 +50,7 @@ package enum DetachedProcess {
         var texts: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for text in texts { free(text) } }
         var process: pid_t = 0
+        CoreBinding.release()
         let failure = posix_spawn(&process, executable, &actions, &attributes, &texts, environ)
         guard failure == 0 else { throw Errno(rawValue: failure) }
         return process

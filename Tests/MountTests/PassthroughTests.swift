@@ -11,7 +11,7 @@ import UbiquityControl
     func statusSaysWhetherAndWhyNot() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
-            #expect(try await a.status().passthrough == PassthroughStatus(isActive: true))
+            #expect(try await a.status().passthrough == KernelFeatureStatus(isActive: true))
             try await a.unmount()
             try await a.mount(["--no-passthrough"])
             let status = try await a.status().passthrough

@@ -27,7 +27,7 @@ import UbiquityCore
             pending: [
                 PendingItem(path: "a\nb", direction: .upload, reason: .retrying, bytes: 3, error: "away", retryAt: 9)
             ],
-            pendingOmitted: 0, passthrough: PassthroughStatus(isActive: false, reason: "not built"), bytesSent: 1,
+            pendingOmitted: 0, passthrough: KernelFeatureStatus(isActive: false, reason: "not built"), bytesSent: 1,
             bytesReceived: 2, processID: 3, startedAt: 4, version: "1")
         let bytes = try ControlCodec.encode(status)
         #expect(!bytes.contains(UInt8(ascii: "\n")))

@@ -78,6 +78,8 @@ int CUbiquity_fileSystemKind(int fd, int64_t *kind);
 ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags);
 /// sem_clockwait(3) on the monotonic clock.
 int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end);
+/// pthread_mutex_clocklock(3) on the monotonic clock: 0, or the error's number.
+int CUbiquity_lockUntil(void *mutex, const struct timespec *end);
 /// flock(2); in Swift the name means the structure of fcntl.
 int CUbiquity_flock(int fd, int operation);
 
@@ -148,5 +150,7 @@ struct CUbiquity_CreateReply {
 /// The backing id of `fd` (positive), or -1.
 int CUbiquity_backingOpen(int session, int fd);
 int CUbiquity_backingClose(int session, uint32_t backingID);
+
+#include "CUbiquityRing.h"
 
 #endif

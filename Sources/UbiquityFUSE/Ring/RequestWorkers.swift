@@ -1,0 +1,49 @@
+internal import UbiquitySystem
+
+/// Threads that serve requests which may block. Begun when there is work for them, and kept.
+final class RequestWorkers: Sendable {
+    private static let maximumThreads = 16
+
+    private struct State {
+        /// At most as many as dispatchers have entries.
+        var waiting: [(RingEntry, Dispatcher)] = []
+        var idle = 0
+        var threads = 0
+        var isEnding = false
+    }
+    private let state = Monitor(State())
+    private let work: RingWork
+
+    init(_ work: RingWork) { self.work = work }
+
+    func serve(_ entry: RingEntry, for server: Dispatcher) {
+        let isMore = state.withLock { state in
+            state.waiting.append((entry, server))
+            guard state.waiting.count > state.idle, state.threads < Self.maximumThreads else { return false }
+            state.threads += 1
+            return true
+        }
+        if isMore, !work.start("fuse-worker", { [self] in run() }) { state.withLock { $0.threads -= 1 } }
+        state.signal()
+    }
+
+    private func run() {
+        while let (entry, server) = next() { work.serve(entry, for: server) }
+    }
+
+    /// What is to be served next; nil at the end.
+    private func next() -> (RingEntry, Dispatcher)? {
+        state.withLock { $0.idle += 1 }
+        return state.wait { state -> (RingEntry, Dispatcher)?? in
+            guard state.isEnding || !state.waiting.isEmpty else { return nil }
+            state.idle -= 1
+            return .some(state.isEnding ? nil : state.waiting.removeFirst())
+        }
+    }
+
+    /// Has the threads end when they have served what they are at.
+    func end() {
+        state.withLock { $0.isEnding = true }
+        state.broadcast()
+    }
+}

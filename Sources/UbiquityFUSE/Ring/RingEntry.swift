@@ -1,0 +1,91 @@
+internal import CFUSE
+internal import CUbiquityShims
+internal import Glibc
+internal import Synchronization
+
+/// A place for one request of the kernel and then its answer, registered with a queue of one of the kernel's cores.
+///
+/// It belongs to the kernel from its registration or an answer until a request has come, and then to whoever serves
+/// the request; so it needs no lock.
+final class RingEntry: @unchecked Sendable {
+    /// What the kernel wants room for: one request or answer of the largest size.
+    private static let payloadSize = Int(Handshake.maximumRequest)
+    /// In front of the payload is the header, and room to put the parts of a request together as libfuse takes them.
+    private static let front = 4096
+    private static let vectorOffset = 512
+    private static let requestHeader = 40, answerHeader = 16
+    private static let largestOperation = 128
+
+    /// The kernel's core whose requests come here.
+    let queue: UInt16
+    /// Its number among those of its thread.
+    let number: Int
+    private let base: UnsafeMutableRawPointer
+
+    /// Nil if there is no address space for it.
+    init?(queue: UInt16, number: Int) {
+        guard let base = CUbiquity_reserve(Self.front + Self.payloadSize) else { return nil }
+        self.queue = queue
+        self.number = number
+        self.base = base
+        let parts = (base + Self.vectorOffset).bindMemory(to: iovec.self, capacity: 2)
+        parts[0] = iovec(iov_base: base, iov_len: MemoryLayout<CUbiquity_RingHeader>.size)
+        parts[1] = iovec(iov_base: base + Self.front, iov_len: Self.payloadSize)
+    }
+
+    deinit { CUbiquity_release(base, Self.front + Self.payloadSize) }
+
+    private var header: UnsafeMutablePointer<CUbiquity_RingHeader> {
+        base.assumingMemoryBound(to: CUbiquity_RingHeader.self)
+    }
+    private var payload: UnsafeMutableRawPointer { base + Self.front }
+
+    /// Where header and payload are, for the kernel.
+    var vector: UnsafeRawPointer { UnsafeRawPointer(base + Self.vectorOffset) }
+    var commitID: UInt64 { header.pointee.commitID }
+    /// What the request is, in the kernel's linux/fuse.h.
+    var opcode: UInt32 { base.loadUnaligned(fromByteOffset: 4, as: UInt32.self) }
+    /// The request's number, by which it is answered.
+    var request: UInt64 { base.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
+
+    /// The request as it would be read from the device: header, what is proper to its kind, and the rest in one piece.
+    /// Nil if the lengths in it contradict each other.
+    func message() -> UnsafeMutableRawBufferPointer? {
+        let length = Int(base.loadUnaligned(as: UInt32.self))
+        let rest = Int(header.pointee.payloadSize)
+        let operation = length - rest - Self.requestHeader
+        guard rest <= Self.payloadSize, operation >= 0, operation <= Self.largestOperation else { return nil }
+        let start = payload - operation - Self.requestHeader
+        start.copyMemory(from: base, byteCount: Self.requestHeader)
+        (payload - operation).copyMemory(from: base + 128, byteCount: operation)
+        return UnsafeMutableRawBufferPointer(start: start, count: length)
+    }
+
+    /// Puts in the answer: a header and what belongs to it, as they would be written to the device.
+    func put(_ answer: UnsafePointer<iovec>, count: Int) {
+        base.copyMemory(from: answer[0].iov_base, byteCount: Self.answerHeader)
+        var length = 0
+        for part in UnsafeBufferPointer(start: answer, count: count).dropFirst() {
+            guard let bytes = part.iov_base, part.iov_len > 0 else { continue }
+            guard length + part.iov_len <= Self.payloadSize else { return put(error: EIO) }
+            (payload + length).copyMemory(from: bytes, byteCount: part.iov_len)
+            length += part.iov_len
+        }
+        header.pointee.payloadSize = UInt32(length)
+    }
+
+    /// Gives back the memory of a large answer. Only while the entry is surely free: there is no request in it then.
+    func giveBack() {
+        guard Int(header.pointee.payloadSize) > Self.keptSize else { return }
+        _ = CUbiquity_giveBack(payload + Self.keptSize, Self.payloadSize - Self.keptSize)
+    }
+
+    private static let keptSize = 64 * 1024
+
+    /// Puts in an error as the answer. The request's number stands where the answer's does.
+    func put(error: Int32) {
+        base.storeBytes(of: UInt32(Self.answerHeader), as: UInt32.self)
+        base.storeBytes(of: -error, toByteOffset: 4, as: Int32.self)
+        header.pointee.payloadSize = 0
+    }
+}

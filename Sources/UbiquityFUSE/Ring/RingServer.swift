@@ -1,0 +1,44 @@
+internal import CFUSE
+internal import Glibc
+internal import UbiquitySystem
+
+/// A thread that serves the requests of one core.
+protocol RingServer: Sendable {
+    /// The answer to the request in one of its entries stands there. Called on any thread, once for each request.
+    func answered(_ entry: RingEntry)
+}
+
+/// Which requests are being served, by their numbers, so that an answer finds its way from whichever thread gives it.
+final class RequestsUnderWay: Sendable {
+    struct Place {
+        var entry: RingEntry
+        var server: any RingServer
+    }
+    private struct State {
+        var places: [UInt64: Place] = [:]
+        var total: UInt64 = 0
+    }
+    private let state = Lock(State())
+
+    /// How many there were till now.
+    var total: UInt64 { state.withLock { $0.total } }
+
+    func begin(_ request: UInt64, _ place: Place) {
+        state.withLock { state in
+            state.places[request] = place
+            state.total += 1
+        }
+    }
+
+    /// Takes an answer, as writev(2) to the device would.
+    /// - Returns: how many bytes it has, or nil if no such request is under way here.
+    func answer(_ vector: UnsafePointer<iovec>, count: Int) -> Int? {
+        guard count > 0, vector[0].iov_len >= 16, let header = vector[0].iov_base else { return nil }
+        let request = header.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+        // News to the kernel has no number.
+        guard request != 0, let place = state.withLock({ $0.places.removeValue(forKey: request) }) else { return nil }
+        place.entry.put(vector, count: count)
+        place.server.answered(place.entry)
+        return (0..<count).reduce(0) { $0 + vector[$1].iov_len }
+    }
+}

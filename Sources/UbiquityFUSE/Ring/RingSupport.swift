@@ -1,0 +1,46 @@
+internal import Glibc
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Whether and how the kernel's requests can come by io_uring on this machine.
+package enum RingSupport {
+    private static let parameter = "/sys/module/fuse/parameters/enable_uring"
+    private static let possibleCores = "/sys/devices/system/cpu/possible"
+    /// Each core takes threads and address space.
+    private static let maximumCores = 256
+
+    /// Has the kernel offer it, which it does from then on to every file system of this kind (unless root has turned
+    /// io_uring off). That is root's to do; for others it is as root has set it.
+    /// - Returns: why it is not to be had; nil if it is.
+    package static func enable() -> String? {
+        guard let value = try? SmallFile.read(parameter, limit: 16) else {
+            return "the kernel does not offer it (it came with Linux 6.14)"
+        }
+        if value.first == UInt8(ascii: "Y") { return nil }
+        do throws(Errno) {
+            try FileDescriptor.open(parameter, .writeOnly).write(Array("Y".utf8))
+            return nil
+        } catch {
+            return "the kernel's fuse.enable_uring is off, and only root can turn it on"
+        }
+    }
+
+    /// As many queues as the kernel wants: one for each core that it could have, from 0 on.
+    static func cores() throws(UbiquityError) -> UInt16 {
+        let text = try SmallFile.read(possibleCores, limit: 4096).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        guard let last = lastCore(of: text), last < maximumCores else {
+            throw UbiquityError(.notSupported, "the machine has more cores than are served, or numbers them unusually")
+        }
+        return UInt16(last + 1)
+    }
+
+    /// The N of "0-N", or of "0".
+    static func lastCore(of text: String) -> Int? {
+        let parts = text.split(whereSeparator: \.isNewline).first?.split(separator: "-") ?? []
+        guard parts.first == "0", parts.count <= 2 else { return nil }
+        return parts.last.flatMap { Int($0) }
+    }
+
+    /// Direct servers of one core: 32 in all, and at least two each.
+    static func directServers(cores: UInt16) -> Int { max(2, min(16, 32 / Int(cores))) }
+}

@@ -1,0 +1,105 @@
+internal import CFUSE
+internal import CUbiquityShims
+internal import Glibc
+internal import Synchronization
+internal import UbiquitySystem
+
+/// What the threads of a session's rings share.
+final class RingWork: Sendable {
+    private struct Threads {
+        /// Those that were started and have not ended.
+        var count = 0
+        /// Those of them that run by now, and their numbers.
+        var running: [UInt: Int32] = [:]
+    }
+
+    /// The session's device.
+    let session: Int32
+    /// Whoever serves a quick request has it till the answer is sent.
+    let turn = QuickTurn()
+    private let underWay: RequestsUnderWay
+    private let hasToEnd = Atomic(false)
+    private let threads = Monitor(Threads())
+    // libfuse guards the session itself; both outlive the threads.
+    private nonisolated(unsafe) let libfuse: OpaquePointer
+    private let context: Unmanaged<SessionContext>
+
+    init(device: Int32, libfuse: OpaquePointer, context: Unmanaged<SessionContext>, underWay: RequestsUnderWay) {
+        session = device
+        self.libfuse = libfuse
+        self.context = context
+        self.underWay = underWay
+    }
+
+    /// Has libfuse serve the request in an entry. The answer comes meanwhile or later.
+    func serve(_ entry: RingEntry, for server: any RingServer) {
+        guard let message = entry.message(), let start = message.baseAddress else {
+            entry.put(error: EIO)
+            return server.answered(entry)
+        }
+        underWay.begin(entry.request, RequestsUnderWay.Place(entry: entry, server: server))
+        UnnamedFiles.translate(start)
+        let context = context.takeUnretainedValue()
+        if BirthTime.answer(UnsafeRawBufferPointer(message), context, session) { return }
+        var buffer = fuse_buf()
+        buffer.mem = start
+        buffer.size = message.count
+        fuse_session_process_buf(libfuse, &buffer)
+    }
+
+    // MARK: Threads
+
+    var isEnding: Bool { hasToEnd.load(ordering: .sequentiallyConsistent) }
+
+    /// - Parameter core: where alone it is to run; nil is wherever the process may.
+    /// - Returns: false if there is no thread to be had.
+    func start(_ name: String, core: UInt16? = nil, _ body: @escaping @Sendable () -> Void) -> Bool {
+        threads.withLock { $0.count += 1 }
+        let isStarted = DedicatedThread.startIfPossible(name: name) { [self] in
+            let thread = UInt(pthread_self())
+            threads.withLock { $0.running[thread] = CUbiquity_threadNumber() }
+            if let core { CoreBinding.bind(to: core) } else { CoreBinding.release() }
+            body()
+            threads.withLock { threads in
+                threads.running[thread] = nil
+                threads.count -= 1
+            }
+            threads.broadcast()
+        }
+        if !isStarted { threads.withLock { $0.count -= 1 } }
+        return isStarted
+    }
+
+    /// Looks after the threads that others have made meanwhile, until the end.
+    func watchCores() {
+        var known: Set<Int32> = [], seen: UInt64 = 0
+        while threads.wait(atMost: Self.watchInterval, until: { [self] _ in isEnding ? true : nil }) == nil {
+            // Threads are made by who serves something.
+            let count = underWay.total
+            guard count != seen else { continue }
+            seen = count
+            let own = threads.withLock { Set($0.running.values) }
+            do throws(Errno) { try CoreBinding.releaseOthers(than: own, &known) } catch {}
+        }
+    }
+
+    private static let watchInterval: Duration = .seconds(1)
+
+    /// Has the threads end, also those that wait in the kernel.
+    /// - Returns: whether they have ended.
+    func end(_ wake: () -> Void) -> Bool {
+        hasToEnd.store(true, ordering: .sequentiallyConsistent)
+        for _ in 0..<Self.attempts {
+            wake()
+            threads.broadcast()
+            // Under the lock: none of them ends meanwhile.
+            threads.withLock { for thread in $0.running.keys { pthread_kill(pthread_t(thread), SIGURG) } }
+            if threads.wait(atMost: Self.interval, until: { $0.count == 0 ? true : nil }) != nil { return true }
+        }
+        return false
+    }
+
+    /// A signal that comes just before a thread begins to wait is lost, so several are sent.
+    private static let attempts = 100
+    private static let interval: Duration = .milliseconds(100)
+}

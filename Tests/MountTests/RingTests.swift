@@ -1,0 +1,94 @@
+import Foundation
+import Glibc
+import Testing
+import UbiquityControl
+
+/// Requests of the kernel by io_uring, and the same by the device where they do not come so.
+@Suite struct RingTests {
+    /// More than the threads that serve a core's requests from arrival to answer.
+    private static let readers = 100
+
+    @Test func statusSaysWhetherAndWhyNot() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let usual = try await a.status().rings
+            #expect(usual?.isActive == true || usual?.reason?.isEmpty == false)
+            #expect(try await world.ubiquity("status", "--state", a.state).text.contains("io_uring"))
+            try await a.unmount()
+            try await a.mount(environment: ["UBIQUITY_IO_URING": "off"])
+            let status = try #require(try await a.status().rings)
+            #expect(!status.isActive && status.reason?.contains("UBIQUITY_IO_URING") == true)
+            try await a.shell("echo text > f; mv f g; cat g; rm g")
+        }
+    }
+
+    /// With the cloud stopped, more programs wait for contents than there are threads: everything else goes on, and so
+    /// do they when it is back, with the right content.
+    @Test(arguments: ["on", "off"]) func manyThatWaitHoldUpNobody(rings: String) async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] { try await device.mount(environment: ["UBIQUITY_IO_URING": rings]) }
+            try await a.python(
+                "for n in range(\(Self.readers)): open(f'f{n}', 'wb').write(os.urandom(150000))")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let wait = try b.start("for n in $(seq 0 \(Self.readers - 1)); do cmp f$n '\(a.mountPoint)'/f$n & done; wait")
+            try await world.eventually("all wait") {
+                try await b.status().downloads.items >= Self.readers
+            }
+            let other = try await b.shell(
+                "ls | wc -l; stat -c %s f7; df . >df; mkdir d; echo 1 >d/x; mv d/x d/y; sync d/y; cat d/y; rm -r d df; ln f7 l; rm l",
+                within: 20)
+            #expect(other == "\(Self.readers)\n150000\n1")
+            kill(cloud, SIGCONT)
+            let outcome = try await wait.finish(within: 60)
+            #expect(outcome.status == 0 && outcome.text == "", "\(outcome)")
+        }
+    }
+
+    /// The mount ends while programs wait: they are told, and the next one has all.
+    @Test func programsThatWaitAreToldOfTheEnd() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in $(seq 40); do head -c 150000 /dev/urandom > f$n; done")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            for isKilled in [true, false] {
+                kill(cloud, SIGSTOP)
+                defer { kill(cloud, SIGCONT) }
+                let wait = try b.start("for n in $(seq 40); do cat f$n >/dev/null 2>&1 & done; wait")
+                try await world.eventually("they wait") { try await b.status().downloads.items >= 40 }
+                if isKilled { try await b.kill() } else { try await b.unmount("--lazy") }
+                try await wait.finish(within: 30)
+                kill(cloud, SIGCONT)
+                try await b.mount()
+            }
+            try await b.shell("for n in $(seq 40); do cmp f$n '\(a.mountPoint)'/f$n; done")
+        }
+    }
+
+    /// Threads that serve a core are bound to it. What they have others do is not: pools make their threads, and
+    /// start processes, from wherever there is work.
+    @Test func nothingElseIsBoundToACore() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in $(seq 60); do head -c 150000 /dev/urandom > f$n; done")
+            try await world.settle(a, b)
+            try await b.shell("for n in $(seq 60); do cat f$n > /dev/null & done; wait; touch g; mv g h")
+            let daemon = try #require(b.processID)
+            let all = try await world.shell("grep Cpus_allowed_list /proc/self/status | cut -f2")
+            try await world.eventually("only those are bound") {
+                // A thread may end while it is looked at.
+                let threads = try await world.shell(
+                    "for t in /proc/\(daemon)/task/*; do "
+                        + "echo \"$(cat $t/comm) $(grep Cpus_allowed_list $t/status | cut -f2)\"; done 2>/dev/null; :")
+                let others = threads.split(separator: "\n").filter {
+                    !$0.hasPrefix("fuse-core-") && !$0.hasPrefix("fuse-queue-")
+                }
+                return others.count > 5 && others.allSatisfy { $0.hasSuffix(" \(all)") || $0.hasSuffix(" ") }
+            }
+        }
+    }
+}
