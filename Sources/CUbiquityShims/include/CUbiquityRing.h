@@ -48,7 +48,8 @@ int CUbiquity_ringPrepareCommand(
     struct CUbiquity_Ring *ring, int session, uint32_t command, uint16_t queue, uint64_t commitID, const void *vector,
     uint64_t mark);
 /// Prepares a read(2).
-int CUbiquity_ringPrepareRead(struct CUbiquity_Ring *ring, int descriptor, void *buffer, uint32_t length, uint64_t mark);
+int CUbiquity_ringPrepareRead(
+    struct CUbiquity_Ring *ring, int descriptor, void *buffer, uint32_t length, uint64_t mark);
 /// Submits what is prepared, and waits until there are so many completions (io_uring_enter).
 int CUbiquity_ringSubmit(struct CUbiquity_Ring *ring, uint32_t completions);
 /// Takes the oldest completion; 0 if there is none.

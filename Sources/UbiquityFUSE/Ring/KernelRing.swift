@@ -64,7 +64,8 @@ struct KernelRing: ~Copyable {
         return CUbiquity_ringTake(&ring, &completion.mark, &completion.result) == 1 ? completion : nil
     }
 
-    /// Whether there is something to take. Nothing more comes, and nothing is put into an entry, but during a submission.
+    /// Whether there is something to take. Nothing more comes, and nothing is put into an entry, but during a
+    /// submission.
     var hasCompletions: Bool {
         withUnsafePointer(to: ring) { CUbiquity_ringHasCompletions($0) != 0 }
     }
