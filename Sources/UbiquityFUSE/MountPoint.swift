@@ -36,7 +36,8 @@ package enum MountPoint {
             _ = try FileSystem.statusFollowing(path)
             return false
         } catch {
-            return error == .ENOTCONN
+            // ECANCELED: its process is just going.
+            return error == .ENOTCONN || error == .ECANCELED
         }
     }
 

@@ -57,7 +57,8 @@ struct WorkerCommand: ParsableCommand {
 extension Errno {
     /// Whether the mount has died.
     var meansDeath: Bool {
-        let deaths: [Errno] = [.ENOTCONN, Errno(rawValue: ECONNABORTED), .ENODEV, .EIO]
+        // ECANCELED: the call came just when the threads were going that served it.
+        let deaths: [Errno] = [.ENOTCONN, Errno(rawValue: ECONNABORTED), .ECANCELED, .ENODEV, .EIO]
         return deaths.contains(self)
     }
 }

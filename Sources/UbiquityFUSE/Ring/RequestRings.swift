@@ -14,7 +14,6 @@ internal import UbiquitySystem
 package final class RequestRings: Sendable {
     private struct State {
         var refusal: String?
-        var isActive = false
         var libfuse: Pointer?
         var work: RingWork?
         var workers: RequestWorkers?
@@ -36,7 +35,7 @@ package final class RequestRings: Sendable {
 
     /// Why requests come by the device instead; nil if they do not.
     package var refusal: String? {
-        state.withLock { $0.refusal ?? ($0.isActive ? nil : "the mount has only begun") }
+        state.withLock { $0.refusal } ?? (areActive ? nil : "the mount has only begun")
     }
 
     var isWanted: Bool { state.withLock { $0.refusal == nil } }
@@ -73,7 +72,6 @@ package final class RequestRings: Sendable {
             guard work.start("fuse-cores", { work.watchCores() }) else { throw Self.noThread }
             try startDispatchers(cores, work, workers)
             startDirectServers(cores, work)
-            state.withLock { $0.isActive = true }
             pointer.context.takeUnretainedValue().turn.beAtEase()
         } catch {
             refuse("\(error)")
