@@ -319,7 +319,10 @@ import UbiquityControl
                 cat > merge <<'END'
                 cd "$HOME/running"
                 file=$(head -n 1 "$2"); mkdir "$file" || echo twice >> ../log
-                until [ -e ../met ] || [ "$(ls | wc -l)" -ge 2 ]; do sleep 0.02; done
+                for n in $(seq 1500); do
+                    [ -e ../met ] || [ "$(ls | wc -l)" -ge 2 ] || { sleep 0.02; continue; }
+                    break
+                done
                 touch ../met
                 ls | wc -l >> ../log
                 (cat "$2"; tail -n 1 "$3") > "$4"
