@@ -217,6 +217,36 @@ import UbiquityIndex
         fixture.check()
     }
 
+    /// Saved aside, and given the document's name as a further one instead of by a rename.
+    @Test(arguments: ["XX", "XX~"], [false, true])
+    func aFileLinkedToANameThatWasGivenUpIsItsNextVersion(_ aside: String, isBackedUp: Bool) throws {
+        let document = try document()
+        let temporary = try fixture.file(aside, process: 1)
+        try write(aside, size: 4)
+        if isBackedUp { try fixture.rename("doc", "doc~", process: 1) } else { try fixture.remove("doc", process: 1) }
+        _ = try fixture.index.link(ino: temporary.ino, in: 1, named: ItemName("doc"))
+        #expect(try fixture.found("doc").ino == temporary.ino, "both names are there")
+        fixture.check()
+        try fixture.remove(aside, process: 1)
+        try expectNextVersion(of: document)
+        let saved = try fixture.found("doc")
+        #expect(saved.ino == temporary.ino && saved.content == temporary.content && saved.size == 4 && !saved.isLinked)
+        #expect(try fixture.index.read { try $0.children(of: .root, after: nil, limit: 9) }.count == (isBackedUp ? 2 : 1))
+        if isBackedUp { #expect(try fixture.found("doc~").content == document.content) }
+    }
+
+    /// Each by a process of its own, as in a shell: a link like any other.
+    @Test func aFileLinkedToANameThatAnotherGaveUpStaysItself() throws {
+        let document = try document()
+        let other = try fixture.file("other")
+        try fixture.remove("doc", process: 1)
+        _ = try fixture.index.link(ino: other.ino, in: 1, named: ItemName("doc"))
+        try fixture.remove("other", process: 3)
+        #expect(try fixture.found("doc").id == other.id && fixture.found("doc").id != document.id)
+        #expect(try !fixture.found("doc").isLinked)
+        fixture.check()
+    }
+
     @Test func aFurtherNameFromBeforeIsTheDocuments() throws {
         let document = try document()
         _ = try fixture.index.link(ino: document.ino, in: 1, named: ItemName("other"))
