@@ -21,11 +21,15 @@ extension ItemIndex {
             let now = timekeeper.now()
             if try transaction.moveToOtherName(row, now: now) {
                 try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded || row.kind.isSpecial)
+                try transaction.joinOnlyName(of: row.id, process: process, now: now)
                 return row.withoutContent
             }
             if try !transaction.returnInsteadOfRemoving(row, now: now) {
                 try transaction.remove(row, now: now)
                 try transaction.giveUp(row, after: nil, process: process)
+                if let linked = row.linkedID {
+                    try transaction.joinOnlyName(of: linked, process: process, now: now)
+                }
             }
             try transaction.touchFolder(folder, now: now, isSynced: !row.isExcluded || row.kind.isSpecial)
             return row

@@ -13,6 +13,8 @@ internal import UbiquitySystem
 //   meanwhile. The next content brings the document back then, on all devices.
 // - A further name, then something renamed over the first: joined likewise, whatever process does it. The further name
 //   is the backup's, a new item.
+// - In each of these, instead of a rename to the free name, a further name there of what was saved aside: joined when
+//   that has lost its own name.
 // - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
 // - An exchange with a new file, then the deletion of what the document was: joined at the deletion.
 //
@@ -134,6 +136,25 @@ extension IndexTransaction {
         moved.entry = backup
         try update(moved, before: before)
         return try leaveBackup(moved, isLocal: false, for: place, now: now)
+    }
+
+    /// A file has one name left, which a document gave up a moment ago, and which the file got as a further one: it is
+    /// the document's next content, as if it had been renamed there.
+    func joinOnlyName(of id: ItemID, process: Int32, now: Timestamp) throws {
+        guard let row = try row(id: id), row.kind == .file, !row.isLinked, !row.isExcluded, !row.isDeleted,
+            row.contentState == .complete, let place = row.entry, let folder = try self.row(key: place.parent),
+            index.tunnels.owner(of: place, at: index.timekeeper.uptime())?.taker != nil
+        else { return }
+        // The document is to have the name.
+        var source = row
+        source.entry = nil
+        try update(source, before: row)
+        guard let document = try documentComingBack(to: place, taker: source, process: process, now: now) else {
+            return try update(row, before: source)
+        }
+        let move = Move(
+            source: source, target: nil, from: folder, into: folder, name: place.name, now: now, process: process)
+        _ = try replaceContent(move, of: document)
     }
 
     /// The old content stays at the backup's name as an item of its own, whose inode programs may have open; the
