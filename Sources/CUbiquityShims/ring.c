@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -150,6 +151,25 @@ int CUbiquity_cores(int thread, uint64_t *cores, size_t words) {
 
 int CUbiquity_setCores(int thread, const uint64_t *cores, size_t words) {
     return sched_setaffinity(thread, words * sizeof *cores, (const cpu_set_t *)cores);
+}
+
+int CUbiquity_setIdlePolicy(int thread, int isIdle) {
+    const struct sched_param none = {.sched_priority = 0};
+    return sched_setscheduler(thread, isIdle ? SCHED_IDLE : SCHED_OTHER, &none);
+}
+
+static void *changePolicy(void *result) {
+    *(int *)result = CUbiquity_setIdlePolicy(0, 1) == 0 && CUbiquity_setIdlePolicy(0, 0) == 0;
+    return NULL;
+}
+
+int CUbiquity_mayChangePolicy(void) {
+    // A thread of its own: it may not get the usual priority back.
+    pthread_t thread;
+    int result = 0;
+    if (pthread_create(&thread, NULL, changePolicy, &result) != 0) return 0;
+    pthread_join(thread, NULL);
+    return result;
 }
 
 int CUbiquity_threadNumber(void) { return gettid(); }

@@ -22,12 +22,13 @@ package enum CoreBinding {
         _ = CUbiquity_setCores(0, mask, words)
     }
 
-    /// Lets the calling thread run wherever the process may.
+    /// Lets the calling thread run wherever the process may, at the usual priority.
     package static func release() { release(0) }
 
     private static func release(_ thread: Int32) {
         guard isUsed.load(ordering: .sequentiallyConsistent) else { return }
         _ = CUbiquity_setCores(thread, allowed, words)
+        _ = CUbiquity_setIdlePolicy(thread, 0)
     }
 
     /// Lets all threads of this process run where it may, but for these and those that were looked at before.

@@ -61,6 +61,10 @@ int CUbiquity_eventDescriptor(void);
 /// sched_getaffinity(2) and sched_setaffinity(2) with words of 64 cores each; thread 0 is the calling one.
 int CUbiquity_cores(int thread, uint64_t *cores, size_t words);
 int CUbiquity_setCores(int thread, const uint64_t *cores, size_t words);
+/// Gives a thread the lowest priority (SCHED_IDLE) or the usual one; thread 0 is the calling one.
+int CUbiquity_setIdlePolicy(int thread, int isIdle);
+/// Whether this process may give its threads the usual priority again.
+int CUbiquity_mayChangePolicy(void);
 /// The number of the calling thread, as in /proc/self/task.
 int CUbiquity_threadNumber(void);
 /// Address space that takes no memory until it is written to; null if there is none.

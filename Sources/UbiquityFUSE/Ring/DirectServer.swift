@@ -1,4 +1,6 @@
+internal import CUbiquityShims
 internal import Glibc
+internal import Synchronization
 internal import UbiquitySystem
 
 /// A thread with one entry: it serves a request from its arrival to its answer, on the core of the program that waits.
@@ -12,6 +14,13 @@ final class DirectServer: RingServer, @unchecked Sendable {
     private let work: RingWork
     // Posted once for each answer.
     private let answer: UnsafeMutablePointer<sem_t>
+    private let threadNumber = Atomic<Int32>(0)
+    private let count = Atomic<UInt64>(0)
+
+    /// Its number, as in /proc/self/task; 0 while it does not run.
+    var thread: Int32 { threadNumber.load(ordering: .relaxed) }
+    /// How many requests it was given.
+    var served: UInt64 { count.load(ordering: .relaxed) }
 
     init?(queue: UInt16, work: RingWork) {
         guard let entry = RingEntry(queue: queue, number: 0) else { return nil }
@@ -30,6 +39,9 @@ final class DirectServer: RingServer, @unchecked Sendable {
 
     /// Serves until the connection ends.
     func run() throws(Errno) {
+        threadNumber.store(CUbiquity_threadNumber(), ordering: .relaxed)
+        defer { threadNumber.store(0, ordering: .relaxed) }
+        work.watch.begin()
         var ring = try KernelRing(submissions: 4, completions: 8)
         try ring.register(entry, session: work.session, mark: 0)
         while true {
@@ -49,6 +61,8 @@ final class DirectServer: RingServer, @unchecked Sendable {
 
     /// - Returns: false if the mount has ended meanwhile.
     private func serve(_ ring: inout KernelRing) throws(Errno) -> Bool {
+        count.add(1, ordering: .relaxed)
+        work.watch.noteRequest()
         let isQuick = ReadingTurn.isQuick(entry.opcode) && work.turn.begin()
         work.serve(entry, for: self)
         let isAnswered = sem_trywait(answer) == 0

@@ -69,7 +69,7 @@ package final class RequestRings: Sendable {
         }
         do throws(UbiquityError) {
             let cores = try RingSupport.cores()
-            guard work.start("fuse-cores", { work.watchCores() }) else { throw Self.noThread }
+            guard work.start("fuse-watch", { work.watchServers() }) else { throw Self.noThread }
             try startDispatchers(cores, work, workers)
             startDirectServers(cores, work)
             pointer.context.takeUnretainedValue().turn.beAtEase()
@@ -112,6 +112,7 @@ package final class RequestRings: Sendable {
             for core in 0..<cores {
                 // Where there are fewer of them, the dispatcher has more to do.
                 guard let server = DirectServer(queue: core, work: work) else { return }
+                work.watch.add(server)
                 _ = work.start("fuse-core-\(core)", core: core) { do throws(Errno) { try server.run() } catch {} }
             }
         }

@@ -14,21 +14,9 @@ final class RequestsUnderWay: Sendable {
         var entry: RingEntry
         var server: any RingServer
     }
-    private struct State {
-        var places: [UInt64: Place] = [:]
-        var total: UInt64 = 0
-    }
-    private let state = Lock(State())
+    private let places = Lock([UInt64: Place]())
 
-    /// How many there were till now.
-    var total: UInt64 { state.withLock { $0.total } }
-
-    func begin(_ request: UInt64, _ place: Place) {
-        state.withLock { state in
-            state.places[request] = place
-            state.total += 1
-        }
-    }
+    func begin(_ request: UInt64, _ place: Place) { places.withLock { $0[request] = place } }
 
     /// Takes an answer, as writev(2) to the device would.
     /// - Returns: how many bytes it has, or nil if no such request is under way here.
@@ -36,7 +24,7 @@ final class RequestsUnderWay: Sendable {
         guard count > 0, vector[0].iov_len >= 16, let header = vector[0].iov_base else { return nil }
         let request = header.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
         // News to the kernel has no number.
-        guard request != 0, let place = state.withLock({ $0.places.removeValue(forKey: request) }) else { return nil }
+        guard request != 0, let place = places.withLock({ $0.removeValue(forKey: request) }) else { return nil }
         place.entry.put(vector, count: count)
         place.server.answered(place.entry)
         return (0..<count).reduce(0) { $0 + vector[$1].iov_len }

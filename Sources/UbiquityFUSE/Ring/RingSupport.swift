@@ -1,3 +1,4 @@
+internal import CUbiquityShims
 internal import Glibc
 internal import UbiquityCore
 internal import UbiquitySystem
@@ -13,6 +14,10 @@ package enum RingSupport {
     /// io_uring off). That is root's to do; for others it is as root has set it.
     /// - Returns: why it is not to be had; nil if it is.
     package static func enable() -> String? {
+        // See `ServerWatch`. Without it the device is the better way on a machine that is not busy.
+        guard CUbiquity_mayChangePolicy() != 0 else {
+            return "it takes the right CAP_SYS_NICE, which this process has not got"
+        }
         guard let value = try? SmallFile.read(parameter, limit: 16) else {
             return "the kernel does not offer it (it came with Linux 6.14)"
         }

@@ -17,6 +17,7 @@ final class RingWork: Sendable {
     let session: Int32
     /// Whoever serves a quick request has it till the answer is sent.
     let turn = QuickTurn()
+    let watch = ServerWatch()
     private let underWay: RequestsUnderWay
     private let hasToEnd = Atomic(false)
     private let threads = Monitor(Threads())
@@ -70,20 +71,10 @@ final class RingWork: Sendable {
         return isStarted
     }
 
-    /// Looks after the threads that others have made meanwhile, until the end.
-    func watchCores() {
-        var known: Set<Int32> = [], seen: UInt64 = 0
-        while threads.wait(atMost: Self.watchInterval, until: { [self] _ in isEnding ? true : nil }) == nil {
-            // Threads are made by who serves something.
-            let count = underWay.total
-            guard count != seen else { continue }
-            seen = count
-            let own = threads.withLock { Set($0.running.values) }
-            do throws(Errno) { try CoreBinding.releaseOthers(than: own, &known) } catch {}
-        }
+    /// Runs the watch, until the end.
+    func watchServers() {
+        watch.run(isEnding: { isEnding }, own: { threads.withLock { Set($0.running.values) } })
     }
-
-    private static let watchInterval: Duration = .seconds(1)
 
     /// Has the threads end, also those that wait in the kernel.
     /// - Returns: whether they have ended.
@@ -91,7 +82,7 @@ final class RingWork: Sendable {
         hasToEnd.store(true, ordering: .sequentiallyConsistent)
         for _ in 0..<Self.attempts {
             wake()
-            threads.broadcast()
+            watch.wake()
             // Under the lock: none of them ends meanwhile.
             threads.withLock { for thread in $0.running.keys { pthread_kill(pthread_t(thread), SIGURG) } }
             if threads.wait(atMost: Self.interval, until: { $0.count == 0 ? true : nil }) != nil { return true }
