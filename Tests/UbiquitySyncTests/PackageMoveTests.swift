@@ -1,0 +1,148 @@
+import Testing
+import UbiquityCore
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// Something goes from one package to another while another device changes one of them: the changes of both are one.
+@Suite struct PackageMoveTests {
+    /// What another device does meanwhile.
+    enum Other: CaseIterable, Sendable {
+        case edit, addition, moveOut, moveUp, removal, both
+    }
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        var other: Other
+        var isFolder: Bool
+        var aFirst: Bool
+        var moverIsLater: Bool
+
+        var testDescription: String {
+            "\(other), \(isFolder ? "folder" : "file"), \(aFirst ? "a" : "b") first, mover \(moverIsLater ? "later" : "earlier")"
+        }
+
+        static let all = Other.allCases.flatMap { other in
+            (0..<8).map { Case(other: other, isFolder: $0 & 1 != 0, aFirst: $0 & 2 != 0, moverIsLater: $0 & 4 != 0) }
+        }
+    }
+
+    /// p.rtfd/{m,c/{j,g/{h,i}}}, r.rtfd/s, out/
+    private func make(_ world: Simulation) async throws {
+        for folder in ["p.rtfd", "p.rtfd/c", "p.rtfd/c/g", "r.rtfd", "out"] { try world.a.makeFolder(folder) }
+        for (number, name) in Self.files.enumerated() { try await world.a.create(name, [UInt8(number)]) }
+        try await world.settle()
+        for device in world.devices {
+            for name in Self.files { try await device.materialize(name) }
+        }
+        try await world.settle()
+    }
+
+    private static let files = ["p.rtfd/m", "p.rtfd/c/j", "p.rtfd/c/g/h", "p.rtfd/c/g/i", "r.rtfd/s"]
+
+    private func move(_ device: SimulatedDevice, isFolder: Bool) throws {
+        if isFolder { try device.rename("p.rtfd/c/g", "r.rtfd/d") } else { try device.rename("p.rtfd/c/j", "r.rtfd/j") }
+    }
+
+    private func act(_ other: Other, _ device: SimulatedDevice) async throws {
+        switch other {
+        case .edit: try await device.edit("p.rtfd/m") { _ in [100] }
+        case .addition: try await device.create("p.rtfd/c/new", [101])
+        case .moveOut: try device.rename("p.rtfd/c/g/h", "out/h")
+        case .moveUp: try device.rename("p.rtfd/c/g/i", "i")
+        case .removal: try device.remove("p.rtfd/m")
+        case .both:
+            try await device.edit("p.rtfd/m") { _ in [100] }
+            try await device.edit("r.rtfd/s") { _ in [102] }
+        }
+    }
+
+    @Test(arguments: Case.all) func itStaysWhereItWasMovedTo(_ example: Case) async throws {
+        try await PackageConflictTests().run { world in
+            let tests = PackageConflictTests()
+            try await make(world)
+            if example.moverIsLater {
+                try await tests.apart(world, aFirst: example.aFirst) {
+                    try await act(example.other, world.a)
+                } _: {
+                    try move(world.b, isFolder: example.isFolder)
+                }
+            } else {
+                try await tests.apart(world, aFirst: example.aFirst) {
+                    try move(world.a, isFolder: example.isFolder)
+                } _: {
+                    try await act(example.other, world.b)
+                }
+            }
+            for device in world.devices {
+                try await expectOnce(device)
+                if example.other != .both || example.moverIsLater {
+                    let moved = example.isFolder ? "r.rtfd/d" : "r.rtfd/j"
+                    #expect(try device.row(moved) != nil, "\(device.name)")
+                }
+                if example.other == .moveOut { #expect(try device.row("out/h") != nil) }
+                if example.other == .moveUp { #expect(try device.row("i") != nil) }
+                #expect(try tests.versions(device, "p.rtfd").count <= 1)
+                #expect(try tests.versions(device, "r.rtfd").count <= 1)
+            }
+            // What is done in either goes on.
+            for device in [world.a, world.b] {
+                for package in ["p.rtfd", "r.rtfd"] { try await device.create("\(package)/later \(device.name)", [7]) }
+                try await world.settle()
+            }
+        }
+    }
+
+    /// Each file is there once, whatever stands.
+    private func expectOnce(_ device: SimulatedDevice) async throws {
+        let names = try device.paths().map { String($0.path.split(separator: "/").last ?? "") }
+        for name in ["j", "h", "i", "s"] { #expect(names.count { $0 == name } == 1, "\(device.name): \(name)") }
+    }
+
+    /// Both packages were changed on both devices, and the later state of both stands: that is decided together.
+    @Test(arguments: [true, false]) func conflictsOfBothAreDecidedTogether(aFirst: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            let tests = PackageConflictTests()
+            try await make(world)
+            try await tests.apart(world, aFirst: aFirst) {
+                try await world.a.edit("p.rtfd/m") { _ in [100] }
+                try await world.a.edit("r.rtfd/s") { _ in [101] }
+            } _: {
+                try await world.b.edit("p.rtfd/c/g/h") { _ in [102] }
+                try world.b.rename("p.rtfd/c/j", "r.rtfd/j")
+            }
+            for device in world.devices {
+                let (p, r) = (try await tests.state(device, "p.rtfd"), try await tests.state(device, "r.rtfd"))
+                #expect(p["m"] == [0] && p["c/g/h"] == [102] && p["c/j"] == nil, "\(device.name)")
+                #expect(r == ["s": [4], "j": [1]], "\(device.name)")
+                let kept = (try tests.versions(device, "p.rtfd"), try tests.versions(device, "r.rtfd"))
+                #expect(kept.0.count == 1 && kept.1.count == 1, "\(device.name)")
+                #expect(try await tests.state(#require(kept.0.first), on: device)["m"] == [100])
+                #expect(try await tests.state(#require(kept.1.first), on: device) == ["s": [101]])
+            }
+        }
+    }
+
+    /// What is moved on and on connects many packages.
+    @Test func aChainOfPackagesGoesUpTogether() async throws {
+        try await PackageConflictTests().run { world in
+            let count = 12
+            for number in 0..<count {
+                try world.a.makeFolder("\(number).rtfd")
+                try world.a.makeFolder("\(number).rtfd/c")
+                for name in ["x", "c/y"] { try await world.a.create("\(number).rtfd/\(name)", [UInt8(number)]) }
+            }
+            try await world.settle()
+            try await PackageConflictTests().apart(world, aFirst: true) {
+                for number in stride(from: 0, to: count, by: 3) {
+                    try await world.a.create("\(number).rtfd/new", [200])
+                }
+            } _: {
+                for number in 0..<count {
+                    try world.b.rename("\(number).rtfd/c/y", "\((number + 1) % count).rtfd/y")
+                }
+            }
+            for device in world.devices {
+                for number in 0..<count { #expect(try device.row("\(number).rtfd/y") != nil, "\(number)") }
+            }
+        }
+    }
+}
