@@ -71,6 +71,14 @@ package struct PackageFinder {
         return result
     }
 
+    /// The packages whose changes a change made here goes up with: those that it is about, and of a package's own
+    /// folder its own.
+    package mutating func packages(with row: ItemRow) throws -> Set<ItemKey> {
+        var result = try packages(changedBy: row)
+        if let owner = try package(of: row) { result.insert(owner) }
+        return result
+    }
+
     /// From the folder up to the top; the highest that is a package is the one.
     package mutating func package(ofFolder folder: ItemKey) throws -> ItemKey? {
         var path = [ItemRow](), key = folder, found: ItemKey?

@@ -20,8 +20,11 @@ struct PackageMeeting: Sendable {
     /// Items of the cloud's state that are here and not shown in the package: moved in there or out here, or waiting
     /// for a name.
     var elsewhere: Set<ItemID> = []
-    /// Where those lie here that were moved in there and not moved here; nil: in another package.
+    /// Where those lie here that were moved in there and not moved here; nil: in another package that may have a newer
+    /// state.
     var places: [ItemID: Place?] = [:]
+    /// Other packages in which such a place is.
+    var neighbours: Set<ItemID> = []
     /// The records of the rows that lie elsewhere at the cloud, or were deleted there.
     var departed: [ItemID: RemoteItem]
     /// Where the cloud's items lie.
@@ -79,13 +82,20 @@ extension IndexReader {
 
     private func collectPlaces(around folder: ItemID, _ meeting: inout PackageMeeting, _ index: ItemIndex) throws {
         var finder = PackageFinder(self, index)
+        let unsettled = meeting.elsewhere.isEmpty
+            ? [] : try changedPackages(index).union(heldPackages(index).keys).subtracting([meeting.key])
         for id in meeting.elsewhere {
             guard let row = try row(id: id), !row.dirty.contains(.place), !row.isExcluded, let entry = row.entry,
                 let parent = try self.row(key: entry.parent)
             else { continue }
             let isThere = try parent.key == .root || remote(id: parent.id).map { !$0.isDeleted } ?? false
             let place = Place(parent: isThere ? parent.id : folder, name: entry.name)
-            meeting.places[id] = .some(try finder.package(ofFolder: entry.parent) == nil ? place : nil)
+            let package = try finder.package(ofFolder: entry.parent)
+            let mayBeNewer = package.map { unsettled.contains($0) || !isThere } ?? false
+            meeting.places[id] = .some(mayBeNewer ? nil : place)
+            if !mayBeNewer, let neighbour = try package.flatMap({ try self.row(key: $0) }) {
+                meeting.neighbours.insert(neighbour.id)
+            }
         }
     }
 }
@@ -175,14 +185,18 @@ extension PackageMeeting {
     }
 
     /// What makes items of the cloud's state go that are not in the one here. What was moved in there goes back to
-    /// where it is here, with all that lies in it; into another package nothing goes back: that may have a newer state,
-    /// without it.
+    /// where it is here, with all that lies in it; into another package only if that has no newer state, which may be
+    /// without it. What was moved out here goes with the folder that it lies in.
     private func leaving(beside planned: [PlannedChange]) -> [ItemChange] {
-        let here = Set(rows.map(\.id)).union(planned.map(\.change.id))
-        var result = [ItemChange](), returned = Set<ItemID>()
-        for item in (remotes ?? []).dropFirst() where !here.contains(item.id) {
+        let inside = Set(rows.map(\.id)), sent = Set(planned.map(\.change.id))
+        var result = [ItemChange](), returned = Set<ItemID>(), moved = Set<ItemID>()
+        for item in (remotes ?? []).dropFirst() where !inside.contains(item.id) {
             if returned.contains(item.parent) {
                 returned.insert(item.id)
+                continue
+            }
+            if sent.contains(item.id) || moved.contains(item.parent) && elsewhere.contains(item.id) {
+                moved.insert(item.id)
                 continue
             }
             var action = ItemChange.Action.delete

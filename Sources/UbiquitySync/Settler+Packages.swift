@@ -16,9 +16,9 @@ extension Settler {
         guard mayMeet || !held.isEmpty || !replaced.isEmpty else { return try items.forEach { try receive($0) } }
         let owners = try owners(of: items, index)
         if mayMeet, !owners.isEmpty { held.formUnion(try transaction.changedPackages(index)) }
-        held.formUnion(replaced.compactMap { owners[$0.id] })
+        for item in replaced { if let owner = owners[item.id]?.first { held.insert(owner) } }
         for item in items {
-            if let owner = owners[item.id], held.contains(owner) { try hold(item) } else { try receive(item) }
+            if owners[item.id]?.contains(where: held.contains) == true { try hold(item) } else { try receive(item) }
         }
     }
 
@@ -39,16 +39,16 @@ extension Settler {
         return try holdsPackages == true && transaction.isRecord(id, .awaitingPackage)
     }
 
-    /// The packages of the records, by where they are now, or else by where they will be.
-    private func owners(of items: [RemoteItem], _ index: ItemIndex) throws -> [ItemID: ItemKey] {
+    /// The packages of the records: where they are now, and where they will be.
+    private func owners(of items: [RemoteItem], _ index: ItemIndex) throws -> [ItemID: [ItemKey]] {
         var finder = PackageFinder(transaction, index)
         let new = Dictionary(items.map { ($0.id, $0) }) { first, _ in first }
-        var owners = [ItemID: ItemKey]()
+        var owners = [ItemID: [ItemKey]]()
         for item in items {
             if let row = try transaction.row(id: item.id), row.entry != nil {
-                owners[item.id] = try finder.package(of: row)
+                if let owner = try finder.package(of: row) { owners[item.id] = [owner] }
                 // What comes into a package from outside waits for the rest of its new state.
-                if owners[item.id] != nil || item.isDeleted { continue }
+                if item.isDeleted { continue }
             }
             // The folders above may be in the same page.
             var parent = item.parent, steps = 0
@@ -56,7 +56,9 @@ extension Settler {
                 parent = above.parent
                 steps += 1
             }
-            owners[item.id] = try finder.package(ofRemote: parent)
+            if let owner = try finder.package(ofRemote: parent), owners[item.id] != [owner] {
+                owners[item.id, default: []].append(owner)
+            }
         }
         return owners
     }
@@ -87,16 +89,48 @@ extension IndexReader {
     package func heldPackages(_ index: ItemIndex) throws -> [ItemKey: [ItemID]] {
         let ids = try records(.awaitingPackage, limit: .max)
         guard !ids.isEmpty else { return [:] }
-        var finder = PackageFinder(self, index)
+        var finder = PackageFinder(self, index), changed: Set<ItemKey>?
         var result = [ItemKey: [ItemID]]()
         for id in ids {
-            var owner: ItemKey?
-            if let row = try row(id: id), row.entry != nil { owner = try finder.package(of: row) }
-            if owner == nil, let remote = try remote(id: id) { owner = try finder.package(ofRemote: remote.parent) }
+            let (here, there) = try packages(ofHeld: id, &finder)
+            var owner = here ?? there
+            // What goes from one package to another waits for both.
+            if let here, let there, here != there {
+                let known = try changed ?? changedPackages(index)
+                changed = known
+                if !known.contains(here) { owner = there }
+            }
             // What is in no package any more is waited for by nobody.
             result[owner ?? .root, default: []].append(id)
         }
         return result
+    }
+
+    /// Of a package's records those that wait for another package as well: they come into it, and it has changes of
+    /// its own that have not gone up.
+    package func heldForOthers(
+        _ records: [ItemID], than packages: Set<ItemKey>, _ index: ItemIndex
+    ) throws -> Set<ItemID> {
+        var finder = PackageFinder(self, index), changed: Set<ItemKey>?
+        var result = Set<ItemID>()
+        for id in records {
+            guard let there = try self.packages(ofHeld: id, &finder).there, !packages.contains(there) else { continue }
+            let known = try changed ?? changedPackages(index)
+            changed = known
+            if known.contains(there) { result.insert(id) }
+        }
+        return result
+    }
+
+    private func packages(
+        ofHeld id: ItemID, _ finder: inout PackageFinder
+    ) throws -> (here: ItemKey?, there: ItemKey?) {
+        var here: ItemKey?, there: ItemKey?
+        if let row = try row(id: id), row.entry != nil { here = try finder.package(of: row) }
+        if let remote = try remote(id: id), here == nil || !remote.isDeleted {
+            there = try finder.package(ofRemote: remote.parent)
+        }
+        return (here, there)
     }
 }
 

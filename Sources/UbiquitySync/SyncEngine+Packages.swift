@@ -5,17 +5,10 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// Changes of one package that go up together.
-struct PackageChanges: Sendable {
-    var package: ItemKey
-    /// In the order in which they became dirty.
-    var rows: [ItemRow]
-}
-
 /// Dirty rows that may go now.
 struct SendableRows: Sendable {
     var loose: [ItemRow] = []
-    /// A package all of whose changes may go, ahead of the loose ones.
+    /// Packages all of whose changes may go, ahead of the loose ones.
     var package: PackageChanges?
     /// Deletions later in the order of changes wait. Nil: none was met, and it was not asked.
     var deletionsUpTo: Int64?
@@ -27,8 +20,9 @@ extension SyncEngine {
     func readyPackage(among packages: [PackageChanges], _ now: Timestamp) throws -> PackageChanges? {
         guard !packages.isEmpty else { return nil }
         let written = try packagesBeingWritten()
-        return packages.first {
-            !isAsking(about: $0.package) && isReady($0, isWritten: written.contains($0.package), now)
+        return packages.first { changes in
+            !changes.packages.contains { isAsking(about: $0) }
+                && isReady(changes, isWritten: !changes.packages.isDisjoint(with: written), now)
         }
     }
 
@@ -43,20 +37,24 @@ extension SyncEngine {
     /// Whether a package has come to rest: a program saves it file by file, and no other device is to see half of that.
     private func isReady(_ changes: PackageChanges, isWritten: Bool, _ now: Timestamp) -> Bool {
         let begun = push.withLock { state in
-            let begun = min(state.packagesSince[changes.package] ?? now, now)
-            state.packagesSince[changes.package] = begun
+            let begun = changes.packages.reduce(now) { min($0, state.packagesSince[$1] ?? now) }
+            for package in changes.packages { state.packagesSince[package] = begun }
             return begun
         }
         guard changes.rows.allSatisfy({ !problems.isHeld(.upload, of: $0.key) && !index.isHeld($0.key) }) else {
             return false
         }
-        if let rest = push.withLock({ $0.rescanAt[changes.package] }), rest > now { return false }
+        let isResting = push.withLock { state in changes.packages.contains { state.rescanAt[$0] ?? now > now } }
+        if isResting { return false }
         let patience = begun.advanced(bySeconds: SyncLimits.packagePatience / .seconds(1))
         let last = changes.rows.map { min($0.dirtyAt, now) }.max() ?? now
         let quiet = last.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1))
         if isWritten || quiet > now, patience > now {
             let next = isWritten ? now.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1)) : quiet
-            push.withLock { $0.rescanAt[changes.package] = min(next, patience) }
+            // A package may become part of another group, so it rests with this one.
+            push.withLock { state in
+                for package in changes.packages { state.rescanAt[package] = min(next, patience) }
+            }
             return false
         }
         return changes.rows.allSatisfy { isReadyMember($0, now) }
@@ -72,7 +70,7 @@ extension SyncEngine {
     /// Makes the group of a package's changes. Small contents that are more than a commit carries are sent before, as
     /// many at a time as a commit would carry.
     func gather(_ changes: PackageChanges, deletionsUpTo: Int64) throws -> Outgoing {
-        var outgoing = Outgoing(package: changes.package)
+        var outgoing = Outgoing(of: changes.packages)
         var prepared = push.withLock { $0.prepared }
         var bytes = 0, cleaned = 0, rows = [ItemRow]()
         for row in changes.rows {
@@ -82,7 +80,7 @@ extension SyncEngine {
             }
             if bytes + Int(row.size) > Limits.maximumInlineChunkBytes { return outgoing }
             // One that is being written keeps all of them waiting.
-            guard let (content, data) = try readSmall(row) else { return Outgoing(package: changes.package) }
+            guard let (content, data) = try readSmall(row) else { return Outgoing(of: changes.packages) }
             if try markUnchanged(row, content.manifest) {
                 cleaned += 1
                 continue
@@ -98,29 +96,53 @@ extension SyncEngine {
         outgoing.ahead = [:]
         outgoing.group = try plan(
             rows, prepared, limit: Limits.maximumChangesPerCommit, deletionsUpTo: deletionsUpTo)
+        noteParts(changes.packages, rows.count)
         outgoing.packages = try packageEdits(outgoing.group)
-        // What travels in several commits is no state that could be decided about: file by file then, and others who
-        // come after it learn of it.
-        if isInParts(changes.package, rows.count) {
-            for place in outgoing.packages.indices { outgoing.packages[place].base = nil }
-        }
         // Nothing of it can go now: it is not looked at again at once.
-        if outgoing.group.isEmpty, cleaned == 0 {
-            let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
-            push.withLock { $0.rescanAt[changes.package] = until }
-        }
+        if outgoing.group.isEmpty, cleaned == 0 { restPackages(changes.packages) }
         if rows.count > Limits.maximumChangesPerCommit {
             logger.warning(
                 "a package has more changes than one commit takes: it travels in several",
-                metadata: ["package": "\(changes.package)", "changes": "\(rows.count)"])
+                metadata: ["packages": "\(changes.packages.sorted())", "changes": "\(rows.count)"])
         }
         return outgoing
     }
 
-    private func isInParts(_ package: ItemKey, _ count: Int) -> Bool {
+    private func noteParts(_ packages: Set<ItemKey>, _ count: Int) {
+        guard count > Limits.maximumChangesPerCommit || packages.count > Limits.maximumPackagesPerCommit else { return }
+        push.withLock { $0.packagesInParts.formUnion(packages) }
+    }
+
+    /// They are looked at again after a moment.
+    func restPackages(_ packages: Set<ItemKey>) {
+        let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
         push.withLock { state in
-            if count > Limits.maximumChangesPerCommit { state.packagesInParts.insert(package) }
-            return state.packagesInParts.contains(package)
+            for package in packages { state.rescanAt[package] = until }
+        }
+    }
+
+    /// A package that met another state, and of whose changes not all can go: with some of them only, neither state can
+    /// be kept. That should pass; if it does not, they go file by file rather than never.
+    func noteUndecided(_ package: ItemKey) {
+        let count = push.withLock { state in
+            let count = (state.undecided[package] ?? 0) + 1
+            state.undecided[package] = count
+            if count == SyncLimits.packageAttempts { state.packagesInParts.insert(package) }
+            return count
+        }
+        guard count == SyncLimits.packageAttempts else { return }
+        logger.warning(
+            "two devices changed a package, and not all of it can go: it goes file by file",
+            metadata: ["package": "\(package)"])
+    }
+
+    /// What was changed in these has gone up, or given way.
+    func noteDecided(_ packages: Set<ItemKey>) {
+        push.withLock { state in
+            for package in packages {
+                state.packagesSince[package] = nil
+                state.undecided[package] = nil
+            }
         }
     }
 
@@ -128,6 +150,9 @@ extension SyncEngine {
     ///
     /// While a package has changes made here, no record of others comes into it. So what is shown is what the cloud had
     /// when the first of them was held, or has now, if none is; and what was changed here was changed in that.
+    ///
+    /// What travels in several commits is no state that could be decided about: file by file then, and others who come
+    /// after it learn of it.
     private func packageEdits(_ group: [PlannedChange]) throws -> [PackageEdit] {
         try index.read { reader in
             var finder = PackageFinder(reader, index), times = [ItemKey: Timestamp]()
@@ -137,10 +162,12 @@ extension SyncEngine {
                 }
             }
             guard !times.isEmpty else { return [] }
+            let inParts = push.withLock { $0.packagesInParts }
             let position = try reader.feedPosition().revision, held = try reader.heldPackages(index)
             let packages = times.sorted { $0.key < $1.key }.prefix(Limits.maximumPackagesPerCommit)
             return try packages.compactMap { key, time in
                 guard let row = try reader.row(key: key) else { return nil }
+                if inParts.contains(key) { return PackageEdit(id: row.id, base: nil, changedAt: time) }
                 let first = try held[key]?.compactMap { try reader.remote(id: $0)?.revision }.min()
                 let base = first.map { min(position, Revision($0.number - 1)) } ?? position
                 return PackageEdit(id: row.id, base: Revision(max(0, base.number)), changedAt: time)
@@ -160,5 +187,14 @@ extension SyncEngine {
     func noteRefusal(of group: [PlannedChange], _ error: UbiquityError) {
         logger.warning("the cloud refuses the changes of a package", metadata: ["reason": "\(error)"])
         for change in group { problems.note(error, .upload, of: change.row.key) }
+    }
+}
+
+extension PushState {
+    /// Forgets what is known of packages of which nothing is to go.
+    mutating func keepPackages(_ packages: Set<ItemKey>) {
+        packagesSince = packagesSince.filter { packages.contains($0.key) }
+        undecided = undecided.filter { packages.contains($0.key) }
+        packagesInParts.formIntersection(packages)
     }
 }

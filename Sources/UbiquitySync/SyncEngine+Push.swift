@@ -23,8 +23,11 @@ struct PushState {
     var packagesSince: [ItemKey: Timestamp] = [:]
     /// Packages of which another state is to be decided about, and who uses them.
     var packageClaims: [ItemKey: PackageClaim] = [:]
-    /// Packages whose changes go up in several commits, until none is left.
+    /// Packages whose changes go up file by file, until none is left: they need several commits, or nothing could be
+    /// decided.
     var packagesInParts: Set<ItemKey> = []
+    /// How often nothing could be decided about a package that met another state.
+    var undecided: [ItemKey: Int] = [:]
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
 }
@@ -33,14 +36,16 @@ struct PushState {
 struct Outgoing {
     var group: [PlannedChange] = []
     var chunks: [Chunk] = []
-    /// The package that all changes of the group are of; the cloud gets them together or not at all.
-    var package: ItemKey?
+    /// The packages that all changes of the group are of; the cloud gets them together or not at all.
+    var owners: Set<ItemKey> = []
     /// What the changes are about, if that is packages.
     var packages: [PackageEdit] = []
+    /// What has been decided about some of these.
+    var decided = DecidedPackages()
     /// Contents whose chunks go up now and whose changes do not yet.
     var ahead: [ItemKey: PreparedContent] = [:]
 
-    init(package: ItemKey) { self.package = package }
+    init(of owners: Set<ItemKey>) { self.owners = owners }
 
     init(group: [PlannedChange], chunks: [Chunk]) {
         self.group = group
@@ -168,13 +173,13 @@ extension SyncEngine {
     private func sendableRows() throws -> SendableRows {
         let now = timekeeper.now()
         var result = SendableRows()
-        var packages = [ItemKey: PackageChanges](), order: Int64 = 0, scanned = 0
+        var packages = PackageGroups(), order: Int64 = 0, scanned = 0
         var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?, unfinished = Set<ItemKey>()
         while true {
             let (rows, owners, ends) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
                 var finder = PackageFinder(reader, index)
-                let owners = try rows.map { try finder.package(of: $0) ?? finder.packages(changedBy: $0).min() }
+                let owners = try rows.map { try finder.packages(with: $0) }
                 let ends = try rows.map { try finish(of: $0, reader, now) }
                 return (rows, owners, ends)
             }
@@ -187,9 +192,9 @@ extension SyncEngine {
             for (place, row) in rows.enumerated() {
                 let owner = owners[place]
                 let isHeld = row.isDeleted && row.dirtyOrder > result.deletionsUpTo ?? 0
-                if isHeld, let owner { heldPackages.insert(owner) }
-                if let owner {
-                    packages[owner, default: PackageChanges(package: owner, rows: [])].rows.append(row)
+                if isHeld { heldPackages.formUnion(owner) }
+                if !owner.isEmpty {
+                    packages.add(row, of: owner)
                 } else if let end = ends[place], end > now {
                     finishedAt = min(finishedAt ?? end, end)
                     unfinished.insert(row.key)
@@ -204,12 +209,9 @@ extension SyncEngine {
         push.withLock { state in
             state.finishedAt = finishedAt
             state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
-            state.packagesSince = state.packagesSince.filter { packages[$0.key] != nil }
-            state.packagesInParts.formIntersection(packages.keys)
+            state.keepPackages(packages.packages)
         }
-        let free = packages.values.filter { !heldPackages.contains($0.package) }
-        let ordered = free.sorted { $0.rows[0].dirtyOrder < $1.rows[0].dirtyOrder }
-        result.package = try readyPackage(among: ordered, now)
+        result.package = try readyPackage(among: packages.ordered(without: heldPackages), now)
         return result
     }
 
@@ -409,7 +411,7 @@ extension SyncEngine {
         do {
             let response = try await sendPersistently(request)
             try await pool.run(evenIfCancelled: true) { try self.accept(group, response) }
-            if let package = outgoing.package { push.withLock { $0.packagesSince[package] = nil } }
+            noteDecided(outgoing.owners)
         } catch let error as MissingChunks {
             forgetPrepared(group, lacking: Set(error.ids))
         } catch let conflict as PackageConflict {
@@ -418,7 +420,7 @@ extension SyncEngine {
             // Made anew at once, from what is here by then.
             try await goOn(after: error)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
-            guard outgoing.package == nil else { return noteRefusal(of: group, error) }
+            guard outgoing.owners.isEmpty else { return noteRefusal(of: group, error) }
             guard group.count > 1 else {
                 logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
                 return problems.note(error, .upload, of: group[0].row.key)
