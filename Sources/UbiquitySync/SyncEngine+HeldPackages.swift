@@ -45,21 +45,22 @@ extension SyncEngine {
     func showReadyPackages() throws {
         guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
         var taken = [ItemKey: StagedContent]()
-        let dropped: [ContentID]
+        let (dropped, isAnyShown): ([ContentID], Bool)
         do {
-            dropped = try index.write(.remote) { transaction in try showReadyPackages(transaction, &taken) }
+            (dropped, isAnyShown) = try index.write(.remote) { transaction in try showReadyPackages(transaction, &taken) }
         } catch {
             stageAgain(taken)
             throw error
         }
         discard(dropped)
-        progress.fire()
+        // Only then: who waits for a package asks for this again each time that something has come on.
+        if isAnyShown { progress.fire() }
     }
 
     private func showReadyPackages(
         _ transaction: IndexTransaction, _ taken: inout [ItemKey: StagedContent]
-    ) throws -> [ContentID] {
-        var settler = settler(transaction), dropped = [ContentID]()
+    ) throws -> (dropped: [ContentID], isAnyShown: Bool) {
+        var settler = settler(transaction), dropped = [ContentID](), isAnyShown = false
         let changed = try transaction.changedPackages(index)
         for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
             guard !changed.contains(package), let exchanges = try takeExchanges(for: records, transaction)
@@ -70,9 +71,10 @@ extension SyncEngine {
                 if let old = row.content { dropped.append(old) }
             }
             try settler.release(records)
+            isAnyShown = true
         }
         try settler.settleAll(limit: SyncLimits.settleBatch)
-        return dropped + settler.dropped
+        return (dropped + settler.dropped, isAnyShown)
     }
 
     /// What a package exchanges, which is the caller's from now on; nil if something is not here yet, or is being
