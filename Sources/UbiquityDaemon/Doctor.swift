@@ -40,6 +40,8 @@ package enum Doctor {
         }
         let parts = try Mount.makeIdleParts(settings, folder, logger: Self.silent)
         do {
+            // What it held counts by now, as far as it was whole.
+            if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
             let diagnosis = try await parts.engine.examine(
                 ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true))
             await parts.client.shutdown()

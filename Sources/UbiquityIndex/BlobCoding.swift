@@ -27,6 +27,9 @@ enum BlobCoding {
         return result
     }
 
+    /// Nil if they cannot be read.
+    static func readable(_ bytes: [UInt8]?) -> [Xattr]? { try? xattrs(bytes) }
+
     /// Bytes that a chunk takes: id (32 bytes), length (4 bytes).
     static let chunkBytes = ChunkID.byteCount + 4
 

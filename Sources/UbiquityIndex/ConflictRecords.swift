@@ -106,7 +106,7 @@ extension IndexReader {
         return RemoteVersion(
             content: RemoteContent(
                 version: id, size: row.int(1), isAvailable: row.int(2) != 0, device: device,
-                deviceName: row.text(4) ?? "", manifest: try row.bytes(5).map(BlobCoding.manifest)),
+                deviceName: row.text(4) ?? "", manifest: row.bytes(5).flatMap { try? BlobCoding.manifest($0) }),
             kind: .conflict, modifiedAt: row.time(6), savedAt: row.time(7),
             savedName: ItemName(stored: row.bytes(8) ?? []), baseVersion: row.id(9))
     }

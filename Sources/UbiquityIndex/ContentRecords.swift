@@ -68,11 +68,14 @@ extension IndexReader {
     private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
         var result = [ContentRecord]()
         try db.run(sql, values) { row in
-            guard let version: VersionID = row.id(1) else { return }
+            // Of one that cannot be read as little is known as of none.
+            guard let version: VersionID = row.id(1), let manifest = try? BlobCoding.manifest(row.bytes(3) ?? []) else {
+                return
+            }
             result.append(
                 ContentRecord(
                     content: ContentID(row.int(0)), version: version, size: row.int(2),
-                    manifest: try BlobCoding.manifest(row.bytes(3) ?? []), unsyncedBoot: row.bytes(4)))
+                    manifest: manifest, unsyncedBoot: row.bytes(4)))
         }
         return result
     }

@@ -23,11 +23,14 @@ extension IndexReader {
         items.content IS NOT NULL AND items.key > ? AND items.version IS NOT NULL AND items.dirty & 96 = 0
         AND items.flags & 5 = 0 AND NOT EXISTS (
             SELECT 1 FROM contents WHERE contents.content = items.content
+            AND ifnull(length(contents.manifest), 0) % \(BlobCoding.chunkBytes) = 0
             AND (items.contentState <> 2 OR ifnull(length(contents.manifest), 0) = \(BlobCoding.chunkBytes) * (
                 SELECT count(*) FROM chunks WHERE chunks.content = items.content))
             AND NOT EXISTS (
                 SELECT 1 FROM remote WHERE remote.id = items.id AND remote.version = items.version
-                AND contents.version = items.version AND remote.manifest <> contents.manifest))
+                AND contents.version = items.version AND remote.manifest <> contents.manifest
+                -- One that cannot be read says nothing.
+                AND length(remote.manifest) % \(BlobCoding.chunkBytes) = 0))
         """) + " ORDER BY items.key LIMIT ?"
 
     /// Items that are in sync and that nothing was changed of, in the order of their keys.
@@ -135,6 +138,15 @@ extension IndexTransaction {
     }
 
     private static let repairs = [
+        // What has a content, and is a file by its record, is one: else the content would go.
+        """
+        UPDATE items SET kind = 1 WHERE kind <> 1 AND content IS NOT NULL
+        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 1)
+        """,
+        """
+        UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)
+        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
+        """,
         "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
         "DELETE FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)",
         "DELETE FROM entries WHERE item IN (SELECT key FROM items WHERE dirty & 64)",

@@ -86,11 +86,11 @@ package class IndexReader {
 
     func rows(_ sql: String, _ values: [SQLValue]) throws -> [ItemRow] {
         var result = [ItemRow]()
-        try db.run(sql, values) { result.append(try RowCoding.row($0)) }
+        try db.run(sql, values) { result.append(try item($0)) }
         return result
     }
 
-    func one(_ sql: String, _ values: [SQLValue]) throws -> ItemRow? { try db.first(sql, values, RowCoding.row) }
+    func one(_ sql: String, _ values: [SQLValue]) throws -> ItemRow? { try db.first(sql, values, item) }
 
     func exists(_ sql: String, _ values: [SQLValue]) throws -> Bool { try db.first(sql, values) { _ in true } ?? false }
 

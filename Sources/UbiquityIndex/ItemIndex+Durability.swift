@@ -144,10 +144,12 @@ extension ItemIndex {
         return try mapErrors { try writer.writeWithoutTransaction { _ in try journal.isWhole() } }
     }
 
-    /// Brings what is in the journal to the disk in the database; the journal begins anew then.
+    /// Brings what is in the journal to the disk in the database; the journal begins anew then, and has nothing of
+    /// earlier lives any more.
     package func renewJournal() throws {
         guard let journal else { return }
         try withPrecursors { try copyBack(journal) }
+        try mapErrors { try writer.writeWithoutTransaction { _ in try journal.forgetEarlierLives() } }
     }
 }
 

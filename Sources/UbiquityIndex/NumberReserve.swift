@@ -43,6 +43,22 @@ extension ItemIndex {
 
     private static let reserving = "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)"
 
+    /// Of an index that does not say how far its numbers have been given, beyond all that it has. In a new one 1 is the
+    /// top folder's.
+    private static func unknownNumbers(_ db: Database) throws -> Int64 {
+        let used = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(number) FROM (
+                    SELECT max(key) AS number FROM items
+                    UNION ALL SELECT max(ino) FROM items WHERE ino BETWEEN 0 AND \((Int64(1) << versionNumberBit) - 1)
+                    UNION ALL SELECT max(content) FROM items UNION ALL SELECT max(dirtyOrder) FROM items
+                    UNION ALL SELECT max(content) FROM contents)
+                """)
+        guard let used, used > 1 else { return 2 }
+        return used + NumberReserve.block
+    }
+
     private static func setReserved(_ end: Int64, _ db: Database) throws {
         try db.run(reserving, [.int(end)])
     }
@@ -52,8 +68,7 @@ extension ItemIndex {
     func reserveNumbers(_ db: Database) throws {
         guard needsNumbers else { return }
         let next = numbers.withLock { $0.next }
-        // 1 is the top folder's.
-        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? 2
+        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? Self.unknownNumbers(db)
         let start = max(stored, next)
         let newEnd = max(stored, start) + NumberReserve.block
         try Self.setReserved(newEnd, db)

@@ -201,16 +201,17 @@ enum RemoteCoding {
         return RemoteItem(
             id: id, kind: kind, revision: Revision(row.int(1)), isDeleted: row.int(3) != 0, parent: parent,
             name: ItemName(stored: row.bytes(5) ?? []), mode: UInt32(truncatingIfNeeded: row.int(6)),
-            createdAt: row.time(7), modifiedAt: row.time(8), xattrs: try BlobCoding.xattrs(row.bytes(9)),
-            linkTarget: row.bytes(10) ?? [], content: try content(row), conflictCount: Int(row.int(17)),
+            createdAt: row.time(7), modifiedAt: row.time(8), xattrs: BlobCoding.readable(row.bytes(9)) ?? [],
+            linkTarget: row.bytes(10) ?? [], content: content(row), conflictCount: Int(row.int(17)),
             hasHistory: row.int(19) != 0, unknownFields: row.bytes(18) ?? [])
     }
 
-    private static func content(_ row: SQLRow) throws -> RemoteContent? {
+    /// Of chunks that cannot be read the cloud is asked, like of many.
+    private static func content(_ row: SQLRow) -> RemoteContent? {
         guard let version: VersionID = row.id(11) else { return nil }
         return RemoteContent(
             version: version, size: row.int(12), isAvailable: row.int(13) != 0,
             device: row.id(14) ?? DeviceID(high: 0, low: 0), deviceName: row.text(15) ?? "",
-            manifest: try row.bytes(16).map(BlobCoding.manifest))
+            manifest: row.bytes(16).flatMap { try? BlobCoding.manifest($0) })
     }
 }

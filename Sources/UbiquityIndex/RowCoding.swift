@@ -66,7 +66,10 @@ enum RowCoding {
         return "UPDATE items SET \(set.joined(separator: ",")) WHERE key=?"
     }
 
-    static func row(_ row: SQLRow) throws -> ItemRow {
+    /// Columns that hold attributes.
+    static let xattrs: Int32 = 12, localXattrs: Int32 = 13
+
+    static func row(_ row: SQLRow, leavingOutAttributes: Bool = false) throws -> ItemRow {
         guard let id: ItemID = row.id(2), let kind = ItemKind(rawValue: UInt8(clamping: row.int(3))),
             let state = ContentState(rawValue: UInt8(clamping: row.int(16)))
         else { throw UbiquityError(.io, "a record of the index is damaged") }
@@ -75,7 +78,8 @@ enum RowCoding {
             mode: UInt32(truncatingIfNeeded: row.int(4)), uid: UInt32(truncatingIfNeeded: row.int(5)),
             gid: UInt32(truncatingIfNeeded: row.int(6)), size: row.int(7), createdAt: row.time(8),
             modifiedAt: row.time(9), changedAt: row.time(10), linkTarget: row.bytes(11) ?? [],
-            xattrs: try BlobCoding.xattrs(row.bytes(12)), localXattrs: try BlobCoding.xattrs(row.bytes(13)),
+            xattrs: leavingOutAttributes ? [] : try BlobCoding.xattrs(row.bytes(xattrs)),
+            localXattrs: leavingOutAttributes ? [] : try BlobCoding.xattrs(row.bytes(localXattrs)),
             entry: entry(row), version: row.id(14), content: row.optionalInt(15).map(ContentID.init),
             contentState: state, flags: ItemFlags(rawValue: row.int(17)), dirty: DirtyFields(rawValue: row.int(18)),
             dirtyOrder: row.int(19), dirtyBase: Revision(row.int(20)), dirtyAt: row.time(21),

@@ -147,6 +147,11 @@ final class IndexJournal: @unchecked Sendable {
 
     // MARK: For the doctor
 
+    /// Takes away what is in the file, if it begins anew with what comes next.
+    func forgetEarlierLives() throws(Errno) {
+        if batch.isEmpty, position == 0 { try clear() }
+    }
+
     /// Whether the file has what is in the batch, and all before it.
     func isWhole() throws(Errno) -> Bool {
         // One that had no room is committed at once.

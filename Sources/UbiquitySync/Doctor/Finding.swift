@@ -19,12 +19,16 @@ package struct Finding: Sendable, Hashable {
         /// The cloud has an item of which the index has no record.
         case recordMissing = "record-missing"
         case recordDiffers = "record-differs"
+        /// A record cannot be read.
+        case recordDamaged = "record-damaged"
         /// The index has a record of an item that the cloud does not have.
         case recordUnknown = "record-unknown"
         /// An item of the cloud is not in the tree.
         case itemMissing = "item-missing"
         /// An item is not where, or what, its record says, though nothing was changed here.
         case itemDiffers = "item-differs"
+        /// What the index has of an item's attributes cannot be read.
+        case itemDamaged = "item-damaged"
         /// An item counts as sent, and the cloud does not have it.
         case itemUnknown = "item-unknown"
         /// An item has no place.

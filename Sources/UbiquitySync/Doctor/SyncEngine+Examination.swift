@@ -12,20 +12,23 @@ extension SyncEngine {
     package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.add(try await pool.run { try self.examineIndex(options) })
+        let damaged = try await pool.run { [index] in try index.read { try $0.damagedFields() } }
+        var isAnotherCloud = false
         do {
-            if options.isAlone { try await catchUp() }
-            try await examineRecords(options, &diagnosis)
+            if options.isAlone { isAnotherCloud = try await catchUp(options, &diagnosis) }
+            if !isAnotherCloud { try await examineRecords(options, damaged: Set(damaged.records), &diagnosis) }
             diagnosis.add(try await pool.run { try self.examineItems(options) })
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .signedOut {
             diagnosis.cloudProblem = error
         }
+        diagnosis.add(try await pool.run { try self.examineFields(damaged, options) })
         // First: by that the contents are known to be whole.
         diagnosis.add(try await examineManifests(options, asksCloud: diagnosis.cloudProblem == nil))
         let contents = try await pool.run { try self.examineContents(options) }
         diagnosis.add(contents.findings)
         diagnosis.contents = contents.count
         diagnosis.add(try await examineUnusedContents(options))
-        if diagnosis.cloudProblem == nil {
+        if diagnosis.cloudProblem == nil, !isAnotherCloud {
             do { try await examineChunks(options, &diagnosis) } catch let error as UbiquityError
                 where error.isAboutConnection || error.code == .signedOut
             {
@@ -48,10 +51,18 @@ extension SyncEngine {
     }
 
     /// Connects and reads the feed to its end, for who does not `run`.
-    private func catchUp() async throws {
-        try await meet(try await service.open())
+    /// - Returns: whether the cloud is another one, of which nothing was taken in as nothing is to be repaired.
+    private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws -> Bool {
+        let description = try await service.open()
+        let known = try await pool.run { [index] in try index.read { try $0.feedPosition().incarnation } }
+        if let known, known != description.incarnation {
+            try await examineAnotherCloud(options, &diagnosis)
+            guard options.repairs else { return true }
+        }
+        try await meet(description)
         try await readFeed()
         feed.withLock { $0.isCaughtUp = true }
+        return false
     }
 
     // MARK: The index

@@ -6,7 +6,10 @@ internal import UbiquityWire
 // `ubiquity doctor`: the index's records against the cloud, and the tree against the records.
 extension SyncEngine {
     /// Reads everything that the cloud has up to where the feed was read here, and compares.
-    func examineRecords(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
+    /// - Parameter damaged: records that cannot be read: they are taken anew, which `examineFields` tells.
+    func examineRecords(
+        _ options: ExaminationOptions, damaged: Set<ItemID>, _ diagnosis: inout Diagnosis
+    ) async throws {
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
         guard position.incarnation != nil, !position.isInSnapshot else { return }
         var revision = Revision.zero, hasMore = true, seen = Set<ItemID>()
@@ -14,7 +17,7 @@ extension SyncEngine {
             let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
             let items = page.items.filter { !$0.isDeleted }
             seen.formUnion(items.map(\.id))
-            let found = try await pool.run { try self.compare(items, upTo: position.revision, options) }
+            let found = try await pool.run { try self.compare(items, upTo: position.revision, damaged, options) }
             diagnosis.add(found)
             diagnosis.records += items.count
             revision = page.revision
@@ -26,7 +29,7 @@ extension SyncEngine {
     }
 
     private func compare(
-        _ items: [RemoteItem], upTo revision: Revision, _ options: ExaminationOptions
+        _ items: [RemoteItem], upTo revision: Revision, _ damaged: Set<ItemID>, _ options: ExaminationOptions
     ) throws -> [Finding] {
         try items.compactMap { item in
             guard item.id != .root, item.revision <= revision else { return nil }
@@ -37,6 +40,10 @@ extension SyncEngine {
                 )
             }
             guard !isHeld else { return nil }
+            if damaged.contains(item.id) {
+                if options.repairs { try takeAnew(item) }
+                return nil
+            }
             let kind: Finding.Kind
             switch known {
             case nil: kind = .recordMissing
@@ -206,16 +213,36 @@ extension SyncEngine {
         guard isSettled, let entry = row.entry, let folder else { return nil }
         let what = row.differences(from: known, entry, folder)
         guard !what.isEmpty, try index.row(key: row.key) == row else { return nil }
+        let name = try subject(row)
         if options.repairs { try show(known, in: row) }
         return Finding(
-            .itemDiffers, try subject(row), "its \(what.joined(separator: ", ")) is not the cloud's",
-            options.repairs ? .repaired("made as the cloud has it") : .found)
+            .itemDiffers, name, "its \(what.joined(separator: ", ")) is not the cloud's",
+            !options.repairs ? .found : try isAsItsRecord(row.key)
+                ? .repaired("made as the cloud has it") : .unrepaired("set index.db aside and mount again"))
+    }
+
+    /// Whether nothing is left to repair: what waits to be shown does not count.
+    private func isAsItsRecord(_ key: ItemKey) throws -> Bool {
+        try index.read { reader in
+            guard let row = try reader.row(key: key), row.dirty.isEmpty, let entry = row.entry,
+                let known = try reader.remote(id: row.id), try reader.isRecord(row.id, .settled),
+                let folder = try reader.row(key: entry.parent)
+            else { return true }
+            return row.differences(from: known, entry, folder).isEmpty
+        }
     }
 
     /// Makes a clean row what its record says.
     private func show(_ item: RemoteItem, in row: ItemRow) throws {
         try index.write(.remote) { transaction in
-            guard let current = try transaction.row(key: row.key), current == row else { return }
+            guard var current = try transaction.row(key: row.key), current == row else { return }
+            if current.kind != item.kind {
+                try transaction.setKind(item.kind, of: current)
+                transaction.note(.removed, before: current, after: nil)
+                guard let anew = try transaction.row(key: row.key) else { return }
+                current = anew
+                transaction.note(.added, before: nil, after: current)
+            }
             var next = Overlay.metadata(current, old: nil, new: item, keepTimes: current.kind == .directory)
             if current.kind == .file, let content = item.content, content.version == current.version {
                 next.size = content.size

@@ -1,0 +1,62 @@
+package import UbiquityCore
+
+/// Rows of which a list of attributes or chunks cannot be read.
+package struct DamagedFields: Sendable {
+    /// Of the tree.
+    package var items: [ItemKey] = []
+    /// Of the cloud's state.
+    package var records: [ItemID] = []
+}
+
+// One field that cannot be read must not take all else with it: what it held is asked of the other side, until the
+// doctor has repaired it.
+extension IndexReader {
+    /// Looks at every row.
+    package func damagedFields() throws -> DamagedFields {
+        var damaged = DamagedFields()
+        try db.run("SELECT key, xattrs, localXattrs FROM items WHERE xattrs NOTNULL OR localXattrs NOTNULL", []) { row in
+            guard BlobCoding.readable(row.bytes(1)) == nil || BlobCoding.readable(row.bytes(2)) == nil else { return }
+            damaged.items.append(ItemKey(row.int(0)))
+        }
+        try db.run("SELECT id, xattrs, manifest FROM remote WHERE xattrs NOTNULL OR manifest NOTNULL", []) { row in
+            let isWhole = BlobCoding.readable(row.bytes(1)) != nil
+                && row.bytes(2).map { (try? BlobCoding.manifest($0)) != nil } ?? true
+            if !isWhole, let id: ItemID = row.id(0) { damaged.records.append(id) }
+        }
+        return damaged
+    }
+
+    /// A row as it is, but for attributes that cannot be read: these are those of the cloud's record.
+    func item(_ row: SQLRow) throws -> ItemRow {
+        do { return try RowCoding.row(row) } catch {
+            var item = try RowCoding.row(row, leavingOutAttributes: true)
+            item.localXattrs = BlobCoding.readable(row.bytes(RowCoding.localXattrs)) ?? []
+            item.xattrs = try BlobCoding.readable(row.bytes(RowCoding.xattrs)) ?? remote(id: item.id)?.xattrs ?? []
+            return item
+        }
+    }
+}
+
+extension IndexTransaction {
+    /// Writes down what is read instead of attributes that cannot be read.
+    package func rewriteAttributes(of row: ItemRow) throws {
+        try execute(
+            "UPDATE items SET xattrs = ?, localXattrs = ? WHERE key = ?",
+            [
+                SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)), SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)),
+                SQLValue(row.key),
+            ])
+        index.cache.removeAll()
+    }
+
+    /// Makes an item what it is by its record.
+    package func setKind(_ kind: ItemKind, of row: ItemRow) throws {
+        try execute("UPDATE items SET kind = ? WHERE key = ?", [.int(Int64(kind.rawValue)), SQLValue(row.key)])
+        try execute(
+            "UPDATE entries SET directory = ? WHERE item = ?", [kind == .directory ? 1 : 0, SQLValue(row.key)])
+        if kind != .file {
+            try execute("UPDATE items SET content = NULL, contentState = 0 WHERE key = ?", [SQLValue(row.key)])
+        }
+        index.cache.removeAll()
+    }
+}

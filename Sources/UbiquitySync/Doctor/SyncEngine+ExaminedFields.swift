@@ -1,0 +1,62 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+internal import UbiquityWire
+
+// `ubiquity doctor`: fields of the index that cannot be read, and a cloud that is another one than the index knows.
+extension SyncEngine {
+    /// To be called when the records have been compared: what an item lacks is taken from its record.
+    func examineFields(_ damaged: DamagedFields, _ options: ExaminationOptions) throws -> [Finding] {
+        let items = try damaged.items.prefix(Diagnosis.maximumFindings).compactMap { key -> Finding? in
+            guard let row = try index.row(key: key) else { return nil }
+            let isKnown = try index.read { try $0.remote(id: row.id) } != nil
+            if options.repairs { try index.write(.startup) { try $0.rewriteAttributes(of: row) } }
+            let how = isKnown ? "taken from the cloud" : "the cloud does not know them; it has none now"
+            return Finding(
+                .itemDamaged, try subject(row), "its attributes in the index cannot be read",
+                options.repairs ? .repaired(how) : .found)
+        }
+        let left = options.repairs ? try Set(index.read { try $0.damagedFields() }.records) : []
+        let records = try damaged.records.prefix(Diagnosis.maximumFindings).map { id -> Finding in
+            let name = try index.read { try $0.remote(id: id) }.map { "\($0.name)" } ?? "\(id)"
+            let outcome: Finding.Outcome = left.contains(id)
+                ? .unrepaired("the cloud did not tell it anew; run doctor again when it can be reached")
+                : .repaired("taken from the cloud")
+            return Finding(
+                .recordDamaged, name, "what the index knows of item \(id) at the cloud cannot be read",
+                options.repairs ? outcome : .found)
+        }
+        return items + records
+    }
+
+    /// The cloud has lost what it knew, or is another one. Nothing is changed here.
+    func examineAnotherCloud(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
+        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>()
+        while hasMore {
+            let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
+            seen.formUnion(page.items.filter { !$0.isDeleted }.map(\.id))
+            revision = page.revision
+            hasMore = page.hasMore
+        }
+        diagnosis.records = seen.count
+        let there = seen
+        diagnosis.add(
+            try await pool.run { [index] in
+                let lost = try index.read { try $0.liveRecords() }.keys.filter { !there.contains($0) }.sorted()
+                return try lost.prefix(Diagnosis.maximumFindings).compactMap { id in
+                    let (known, row) = try index.read { (try $0.remote(id: id), try $0.row(id: id)) }
+                    return known.map { self.lost($0, row, options) }
+                }
+            })
+    }
+
+    private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {
+        let isHere = row.map { $0.kind != .file || $0.contentState == .complete } ?? false
+        let outcome: Finding.Outcome = isHere
+            ? .repaired("goes up again with the next mount")
+            : .unrepaired("its content is not here; mount on a device that has it, or put the cloud's old data back")
+        return Finding(
+            .recordUnknown, "\(item.name)", "the cloud is another one than before and does not have item \(item.id)",
+            options.repairs ? outcome : .found)
+    }
+}
