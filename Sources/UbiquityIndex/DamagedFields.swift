@@ -14,7 +14,8 @@ extension IndexReader {
     /// Looks at every row.
     package func damagedFields() throws -> DamagedFields {
         var damaged = DamagedFields()
-        try db.run("SELECT key, xattrs, localXattrs FROM items WHERE xattrs NOTNULL OR localXattrs NOTNULL", []) { row in
+        let attributes = "SELECT key, xattrs, localXattrs FROM items WHERE xattrs NOTNULL OR localXattrs NOTNULL"
+        try db.run(attributes, []) { row in
             guard BlobCoding.readable(row.bytes(1)) == nil || BlobCoding.readable(row.bytes(2)) == nil else { return }
             damaged.items.append(ItemKey(row.int(0)))
         }
@@ -43,8 +44,8 @@ extension IndexTransaction {
         try execute(
             "UPDATE items SET xattrs = ?, localXattrs = ? WHERE key = ?",
             [
-                SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)), SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)),
-                SQLValue(row.key),
+                SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)),
+                SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)), SQLValue(row.key),
             ])
         index.cache.removeAll()
     }

@@ -68,7 +68,8 @@ extension ItemIndex {
     func reserveNumbers(_ db: Database) throws {
         guard needsNumbers else { return }
         let next = numbers.withLock { $0.next }
-        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'") ?? Self.unknownNumbers(db)
+        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'")
+            ?? Self.unknownNumbers(db)
         let start = max(stored, next)
         let newEnd = max(stored, start) + NumberReserve.block
         try Self.setReserved(newEnd, db)

@@ -47,7 +47,9 @@ extension SyncEngine {
         var taken = [ItemKey: StagedContent]()
         let (dropped, isAnyShown): ([ContentID], Bool)
         do {
-            (dropped, isAnyShown) = try index.write(.remote) { transaction in try showReadyPackages(transaction, &taken) }
+            (dropped, isAnyShown) = try index.write(.remote) { transaction in
+                try showReadyPackages(transaction, &taken)
+            }
         } catch {
             stageAgain(taken)
             throw error

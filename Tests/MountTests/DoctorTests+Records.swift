@@ -31,7 +31,8 @@ extension DoctorTests {
             #expect(found.status == 1 && Set(found.found.map { "\($0.kind) \($0.subject)" }) == expected, "\(found)")
             // Nothing but that one field is missing.
             try await a.mount()
-            #expect(try await a.shell("cat *; ls | wc -l; getfattr --only-values -n user.x f1") == "text 1\ntext 2\ntext 3\ntext 4\ntext 5\n5\n1")
+            #expect(try await a.shell("cat *; ls | wc -l; getfattr --only-values -n user.x f1")
+                == "text 1\ntext 2\ntext 3\ntext 4\ntext 5\n5\n1")
             try await a.unmount()
             let repaired = try await examineUnmounted(a)
             #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
