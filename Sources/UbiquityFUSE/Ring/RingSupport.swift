@@ -18,6 +18,10 @@ package enum RingSupport {
         guard CUbiquity_mayChangePolicy() != 0 else {
             return "it takes the right CAP_SYS_NICE, which this process has not got"
         }
+        // Many containers and some machines do without. The kernel would wait for queues that cannot be made.
+        do throws(Errno) { _ = try KernelRing(submissions: 2, completions: 4) } catch {
+            return "io_uring is not to be had here: \(error)"
+        }
         guard let value = try? SmallFile.read(parameter, limit: 16) else {
             return "the kernel does not offer it (it came with Linux 6.14)"
         }
