@@ -76,6 +76,8 @@ import UbiquityControl
                 if isKilled { try await b.kill() } else { try await b.unmount("--lazy") }
                 try await wait.finish(within: 30)
                 kill(cloud, SIGCONT)
+                // Programs are told when the connection ends; the daemon has its state folder a moment longer.
+                try await world.eventually("the daemon has ended") { b.processID == nil }
                 try await b.mount()
             }
             try await b.shell("for n in $(seq 40); do cmp f$n '\(a.mountPoint)'/f$n; done")
