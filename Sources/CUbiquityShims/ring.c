@@ -158,6 +158,8 @@ int CUbiquity_setIdlePolicy(int thread, int isIdle) {
     return sched_setscheduler(thread, isIdle ? SCHED_IDLE : SCHED_OTHER, &none);
 }
 
+int CUbiquity_hasIdlePolicy(int thread) { return sched_getscheduler(thread) == SCHED_IDLE; }
+
 static void *changePolicy(void *result) {
     *(int *)result = CUbiquity_setIdlePolicy(0, 1) == 0 && CUbiquity_setIdlePolicy(0, 0) == 0;
     return NULL;

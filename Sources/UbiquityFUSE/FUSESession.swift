@@ -74,11 +74,15 @@ package final class FUSESession: Sendable {
             context.release()
             throw error
         }
-        rings.attach(session, context)
         connection = (try? MountedFileSystem.at(configuration.mountPoint)).flatMap { $0 }
             .map { FUSEConnection(number: $0.deviceMinor) }
         replayer = Replayer(
             fileSystem: fileSystem, mountPoint: configuration.mountPoint, device: connection?.number, logger: logger)
+        rings.attach(session, context) { [weak self] error in
+            guard let session = self else { return }
+            // Of its own: to end the connection takes the end of the thread that failed.
+            DedicatedThread.start(name: "ring-failure") { session.endAfterFailure(error) }
+        }
         notifier.start(session: session)
         replayer?.start()
     }
@@ -182,6 +186,11 @@ package final class FUSESession: Sendable {
     /// A signal that comes just before the loop's thread begins to wait is lost, so several are sent.
     private static let wakeAttempts = 50
     private static let wakeInterval: Duration = .milliseconds(100)
+
+    private func endAfterFailure(_ error: Errno) {
+        logger.error("requests cannot be answered any more; ending the connection", metadata: ["error": "\(error)"])
+        abort()
+    }
 
     private func endRings() {
         if rings.end() { return }

@@ -32,10 +32,13 @@ package enum CoreBinding {
     }
 
     /// Lets all threads of this process run where it may, but for these and those that were looked at before.
-    /// - Parameter known: numbers of threads; those that were looked at are added, those that have ended go.
-    package static func releaseOthers(than own: Set<Int32>, _ known: inout Set<Int32>) throws(Errno) {
+    /// - Parameters:
+    ///   - own: asked last: by then it has each of them that was seen to be bound.
+    ///   - known: numbers of threads; those that were looked at are added, those that have ended go.
+    package static func releaseOthers(than own: () -> Set<Int32>, _ known: inout Set<Int32>) throws(Errno) {
         let threads = Set(try FileSystem.entries(of: "/proc/self/task").compactMap { Int32($0.text) })
-        for thread in threads.subtracting(own).subtracting(known) where mask(of: thread) != allowed { release(thread) }
+        let unusual = threads.subtracting(known).filter { mask(of: $0) != allowed || CUbiquity_hasIdlePolicy($0) != 0 }
+        for thread in unusual.isEmpty ? [] : unusual.subtracting(own()) { release(thread) }
         known = threads
     }
 

@@ -63,6 +63,7 @@ int CUbiquity_cores(int thread, uint64_t *cores, size_t words);
 int CUbiquity_setCores(int thread, const uint64_t *cores, size_t words);
 /// Gives a thread the lowest priority (SCHED_IDLE) or the usual one; thread 0 is the calling one.
 int CUbiquity_setIdlePolicy(int thread, int isIdle);
+int CUbiquity_hasIdlePolicy(int thread);
 /// Whether this process may give its threads the usual priority again.
 int CUbiquity_mayChangePolicy(void);
 /// The number of the calling thread, as in /proc/self/task.

@@ -20,7 +20,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
     /// Its number, as in /proc/self/task; 0 while it does not run.
     var thread: Int32 { threadNumber.load(ordering: .relaxed) }
     /// How many requests it was given.
-    var served: UInt64 { count.load(ordering: .relaxed) }
+    var served: UInt64 { count.load(ordering: .sequentiallyConsistent) }
 
     init?(queue: UInt16, work: RingWork) {
         guard let entry = RingEntry(queue: queue, number: 0) else { return nil }
@@ -61,7 +61,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
 
     /// - Returns: false if the mount has ended meanwhile.
     private func serve(_ ring: inout KernelRing) throws(Errno) -> Bool {
-        count.add(1, ordering: .relaxed)
+        count.add(1, ordering: .sequentiallyConsistent)
         work.watch.noteRequest()
         let isQuick = ReadingTurn.isQuick(entry.opcode) && work.turn.begin()
         work.serve(entry, for: self)

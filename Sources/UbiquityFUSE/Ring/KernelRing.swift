@@ -53,11 +53,30 @@ struct KernelRing: ~Copyable {
     }
 
     /// Tells the kernel what is prepared.
-    mutating func submit() throws(Errno) { try Self.check(CUbiquity_ringSubmit(&ring, 0)) }
+    mutating func submit() throws(Errno) { try submit(waitingFor: 0) }
 
     /// The same, and waits for a completion.
     /// - Throws: EINTR after a signal.
-    mutating func submitAndWait() throws(Errno) { try Self.check(CUbiquity_ringSubmit(&ring, 1)) }
+    mutating func submitAndWait() throws(Errno) { try submit(waitingFor: 1) }
+
+    /// Without memory for the moment it is tried again: an answer that is not sent is a program that hangs. What is
+    /// prepared stays so until the kernel has taken it.
+    private mutating func submit(waitingFor count: UInt32) throws(Errno) {
+        for _ in 0..<Self.attempts {
+            do throws(Errno) { return try Self.check(CUbiquity_ringSubmit(&ring, count)) } catch {
+                switch error {
+                case .EAGAIN, .EBUSY, .ENOMEM: usleep(Self.pause)
+                case .EINTR where count == 0: continue
+                default: throw error
+                }
+            }
+        }
+        throw .ENOMEM
+    }
+
+    private static let attempts = 10_000
+    /// Microseconds.
+    private static let pause: UInt32 = 1000
 
     mutating func take() -> Completion? {
         var completion = Completion(mark: 0, result: 0)

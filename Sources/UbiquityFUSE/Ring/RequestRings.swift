@@ -29,6 +29,7 @@ package final class RequestRings: Sendable {
     private let state: Lock<State>
     private let active = Atomic(false)
     private let start = Monitor([UInt16: Bool]())
+    private let failure = Lock<(@Sendable (Errno) -> Void)?>(nil)
 
     /// - Parameter refusal: why they are not wanted; nil if they are.
     package init(refusal: String?) { state = Lock(State(refusal: refusal)) }
@@ -42,12 +43,17 @@ package final class RequestRings: Sendable {
     var areActive: Bool { active.load(ordering: .relaxed) }
 
     /// To be called before the session begins.
-    func attach(_ session: OpaquePointer, _ context: Unmanaged<SessionContext>) {
+    /// - Parameter failure: called when requests of a core cannot be answered any more: the connection must end.
+    func attach(
+        _ session: OpaquePointer, _ context: Unmanaged<SessionContext>, failure: @escaping @Sendable (Errno) -> Void
+    ) {
+        self.failure.withLock { $0 = failure }
         state.withLock { $0.libfuse = Pointer(session: session, context: context) }
     }
 
     func answer(_ vector: UnsafePointer<iovec>, count: Int) -> Int? {
-        areActive ? underWay.answer(vector, count: count) : nil
+        // Also after a refusal: a queue that was slow may have come into use all the same.
+        underWay.answer(vector, count: count)
     }
 
     // MARK: Beginning
@@ -75,7 +81,6 @@ package final class RequestRings: Sendable {
             pointer.context.takeUnretainedValue().turn.beAtEase()
         } catch {
             refuse("\(error)")
-            active.store(false, ordering: .sequentiallyConsistent)
             Self.giveUp(device)
         }
     }
@@ -88,7 +93,7 @@ package final class RequestRings: Sendable {
             }
             state.withLock { $0.dispatchers.append(dispatcher) }
             let isStarted = work.start("fuse-queue-\(core)", core: core) { [self] in
-                do throws(Errno) { try dispatcher.run { report(core, true) } } catch {}
+                do throws(Errno) { try dispatcher.run { report(core, true) } } catch { fail(error, work) }
                 report(core, false)
             }
             guard isStarted else { throw Self.noThread }
@@ -113,9 +118,19 @@ package final class RequestRings: Sendable {
                 // Where there are fewer of them, the dispatcher has more to do.
                 guard let server = DirectServer(queue: core, work: work) else { return }
                 work.watch.add(server)
-                _ = work.start("fuse-core-\(core)", core: core) { do throws(Errno) { try server.run() } catch {} }
+                _ = work.start("fuse-core-\(core)", core: core) { [self] in
+                    do throws(Errno) { try server.run() } catch { fail(error, work) }
+                }
             }
         }
+    }
+
+    /// A thread could not go on.
+    private func fail(_ error: Errno, _ work: RingWork) {
+        // These are the connection's end, and what does not begin is the refusal's.
+        let ends: [Errno] = [.ENOTCONN, .ENODEV, .ECANCELED, Errno(rawValue: ECONNABORTED)]
+        guard !work.isEnding, isWanted, !ends.contains(error) else { return }
+        failure.withLock { $0 }?(error)
     }
 
     /// Has the kernel use the device after all: a registration that fails does that.

@@ -23,7 +23,14 @@ final class RequestWorkers: Sendable {
             state.threads += 1
             return true
         }
-        if isMore, !work.start("fuse-worker", { [self] in run() }) { state.withLock { $0.threads -= 1 } }
+        if isMore, !work.start("fuse-worker", { [self] in run() }) {
+            // With no thread at all it is served here rather than never.
+            let here = state.withLock { state in
+                state.threads -= 1
+                return state.threads == 0 ? state.waiting.popLast() : nil
+            }
+            if let (entry, server) = here { return work.serve(entry, for: server) }
+        }
         state.signal()
     }
 

@@ -31,12 +31,17 @@ final class ServerWatch: Sendable {
 
     /// A server's thread, before it serves.
     func begin() {
-        if isYielding.load(ordering: .relaxed) { _ = CUbiquity_setIdlePolicy(0, 1) }
+        guard isYielding.load(ordering: .sequentiallyConsistent) else { return }
+        _ = CUbiquity_setIdlePolicy(0, 1)
+        // It may have been changed meanwhile.
+        if !isYielding.load(ordering: .sequentiallyConsistent) { _ = CUbiquity_setIdlePolicy(0, 0) }
     }
 
     /// There is a request. Called by each server.
     func noteRequest() {
-        guard !isAwake.load(ordering: .relaxed), !isAwake.exchange(true, ordering: .relaxed) else { return }
+        guard !isAwake.load(ordering: .sequentiallyConsistent),
+            !isAwake.exchange(true, ordering: .sequentiallyConsistent)
+        else { return }
         bell.withLock { $0 = true }
         bell.signal()
     }
@@ -66,18 +71,30 @@ final class ServerWatch: Sendable {
     func run(isEnding: () -> Bool, own: () -> Set<Int32>) {
         var look = Look()
         while !isEnding() {
-            if look.number - look.busy > Self.idleLooks {
-                isAwake.store(false, ordering: .relaxed)
-                bell.wait { rings -> Void? in rings ? () : nil }
-                bell.withLock { $0 = false }
-                look.busy = look.number
-            }
+            if look.number - look.busy > Self.idleLooks { sleep(&look) }
             _ = bell.wait(atMost: Self.pause) { _ -> Void? in isEnding() ? () : nil }
             look.number += 1
             review(&look)
             guard look.number % Self.threadLooks == 0 else { continue }
-            do throws(Errno) { try CoreBinding.releaseOthers(than: own(), &look.known) } catch {}
+            do throws(Errno) { try CoreBinding.releaseOthers(than: own, &look.known) } catch {}
         }
+        servers.withLock { $0 = [] }
+    }
+
+    /// Until there is a request. The first one after a while is to be served also where all cores are busy, so the
+    /// servers have the usual priority meanwhile.
+    private func sleep(_ look: inout Look) {
+        let wasYielding = isYielding.load(ordering: .relaxed)
+        if wasYielding { set(isYielding: false) }
+        isAwake.store(false, ordering: .sequentiallyConsistent)
+        // Who has just begun to serve found the watch awake.
+        if servers.withLock({ $0 }).map(\.served).elementsEqual(look.last) {
+            bell.wait { rings -> Void? in rings ? () : nil }
+        }
+        bell.withLock { $0 = false }
+        isAwake.store(true, ordering: .sequentiallyConsistent)
+        if wasYielding { set(isYielding: true) }
+        look.busy = look.number
     }
 
     private func review(_ look: inout Look) {
@@ -115,8 +132,12 @@ final class ServerWatch: Sendable {
     }
 
     private func change(toYielding isYielding: Bool, _ look: inout Look) {
-        self.isYielding.store(isYielding, ordering: .relaxed)
         look.changed = look.number
+        set(isYielding: isYielding)
+    }
+
+    private func set(isYielding: Bool) {
+        self.isYielding.store(isYielding, ordering: .sequentiallyConsistent)
         for server in servers.withLock({ $0 }) where server.thread != 0 {
             _ = CUbiquity_setIdlePolicy(server.thread, isYielding ? 1 : 0)
         }
