@@ -7,6 +7,7 @@ import UbiquityControl
 @Suite struct RingTests {
     /// More than the threads that serve a core's requests from arrival to answer.
     private static let readers = 100
+    private static let burst = 200
 
     @Test func statusSaysWhetherAndWhyNot() async throws {
         try await World.run { world in
@@ -45,6 +46,36 @@ import UbiquityControl
             kill(cloud, SIGCONT)
             let outcome = try await wait.finish(within: 60)
             #expect(outcome.status == 0 && outcome.text == "", "\(outcome)")
+        }
+    }
+
+    /// More opens at one moment than a core has places for, and none of them is answered: what the kernel has queued
+    /// meanwhile it gives by itself only to a place that has answered.
+    @Test func aBurstOfOpensThatWaitArrives() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo 1 > f; mkfifo ../go")
+            let holder = try a.start("'\(World.program)' coordinate write f -- sh -c 'echo in; read -r line < ../go'")
+            try await world.eventually("it is claimed") { holder.outputSoFar == "in\n" }
+            let opens = try a.start(
+                """
+                exec taskset -c 0 python3 -c '
+                import threading
+                start, texts = threading.Barrier(\(Self.burst)), []
+                def read():
+                    start.wait()
+                    texts.append(open("f").read())
+                threads = [threading.Thread(target=read) for _ in range(\(Self.burst))]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                print(len(texts), set(texts))
+                '
+                """)
+            try await world.eventually("all wait") {
+                try await a.status().coordination?.claims.filter { $0.state == "waiting" }.count == Self.burst
+            }
+            try await a.shell("echo > ../go")
+            #expect(try await opens.finish(within: 60).text == "\(Self.burst) {'1\\n'}")
         }
     }
 
