@@ -28,6 +28,8 @@ final class Dispatcher: RingServer, @unchecked Sendable {
     /// Entries whose request is not answered yet, or that are lost.
     private var taken = 0
     private var lost = 0
+    /// New ones beside which requests may be queued that nothing hands out.
+    private var unasked = 0
 
     init(queue: UInt16, work: RingWork, workers: RequestWorkers) throws(Errno) {
         let alarm = CUbiquity_eventDescriptor()
@@ -66,6 +68,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         try ring.read(alarm, into: alarms, mark: Self.wakeMark)
         while !work.isEnding {
             try sendAnswers(&ring)
+            if unasked > 0, taken > lost { try nudge(&ring) }
             isAsleep.store(true, ordering: .sequentiallyConsistent)
             // What was answered before that woke nobody.
             if work.isEnding || answered.withLock({ !$0.isEmpty }) {
@@ -85,19 +88,28 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         }
         for entry in ready {
             try ring.answer(entry, session: work.session, mark: UInt64(entry.number))
+            entry.isTaken = false
             taken -= 1
         }
         guard !ready.isEmpty else { return }
         try ring.submit()
+        guard !ring.hasCompletions else { return }
+        // Had there been one that is queued, it would have come with the answer.
+        unasked = 0
         // Of many that waited at one time most lie idle afterwards.
-        if !ring.hasCompletions { for entry in ready where entry.number >= Self.step { entry.giveBack() } }
+        for entry in ready where entry.number >= Self.step { entry.giveBack() }
     }
 
     private func take(_ completion: KernelRing.Completion, _ ring: inout KernelRing) throws(Errno) {
         if completion.mark == Self.wakeMark { return try ring.read(alarm, into: alarms, mark: Self.wakeMark) }
         guard let entry = entries[safe: Int(completion.mark)] else { return }
         if completion.result != 0 { return try giveUp(entry, Errno(rawValue: -completion.result), &ring) }
+        entry.isTaken = true
         taken += 1
+        if QueueNudge.isOne(entry) {
+            work.serve(entry, for: self)
+            return try sendAnswers(&ring)
+        }
         if entries.count - taken < Self.reserve { try grow(&ring) }
         guard ReadingTurn.isQuick(entry.opcode) else { return workers.serve(entry, for: self) }
         let isTurn = work.turn.begin()
@@ -110,6 +122,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
     /// The kernel did not take an entry, or takes none any more.
     private func giveUp(_ entry: RingEntry, _ error: Errno, _ ring: inout KernelRing) throws(Errno) {
         if error == .EINTR || error == .EAGAIN {
+            unasked += 1
             return try ring.register(entry, session: work.session, mark: UInt64(entry.number))
         }
         // Without memory for one more there are still the others; all go at the end of the connection.
@@ -122,9 +135,25 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         for _ in 0..<min(Self.step, Self.maximumEntries - entries.count) {
             guard let entry = RingEntry(queue: queue, number: entries.count) else { return }
             entries.append(entry)
+            unasked += 1
             try ring.register(entry, session: work.session, mark: UInt64(entry.number))
         }
     }
+
+    // MARK: What is queued
+
+    /// Has the kernel hand out what it may have queued, now that there are more entries. Where no request that is not
+    /// answered is about a file, it is tried again when there is one.
+    private func nudge(_ ring: inout KernelRing) throws(Errno) {
+        try ring.submit()
+        var tried: Set<UInt64> = []
+        for entry in entries where entry.isTaken && tried.insert(entry.node).inserted {
+            unasked -= QueueNudge.send(unasked, node: entry.node, session: work.session)
+            if unasked == 0 || tried.count == Self.maximumFiles { return }
+        }
+    }
+
+    private static let maximumFiles = 32
 }
 
 extension Array {

@@ -20,6 +20,8 @@ final class RingEntry: @unchecked Sendable {
     let queue: UInt16
     /// Its number among those of its thread.
     let number: Int
+    /// Its request is not answered yet. Of its server's thread alone.
+    var isTaken = false
     private let base: UnsafeMutableRawPointer
 
     /// Nil if there is no address space for it.
@@ -47,6 +49,9 @@ final class RingEntry: @unchecked Sendable {
     var opcode: UInt32 { base.loadUnaligned(fromByteOffset: 4, as: UInt32.self) }
     /// The request's number, by which it is answered.
     var request: UInt64 { base.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
+
+    /// The inode that the request is about, or the folder of the name that it is about.
+    var node: UInt64 { base.loadUnaligned(fromByteOffset: 16, as: UInt64.self) }
 
     /// The request as it would be read from the device: header, what is proper to its kind, and the rest in one piece.
     /// Nil if the lengths in it contradict each other.

@@ -34,6 +34,10 @@ final class RingWork: Sendable {
 
     /// Has libfuse serve the request in an entry. The answer comes meanwhile or later.
     func serve(_ entry: RingEntry, for server: any RingServer) {
+        if QueueNudge.isOne(entry) {
+            entry.put(error: 0)
+            return server.answered(entry)
+        }
         guard let message = entry.message(), let start = message.baseAddress else {
             entry.put(error: EIO)
             return server.answered(entry)
