@@ -43,7 +43,7 @@ import Testing
         let entry = try #require(RingEntry(queue: 0, number: 0))
         let underWay = RequestsUnderWay()
         fill(entry, length: 40, request: 9, operation: [], rest: [])
-        underWay.begin(9, RequestsUnderWay.Place(entry: entry, server: Server()))
+        #expect(!underWay.begin(9, RequestsUnderWay.Place(entry: entry, server: Server())))
         var header: [UInt64] = [21, 9], data = [UInt8]("bytes".utf8)
         let count = header.withUnsafeMutableBytes { header in
             data.withUnsafeMutableBytes { data in
@@ -59,6 +59,30 @@ import Testing
         let sent = try #require(parts[1].iov_base)
         #expect((0..<5).map { sent.load(fromByteOffset: $0, as: UInt8.self) } == [UInt8]("bytes".utf8))
         #expect(try #require(parts[0].iov_base).load(fromByteOffset: 272, as: UInt32.self) == 5)
+    }
+
+    /// An interrupt that comes before its request has begun is not lost: libfuse gives it back.
+    @Test func anInterruptFindsItsRequest() throws {
+        let entry = try #require(RingEntry(queue: 0, number: 0))
+        let underWay = RequestsUnderWay(), place = RequestsUnderWay.Place(entry: entry, server: Server())
+        func giveBack(_ request: UInt64, _ error: Int32 = EAGAIN) -> UInt64? {
+            var header: [UInt64] = [UInt64(UInt32(bitPattern: -error)) << 32 | 16, request]
+            return header.withUnsafeMutableBytes { header in
+                underWay.giveBack([iovec(iov_base: header.baseAddress, iov_len: 16)], count: 1)
+            }
+        }
+        #expect(giveBack(9) == nil)
+        #expect(underWay.begin(8, place))
+        // It has begun by now, and is to be told again.
+        #expect(giveBack(9) == 8)
+        // What is no interrupt, and an answer to one that is none of these, is not kept.
+        #expect(giveBack(8) == nil)
+        #expect(giveBack(11, ENOSYS) == nil)
+        #expect(!underWay.begin(10, place))
+        // Those that nobody asks for make way.
+        for request in 0..<1000 as Range<UInt64> { #expect(giveBack(100 + request * 2 + 1) == nil) }
+        #expect(!underWay.begin(100, place))
+        #expect(underWay.begin(100 + 999 * 2, place))
     }
 
     /// Cores from 0 on have a queue each; other numberings are left to the device.

@@ -53,7 +53,10 @@ package final class RequestRings: Sendable {
 
     func answer(_ vector: UnsafePointer<iovec>, count: Int) -> Int? {
         // Also after a refusal: a queue that was slow may have come into use all the same.
-        underWay.answer(vector, count: count)
+        if areActive, let request = underWay.giveBack(vector, count: count) {
+            state.withLock { $0.work }?.interrupt(request)
+        }
+        return underWay.answer(vector, count: count)
     }
 
     // MARK: Beginning

@@ -42,13 +42,38 @@ final class RingWork: Sendable {
             entry.put(error: EIO)
             return server.answered(entry)
         }
-        underWay.begin(entry.request, RequestsUnderWay.Place(entry: entry, server: server))
+        if underWay.begin(entry.request, RequestsUnderWay.Place(entry: entry, server: server)) {
+            interrupt(entry.request)
+        }
         UnnamedFiles.translate(start)
         let context = context.takeUnretainedValue()
         if BirthTime.answer(UnsafeRawBufferPointer(message), context, session) { return }
+        process(start, message.count)
+    }
+
+    /// Has libfuse know that a request is interrupted, as if the kernel had said so now.
+    func interrupt(_ request: UInt64) {
+        var message = Interrupt(number: request | RequestsUnderWay.interruptBit, request: request)
+        process(&message, MemoryLayout<Interrupt>.size)
+    }
+
+    /// Struct fuse_in_header and fuse_interrupt_in.
+    private struct Interrupt {
+        var length = UInt32(MemoryLayout<Interrupt>.size)
+        var opcode = RingWork.interruptOpcode
+        var number: UInt64
+        var node: UInt64 = 0
+        /// User, group and process, and the length of what there is none of.
+        var caller: (UInt32, UInt32, UInt32, UInt32) = (0, 0, 0, 0)
+        var request: UInt64
+    }
+    /// FUSE_INTERRUPT
+    private static let interruptOpcode: UInt32 = 36
+
+    private func process(_ message: UnsafeMutableRawPointer, _ count: Int) {
         var buffer = fuse_buf()
-        buffer.mem = start
-        buffer.size = message.count
+        buffer.mem = message
+        buffer.size = count
         fuse_session_process_buf(libfuse, &buffer)
     }
 
