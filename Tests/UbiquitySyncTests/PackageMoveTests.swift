@@ -56,6 +56,22 @@ import UbiquityTestSupport
         }
     }
 
+    /// One of them shows at once and takes the name of the other, of which the rest is held until a content has come.
+    @Test(arguments: ["p.rtfd/s", "r.rtfd/m"]) func ofTwoThatExchangeNamesAllIsShown(edited: String) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            world.b.link.setAway(true)
+            try world.a.rename("p.rtfd", "r.rtfd", .exchanging)
+            try world.a.setMode("r.rtfd", 0o700)
+            try await world.a.saveOver(edited, [103])
+            try await world.settle([world.a])
+            world.b.link.setAway(false)
+            try await world.settle()
+            #expect(try await world.b.read(edited) == [103])
+            try await world.check()
+        }
+    }
+
     @Test(arguments: Case.all) func itStaysWhereItWasMovedTo(_ example: Case) async throws {
         try await PackageConflictTests().run { world in
             let tests = PackageConflictTests()
