@@ -163,6 +163,11 @@ package struct Settler {
             row.flags.remove(.lingering)
             try transaction.update(row, before: before)
         }
+        // A record that was held is so no longer once another item has taken its name.
+        if row.entry == nil {
+            try overlay(item, old: item)
+            row = try transaction.row(key: row.key) ?? row
+        }
         let isPlaced = try followPlace(item, &row)
         let hasContent = try followContent(item, row)
         return isPlaced ? (hasContent ? .settled : .awaitingContent) : try waiting(item)
