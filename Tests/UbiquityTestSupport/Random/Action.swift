@@ -12,7 +12,7 @@ package enum Action: String, Sendable, CaseIterable {
     case decide
     case setMode, setXattr, touch
     case read, evict, pin, syncFolder
-    case backupSave, hiddenSave, savePackage, ignore, evictHard
+    case backupSave, hiddenSave, savePackage, workInPackages, ignore, evictHard
     // The network of a device.
     case goodNetwork, badNetwork, away, back
     // The device.
@@ -25,7 +25,7 @@ package enum Action: String, Sendable, CaseIterable {
         switch self {
         case .createFile, .makeFolder, .makeLink, .makeHardLink, .edit, .patch, .rewrite, .saveOver, .overwrite,
             .editAndDie, .rename, .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin,
-            .syncFolder, .backupSave, .hiddenSave, .savePackage, .ignore, .evictHard:
+            .syncFolder, .backupSave, .hiddenSave, .savePackage, .workInPackages, .ignore, .evictHard:
             true
         default: false
         }

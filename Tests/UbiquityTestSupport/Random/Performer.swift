@@ -51,6 +51,7 @@ struct Performer {
         case .decide: try await decide()
         case .backupSave, .hiddenSave: try await save(action)
         case .savePackage: try await savePackage(packages)
+        case .workInPackages: try await workInPackages()
         case .ignore: try await ignore()
         case .evictHard: try await evictHard()
         case .syncFolder:
@@ -62,7 +63,7 @@ struct Performer {
 
     // MARK: Choices
 
-    private func anyPath(_ matches: (ItemRow) -> Bool = { _ in true }) throws -> String? {
+    func anyPath(_ matches: (ItemRow) -> Bool = { _ in true }) throws -> String? {
         let paths = try device.paths().filter { matches($0.row) && !PackageWatch.isWithin($0.path) }
         return paths.isEmpty ? nil : random.pick(paths).path
     }

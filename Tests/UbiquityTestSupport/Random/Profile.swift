@@ -83,7 +83,8 @@ package enum Profile: String, Sendable, CaseIterable {
             (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
             (.read, 6), (.evict, 5), (.pin, 2), (.syncFolder, self == .disks ? 4 : 1),
             (.backupSave, self == .documents ? 12 : 3), (.hiddenSave, self == .documents ? 12 : 3),
-            (.savePackage, self == .documents ? 30 : 2), (.ignore, self == .documents ? 10 : 2),
+            (.savePackage, self == .documents ? 30 : 2), (.workInPackages, self == .documents ? 40 : 0),
+            (.ignore, self == .documents ? 10 : 2),
             (.evictHard, self == .documents ? 8 : 2),
         ]
     }
