@@ -114,6 +114,43 @@ import UbiquityTestSupport
         for name in ["j", "h", "i", "s"] { #expect(names.count { $0 == name } == 1, "\(device.name): \(name), \(example)") }
     }
 
+    /// What gives way waits for what the other has moved on, into a package that was changed here too.
+    @Test(arguments: [true, false]) func bothMoveSomethingAcross(aFirst: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try await PackageConflictTests().apart(world, aFirst: aFirst) {
+                try world.a.rename("p.rtfd/c/j", "r.rtfd/j")
+            } _: {
+                try world.b.rename("p.rtfd/m", "r.rtfd/m")
+            }
+            for device in world.devices {
+                let names = try device.paths().map { String($0.path.split(separator: "/").last ?? "") }
+                for name in ["m", "j", "h", "i", "s"] { #expect(names.count { $0 == name } == 1, "\(device.name) \(name)") }
+            }
+        }
+    }
+
+    /// One device has changed a package and put it into another; the other device's later states of both say where it
+    /// lies, which the one commit says once.
+    @Test func onePackageIsPutIntoTheOther() async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try world.b.setPaused(true)
+            try await world.a.edit("p.rtfd/m") { _ in [100] }
+            try await world.settle([world.a])
+            try world.a.rename("p.rtfd", "r.rtfd/p.rtfd")
+            try await world.settle([world.a])
+            try world.b.rename("p.rtfd/c/j", "r.rtfd/j")
+            try world.b.setPaused(false)
+            try await world.settle()
+            for device in world.devices {
+                let names = try device.paths().map { String($0.path.split(separator: "/").last ?? "") }
+                for name in ["m", "j", "h", "i", "s"] { #expect(names.count { $0 == name } == 1, "\(device.name) \(name)") }
+                #expect(try device.row("p.rtfd/m") != nil, "\(device.name)")
+            }
+        }
+    }
+
     /// Both packages were changed on both devices, and the later state of both stands: that is decided together.
     @Test(arguments: [true, false]) func conflictsOfBothAreDecidedTogether(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
