@@ -47,7 +47,7 @@ extension SyncEngine {
         let packages = decision.isPart ? [meeting.key] : outgoing.decided.packages.union([meeting.key])
         let rest = decision.others + (decision.isPart ? [] : outgoing.decided.others)
         let returned = try await pool.run { [self] in try returning(rest, into: packages) }
-        let changes = decision.planned.map(\.change) + returned
+        let changes = (decision.planned.map(\.change) + returned).joinedByItem()
         let response = try await sendPersistently(request(changes, [decision.edit] + others, meeting))
         var released = outgoing.decided.released
         if !decision.isAside { released.insert(meeting.key) }
@@ -177,12 +177,55 @@ extension SyncEngine {
         discard(dropped)
         noteDecided([meeting.key])
         push.withLock { state in
+            state.packagesGivenWay[meeting.key] = meeting.revision
             for row in meeting.rows { state.prepared[row.key] = nil }
         }
         for row in meeting.rows { problems.clear(.upload, of: row.key) }
         connection.succeeded()
         downloadSignal.fire()
         progress.fire()
+    }
+}
+
+extension [ItemChange] {
+    /// The states of two packages may each say something of one item; a commit has one change of each.
+    fileprivate func joinedByItem() -> [ItemChange] {
+        var result = [ItemChange](), places: [ItemID: Int] = [:]
+        for change in self {
+            if let place = places[change.id] {
+                result[place] = result[place].joined(with: change)
+            } else {
+                places[change.id] = result.count
+                result.append(change)
+            }
+        }
+        return result
+    }
+}
+
+extension ItemChange {
+    /// What one of them says goes before what the other leaves open. What one keeps is not deleted.
+    fileprivate func joined(with other: ItemChange) -> ItemChange {
+        var result = self
+        result.baseRevision = Swift.max(baseRevision, other.baseRevision)
+        switch (action, other.action) {
+        case (.delete, _): result.action = other.action
+        case (.put(var fields), .put(let others)):
+            fields.place = fields.place ?? others.place
+            fields.mode = fields.mode ?? others.mode
+            fields.modifiedAt = fields.modifiedAt ?? others.modifiedAt
+            fields.createdAt = fields.createdAt ?? others.createdAt
+            fields.content = fields.content ?? others.content
+            fields.linkTarget = fields.linkTarget ?? others.linkTarget
+            if fields.xattrsSet.isEmpty, fields.xattrsRemoved.isEmpty {
+                fields.xattrsSet = others.xattrsSet
+                fields.xattrsRemoved = others.xattrsRemoved
+            }
+            result.action = .put(fields)
+        case (.put(let fields), .undelete) where fields == ChangedFields(): result.action = other.action
+        default: break
+        }
+        return result
     }
 }
 

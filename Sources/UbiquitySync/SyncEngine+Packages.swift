@@ -162,13 +162,17 @@ extension SyncEngine {
                 }
             }
             guard !times.isEmpty else { return [] }
-            let inParts = push.withLock { $0.packagesInParts }
+            let (inParts, givenWay) = push.withLock { ($0.packagesInParts, $0.packagesGivenWay) }
             let position = try reader.feedPosition().revision, held = try reader.heldPackages(index)
             let packages = times.sorted { $0.key < $1.key }.prefix(Limits.maximumPackagesPerCommit)
             return try packages.compactMap { key, time in
                 guard let row = try reader.row(key: key) else { return nil }
                 if inParts.contains(key) { return PackageEdit(id: row.id, base: nil, changedAt: time) }
-                let first = try held[key]?.compactMap { try reader.remote(id: $0)?.revision }.min()
+                var unknown = held[key] ?? []
+                if let known = givenWay[key] {
+                    unknown = try reader.heldRecords(unknown, of: key, since: known, index)
+                }
+                let first = try unknown.compactMap { try reader.remote(id: $0)?.revision }.min()
                 let base = first.map { min(position, Revision($0.number - 1)) } ?? position
                 return PackageEdit(id: row.id, base: Revision(max(0, base.number)), changedAt: time)
             }
@@ -190,9 +194,24 @@ extension SyncEngine {
     }
 }
 
+extension IndexReader {
+    /// Of a package's records that are held those that its state here was made without: it gave way to the others,
+    /// which are held on for another package that they go into.
+    fileprivate func heldRecords(
+        _ records: [ItemID], of package: ItemKey, since known: Revision, _ index: ItemIndex
+    ) throws -> [ItemID] {
+        let staying = try heldForOthers(records, than: [package], index)
+        return try records.filter { id in
+            guard staying.contains(id), let record = try remote(id: id) else { return true }
+            return record.revision > known
+        }
+    }
+}
+
 extension PushState {
     /// Forgets what is known of packages of which nothing is to go.
     mutating func keepPackages(_ packages: Set<ItemKey>) {
+        packagesGivenWay = packagesGivenWay.filter { packages.contains($0.key) }
         packagesSince = packagesSince.filter { packages.contains($0.key) }
         undecided = undecided.filter { packages.contains($0.key) }
         packagesInParts.formIntersection(packages)

@@ -26,6 +26,8 @@ struct PushState {
     /// Packages whose changes go up file by file, until none is left: they need several commits, or nothing could be
     /// decided.
     var packagesInParts: Set<ItemKey> = []
+    /// Packages whose state here gave way, to the cloud's of then.
+    var packagesGivenWay: [ItemKey: Revision] = [:]
     /// How often nothing could be decided about a package that met another state.
     var undecided: [ItemKey: Int] = [:]
     /// When a burst of deletions may be over.
