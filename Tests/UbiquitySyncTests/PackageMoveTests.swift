@@ -151,6 +151,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// Of what comes back with the package one folder lay above it at the end.
+    @Test func aPackageComesBackThatWasPutIntoAFolderOfItsOwn() async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try world.b.setPaused(true)
+            try world.a.rename("p.rtfd/c/g", "g")
+            try world.a.rename("p.rtfd", "g/e")
+            try await world.settle([world.a])
+            try world.a.remove("g")
+            try await world.settle([world.a])
+            try await world.b.edit("p.rtfd/c/j") { _ in [103] }
+            try world.b.setPaused(false)
+            try await world.settle()
+            for device in world.devices {
+                for path in ["p.rtfd/m", "p.rtfd/c/g/h"] { #expect(try device.row(path) != nil, "\(device.name) \(path)") }
+                #expect(try await device.read("p.rtfd/c/j") == [103])
+            }
+        }
+    }
+
     /// Both packages were changed on both devices, and the later state of both stands: that is decided together.
     @Test(arguments: [true, false]) func conflictsOfBothAreDecidedTogether(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in

@@ -1,7 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
-import UbiquitySync
+@testable import UbiquitySync
 
 @Suite struct SettlerTests {
     // MARK: Order
@@ -23,6 +23,31 @@ import UbiquitySync
         try fixture.receive(fixture.folder(1, "folder", at: 2))
         #expect(try fixture.paths() == ["folder", "folder/f"])
         #expect(try fixture.waiting == 0)
+    }
+
+    /// Seed 120023234 of the simulator: a folder made here has become one with the cloud's, whose record is held.
+    @Test func aChildWaitsForAParentThatIsHeld() throws {
+        let fixture = try Fixture()
+        let folder = fixture.folder(1, "folder"), child = fixture.folder(2, "child", in: folder.id, at: 2)
+        try fixture.receive(fixture.folder(3, "folder"), fixture.folder(2, "child", in: Fixture.id(3)))
+        try fixture.index.write(.remote) { transaction in
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            try settler.hold(folder)
+            try settler.receive(child)
+            let row = try #require(try transaction.row(id: Fixture.id(3)))
+            var next = row
+            next.id = folder.id
+            try transaction.update(next, before: row)
+            try transaction.forgetRemote(Fixture.id(3))
+            try settler.review(folder.id)
+        }
+        #expect(try fixture.waiting == 1)
+        try fixture.index.write(.remote) { transaction in
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            try settler.release([folder.id])
+        }
+        #expect(try fixture.waiting == 0)
+        #expect(try fixture.paths() == ["folder", "folder/child"])
     }
 
     @Test func anOlderRecordChangesNothing() throws {
