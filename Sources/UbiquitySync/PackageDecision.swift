@@ -57,9 +57,12 @@ extension Outgoing {
 }
 
 extension PackageMeeting {
-    /// Says nothing but that the package was decided about.
+    /// Says nothing but that the package was decided about; of one that was deleted there, that it is where it is here:
+    /// where it was when it was deleted may be in something of its own.
     var folderChange: ItemChange {
-        ItemChange(
-            id: id, kind: .directory, baseRevision: revision, changedAt: latest, action: .put(ChangedFields()))
+        let isBack = remotes == nil && place != nil
+        return ItemChange(
+            id: id, kind: .directory, baseRevision: revision, changedAt: latest,
+            action: isBack ? .undelete(place) : .put(ChangedFields()))
     }
 }

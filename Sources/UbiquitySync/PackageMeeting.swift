@@ -30,6 +30,8 @@ struct PackageMeeting: Sendable {
     /// Where the cloud's items lie.
     var remotePaths: [ItemID: [ItemName]]
     var paths: [ItemKey: [ItemName]]
+    /// Where the package is here; nil if it was deleted here.
+    var place: Place?
     /// What hard links in it are names of.
     var linked: [ItemID: ItemRow]
     var linkedRemotes: [ItemID: RemoteItem]
@@ -48,7 +50,8 @@ extension IndexReader {
             try collectRemotes(of: remote, &meeting)
             try collectPlaces(around: remote.parent, &meeting, index)
         }
-        if top.entry != nil, !top.isDeleted {
+        if let entry = top.entry, !top.isDeleted {
+            meeting.place = try row(key: entry.parent).map { Place(parent: $0.id, name: entry.name) }
             meeting.rows = try members(of: key, limit: .max)
             for row in meeting.rows.dropFirst() {
                 guard let entry = row.entry, let above = meeting.paths[entry.parent] else { continue }

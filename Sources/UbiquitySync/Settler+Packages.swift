@@ -80,7 +80,10 @@ extension Settler {
         for id in records {
             if let item = try transaction.remote(id: id) { try overlay(item, old: item) }
         }
-        for id in records { try settle(id) }
+        for id in records {
+            try settle(id)
+            if let item = try transaction.remote(id: id) { try settleWaiting(in: item) }
+        }
     }
 }
 

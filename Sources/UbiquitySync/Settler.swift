@@ -56,9 +56,13 @@ package struct Settler {
         guard let item = try transaction.remote(id: id), try !isHeld(id) else { return }
         try overlay(item, old: item)
         try settle(id)
-        // An item may have taken this identity only now: what waited for it is in it already.
-        guard item.kind == .directory, try transaction.row(id: id)?.entry != nil else { return }
-        for child in try transaction.recordsWaiting(in: id) { try settle(child) }
+        try settleWaiting(in: item)
+    }
+
+    /// An item may have taken this identity only now: what waited for it is in it already.
+    mutating func settleWaiting(in item: RemoteItem) throws {
+        guard item.kind == .directory, try transaction.row(id: item.id)?.entry != nil else { return }
+        for child in try transaction.recordsWaiting(in: item.id) { try settle(child) }
     }
 
     func overlay(_ item: RemoteItem, old: RemoteItem?) throws {

@@ -60,6 +60,7 @@ extension CommitWork {
     // MARK: The trash
 
     func applyUndeletions() throws {
+        var placed: [ItemChange] = []
         for (position, change) in request.changes.enumerated() where isApplied(position) {
             guard case .undelete(let place) = change.action, drafts[change.id]?.record.isLive == false else { continue }
             try update(change.id) { draft in
@@ -72,8 +73,11 @@ extension CommitWork {
                 draft.record.name = place.name
                 draft.record.stamps.place = stamp
             }
-            guard let place else { continue }
-            guard let parent = try record(place.parent), parent.kind == .directory else {
+            if place != nil { placed.append(change) }
+        }
+        // Once all are placed: what comes back together may have lain the other way round.
+        for change in placed {
+            guard let parent = try record(change.id).flatMap({ try record($0.parent) }), parent.kind == .directory else {
                 throw UbiquityError(.notFound, "the folder to restore to is not there")
             }
             guard try change.kind != .directory || !liesInItself(change.id) else {
