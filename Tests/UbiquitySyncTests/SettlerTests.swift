@@ -50,6 +50,33 @@ import UbiquityIndex
         #expect(try fixture.paths() == ["folder", "folder/child"])
     }
 
+    /// Seed 130022794 of the simulator: the package's other state stands, and the cloud waits for a content of it that is
+    /// here only.
+    @Test(arguments: [false, true]) func aContentThatTheCloudWaitsForDoesNotGiveWay(isUnheard: Bool) throws {
+        let fixture = try Fixture()
+        let package = fixture.folder(1, "d.rtfd")
+        var file = fixture.file(2, "f", in: package.id)
+        file.content?.isAvailable = false
+        try fixture.receive(package, file)
+        let content = try #require(try fixture.materialize("d.rtfd/f").content)
+        try fixture.index.write(.remote) { transaction in
+            let row = try #require(try transaction.row(id: file.id))
+            var next = row
+            next.dirty = isUnheard ? [.content, .created, .mode] : [.content, .mode]
+            next.dirtyOrder = try transaction.newDirtyOrder()
+            next.nextVersion = file.content?.version
+            try transaction.update(next, before: row)
+            let key = try #require(try transaction.row(id: package.id)).key
+            let meeting = try #require(try transaction.meeting(of: key, fixture.index))
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            try settler.giveWay(meeting, holding: [])
+            #expect(settler.dropped.isEmpty)
+        }
+        let row = try fixture.found("d.rtfd/f")
+        #expect(row.content == content && row.contentState == .complete)
+        #expect(row.dirty == .content && row.nextVersion == file.content?.version)
+    }
+
     @Test func anOlderRecordChangesNothing() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "new", at: 5))
