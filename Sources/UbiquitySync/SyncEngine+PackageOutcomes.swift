@@ -256,10 +256,18 @@ extension Settler {
         // From the innermost outwards.
         for row in meeting.rows.dropFirst().reversed() {
             guard let now = try transaction.row(key: row.key) else { continue }
-            if now.dirty.contains(.created) { try takeAway(now) } else {
+            if now.dirty.contains(.created), try !isWaitedFor(now) { try takeAway(now) } else {
                 try followCloud(now, isHeld: held.contains(now.id))
             }
         }
+    }
+
+    /// Whether the cloud's state has the content that is on its way from here, which nobody else has.
+    private func isWaitedFor(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .file, row.dirty.contains(.content), let version = row.nextVersion,
+            let item = try transaction.remote(id: row.id), !item.isDeleted, let content = item.content
+        else { return false }
+        return content.version == version && !content.isAvailable
     }
 
     /// A deletion that does not hold: the record makes the item anew.
@@ -282,15 +290,16 @@ extension Settler {
 
     private mutating func followCloud(_ row: ItemRow, isHeld: Bool) throws {
         guard !row.isExcluded, let item = try transaction.remote(id: row.id) else { return }
+        let isWaitedFor = try isWaitedFor(row)
         var next = row
-        next.dirty = []
-        next.nextVersion = nil
+        next.dirty = isWaitedFor ? .content : []
+        if !isWaitedFor { next.nextVersion = nil }
         next.flags.remove(.returned)
         let isMoved = row.dirty.contains(.place)
         if isMoved { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }
         if isMoved { transaction.note(.removed, before: row, after: nil) }
-        if !item.isDeleted, row.kind == .file, let content = item.content,
+        if !item.isDeleted, row.kind == .file, !isWaitedFor, let content = item.content,
             row.dirty.contains(.content) || row.version != content.version
         {
             try becomePlaceholder(next, of: item, content)
