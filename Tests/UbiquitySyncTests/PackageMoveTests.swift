@@ -171,6 +171,29 @@ import UbiquityTestSupport
         }
     }
 
+    /// A file of the package was given a name outside of it and changed by that, and the other device's later state is
+    /// without the file: it stays by its other name, with what was written.
+    @Test(arguments: [true, false]) func whatHasAnotherNameOutsideKeepsItsEdit(isOld: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            if isOld {
+                try world.a.makeHardLink("out/k", to: "p.rtfd/m")
+                try await world.settle()
+            }
+            try await PackageConflictTests().apart(world, aFirst: false) {
+                if !isOld { try world.a.makeHardLink("out/k", to: "p.rtfd/m") }
+                try await world.a.edit("out/k") { _ in [104] }
+            } _: {
+                try world.b.remove("p.rtfd/m")
+                try await world.b.edit("p.rtfd/c/j") { _ in [105] }
+            }
+            for device in world.devices {
+                #expect(try await device.read("out/k") == [104])
+                #expect(try device.row("p.rtfd/m") == nil)
+            }
+        }
+    }
+
     /// Both packages were changed on both devices, and the later state of both stands: that is decided together.
     @Test(arguments: [true, false]) func conflictsOfBothAreDecidedTogether(aFirst: Bool) async throws {
         try await PackageConflictTests().run { world in
