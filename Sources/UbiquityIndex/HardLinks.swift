@@ -138,10 +138,11 @@ extension IndexTransaction {
     }
 
     /// Gives up the entry of an item that has other names: it takes the place of one of those.
+    /// - Parameter inside: names that go as well.
     /// - Returns: false if it has no other.
-    package func moveToOtherName(_ row: ItemRow, now: Timestamp) throws -> Bool {
+    package func moveToOtherName(_ row: ItemRow, than inside: Set<ItemKey> = [], now: Timestamp) throws -> Bool {
         guard row.isLinked else { return false }
-        for link in try links(to: row.id) {
+        for link in try links(to: row.id) where !inside.contains(link.key) {
             guard let place = link.entry, let folder = try self.row(key: place.parent) else { continue }
             try remove(link, now: now)
             let local = try row.isExcluded ? keepsLocal(place.name, row.kind, in: folder) : link.isExcluded

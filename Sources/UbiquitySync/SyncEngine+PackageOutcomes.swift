@@ -253,13 +253,24 @@ extension Settler {
     /// - Parameter held: what the cloud has in another package, about which it is to be decided too.
     mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>) throws {
         for row in meeting.deleted { try forget(row) }
+        let members = Set(meeting.rows.map(\.key))
         // From the innermost outwards.
         for row in meeting.rows.dropFirst().reversed() {
-            guard let now = try transaction.row(key: row.key) else { continue }
-            if now.dirty.contains(.created), try !isWaitedFor(now) { try takeAway(now) } else {
-                try followCloud(now, isHeld: held.contains(now.id))
+            guard let now = try transaction.row(key: row.key), try !keepsOutside(now, members) else { continue }
+            if now.dirty.contains(.created), try !isWaitedFor(now) { try takeAway(now, members) } else {
+                let isOutside = meeting.departed[now.id].map { !$0.isDeleted } ?? false
+                try followCloud(now, isOutside: isOutside, isHeld: held.contains(now.id))
             }
         }
+    }
+
+    /// What was changed of a file that the cloud's state is without, and that has a name outside of the package, is
+    /// that name's.
+    private func keepsOutside(_ row: ItemRow, _ members: Set<ItemKey>) throws -> Bool {
+        guard row.dirty.contains(.content), row.isLinked, try transaction.remote(id: row.id)?.isDeleted == true else {
+            return false
+        }
+        return try transaction.moveToOtherName(row, than: members, now: now)
     }
 
     /// Whether the cloud's state has the content that is on its way from here, which nobody else has.
@@ -278,28 +289,30 @@ extension Settler {
         if try transaction.remote(id: now.id) != nil { try transaction.setState(now.id, .waiting) }
     }
 
-    private mutating func takeAway(_ row: ItemRow) throws {
+    private mutating func takeAway(_ row: ItemRow, _ members: Set<ItemKey>) throws {
         if row.kind == .directory, try transaction.hasChildren(row.key) { return }
         // What has a name outside as well is not only the package's.
-        if row.isLinked, try transaction.moveToOtherName(row, now: now) { return }
+        if row.isLinked, try transaction.moveToOtherName(row, than: members, now: now) { return }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)
         try transaction.touchLinked(row.linkedID, now: now)
     }
 
-    private mutating func followCloud(_ row: ItemRow, isHeld: Bool) throws {
+    /// - Parameter isOutside: The cloud has it outside of the package, as a document of its own: what was changed of it
+    ///   here meets what was done with it there as of any other.
+    private mutating func followCloud(_ row: ItemRow, isOutside: Bool, isHeld: Bool) throws {
         guard !row.isExcluded, let item = try transaction.remote(id: row.id) else { return }
-        let isWaitedFor = try isWaitedFor(row)
+        let kept = isOutside ? row.dirty.subtracting(.place) : try isWaitedFor(row) ? .content : []
         var next = row
-        next.dirty = isWaitedFor ? .content : []
-        if !isWaitedFor { next.nextVersion = nil }
+        next.dirty = kept
+        if !kept.contains(.content) { next.nextVersion = nil }
         next.flags.remove(.returned)
         let isMoved = row.dirty.contains(.place)
         if isMoved { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }
         if isMoved { transaction.note(.removed, before: row, after: nil) }
-        if !item.isDeleted, row.kind == .file, !isWaitedFor, let content = item.content,
+        if !item.isDeleted, row.kind == .file, !kept.contains(.content), let content = item.content,
             row.dirty.contains(.content) || row.version != content.version
         {
             try becomePlaceholder(next, of: item, content)
