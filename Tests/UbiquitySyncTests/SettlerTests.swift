@@ -50,9 +50,10 @@ import UbiquityIndex
         #expect(try fixture.paths() == ["folder", "folder/child"])
     }
 
-    /// Seed 130022794 of the simulator: the package's other state stands, and the cloud waits for a content of it that is
-    /// here only.
-    @Test(arguments: [false, true]) func aContentThatTheCloudWaitsForDoesNotGiveWay(isUnheard: Bool) throws {
+    /// Seeds 130022794 and 160033647 of the simulator: the package's other state stands, and the cloud waits for a
+    /// content of it that is here only, or for one that was changed before it was sent.
+    @Test(arguments: [(false, false), (true, false), (false, true)])
+    func aContentThatTheCloudWaitsForDoesNotGiveWay(isUnheard: Bool, isChanged: Bool) throws {
         let fixture = try Fixture()
         let package = fixture.folder(1, "d.rtfd")
         var file = fixture.file(2, "f", in: package.id)
@@ -64,7 +65,7 @@ import UbiquityIndex
             var next = row
             next.dirty = isUnheard ? [.content, .created, .mode] : [.content, .mode]
             next.dirtyOrder = try transaction.newDirtyOrder()
-            next.nextVersion = file.content?.version
+            next.nextVersion = isChanged ? Fixture.version(2) : file.content?.version
             try transaction.update(next, before: row)
             let key = try #require(try transaction.row(id: package.id)).key
             let meeting = try #require(try transaction.meeting(of: key, fixture.index))
@@ -74,7 +75,7 @@ import UbiquityIndex
         }
         let row = try fixture.found("d.rtfd/f")
         #expect(row.content == content && row.contentState == .complete)
-        #expect(row.dirty == .content && row.nextVersion == file.content?.version)
+        #expect(row.dirty == .content && row.nextVersion == (isChanged ? Fixture.version(2) : file.content?.version))
     }
 
     @Test func anOlderRecordChangesNothing() throws {
