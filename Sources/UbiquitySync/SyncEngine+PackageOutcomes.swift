@@ -273,12 +273,13 @@ extension Settler {
         return try transaction.moveToOtherName(row, than: members, now: now)
     }
 
-    /// Whether the cloud's state has the content that is on its way from here, which nobody else has.
+    /// Whether the cloud's state waits for a content that only this device has: the one that is on its way, or one that
+    /// was never sent, as it was changed before.
     private func isWaitedFor(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .file, row.dirty.contains(.content), let version = row.nextVersion,
-            let item = try transaction.remote(id: row.id), !item.isDeleted, let content = item.content
+        guard row.kind == .file, row.dirty.contains(.content), let item = try transaction.remote(id: row.id),
+            !item.isDeleted, let content = item.content, !content.isAvailable
         else { return false }
-        return content.version == version && !content.isAvailable
+        return [row.nextVersion, row.version].contains(content.version)
     }
 
     /// A deletion that does not hold: the record makes the item anew.
