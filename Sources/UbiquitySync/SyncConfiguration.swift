@@ -60,7 +60,8 @@ enum SyncLimits {
     static let packageQuiet = Duration.milliseconds(400)
     /// A package that never comes to rest goes up after this all the same.
     static let packagePatience = Duration.seconds(10)
-    /// How often it is tried to decide about a package of whose changes not all can go: some 20 s.
+    /// How often it is tried to decide about a package of whose changes not all can go, or which gives way each time:
+    /// some 20 s.
     static let packageAttempts = 40
     /// How long an open of a file waits for the other files of its package that are on their way.
     static let packageWait = Duration.seconds(60)

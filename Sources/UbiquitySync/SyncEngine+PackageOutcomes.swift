@@ -176,8 +176,8 @@ extension SyncEngine {
         guard let dropped else { return restPackages([meeting.key]) }
         discard(dropped)
         noteDecided([meeting.key])
+        noteGivenWay(meeting.key, at: meeting.revision)
         push.withLock { state in
-            state.packagesGivenWay[meeting.key] = meeting.revision
             for row in meeting.rows { state.prepared[row.key] = nil }
         }
         for row in meeting.rows { problems.clear(.upload, of: row.key) }

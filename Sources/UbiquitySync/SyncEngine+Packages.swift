@@ -136,6 +136,21 @@ extension SyncEngine {
             metadata: ["package": "\(package)"])
     }
 
+    /// What is left of its changes should go up next. If it gives way again and again they do so file by file.
+    func noteGivenWay(_ package: ItemKey, at revision: Revision) {
+        let count = push.withLock { state in
+            let count = (state.packagesGivenWay[package]?.count ?? 0) + 1
+            state.packagesGivenWay[package] = GivenWay(revision: revision, count: count)
+            if count == SyncLimits.packageAttempts { state.packagesInParts.insert(package) }
+            return count
+        }
+        if count > 1 { restPackages([package]) }
+        guard count == SyncLimits.packageAttempts else { return }
+        logger.warning(
+            "a package gives way again and again: what is changed in it goes file by file",
+            metadata: ["package": "\(package)"])
+    }
+
     /// What was changed in these has gone up, or given way.
     func noteDecided(_ packages: Set<ItemKey>) {
         push.withLock { state in
@@ -170,7 +185,7 @@ extension SyncEngine {
                 if inParts.contains(key) { return PackageEdit(id: row.id, base: nil, changedAt: time) }
                 var unknown = held[key] ?? []
                 if let known = givenWay[key] {
-                    unknown = try reader.heldRecords(unknown, of: key, since: known, index)
+                    unknown = try reader.heldRecords(unknown, of: key, since: known.revision, index)
                 }
                 let first = try unknown.compactMap { try reader.remote(id: $0)?.revision }.min()
                 let base = first.map { min(position, Revision($0.number - 1)) } ?? position

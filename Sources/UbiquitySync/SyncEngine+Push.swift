@@ -26,12 +26,20 @@ struct PushState {
     /// Packages whose changes go up file by file, until none is left: they need several commits, or nothing could be
     /// decided.
     var packagesInParts: Set<ItemKey> = []
-    /// Packages whose state here gave way, to the cloud's of then.
-    var packagesGivenWay: [ItemKey: Revision] = [:]
+    /// Packages whose state here gave way and that have changes all the same.
+    var packagesGivenWay: [ItemKey: GivenWay] = [:]
     /// How often nothing could be decided about a package that met another state.
     var undecided: [ItemKey: Int] = [:]
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
+}
+
+/// A package's state here gave way.
+struct GivenWay {
+    /// To the cloud's of then.
+    var revision: Revision
+    /// How often, one time after the other.
+    var count = 1
 }
 
 /// A group that is ready to be sent.
