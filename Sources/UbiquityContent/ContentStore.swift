@@ -141,4 +141,10 @@ package final class ContentStore: Sendable {
             try FileSystem.syncDirectory(folder(of: id))
         }
     }
+
+    /// The same for several.
+    package func syncNames(of ids: [ContentID]) throws(UbiquityError) {
+        var synced: Set<String> = []
+        for id in ids where synced.insert(folder(of: id)).inserted { try syncName(of: id) }
+    }
 }

@@ -131,6 +131,7 @@ extension ContainerFileSystem {
         try node.state.withLock { state throws(Errno) in
             state.whole = OpenNode.Whole(
                 file: content.file, id: content.id, isWritable: true, reader: content.reader)
+            state.isNameSynced = content.isNameSynced
             state.registered = content.backing
             state.notePrivileges(row)
             guard flags.writes else { return }

@@ -138,7 +138,13 @@ extension ContainerFileSystem {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error
         }
-        if node.state.withLock({ $0.whole?.id == whole.id && !$0.isNameSynced }) {
+        let (isFirst, needsName) = node.state.withLock { state in
+            guard state.whole?.id == whole.id else { return (false, false) }
+            defer { state.isSynced = true }
+            return (!state.isSynced, !state.isNameSynced)
+        }
+        if isFirst { preparedContents.noteSync(now: parts.timekeeper.now()) }
+        if needsName {
             try contents.syncName(of: whole.id)
             node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
         }

@@ -14,7 +14,11 @@ final class OpenNode: Sendable {
     struct State {
         /// The whole content; nil while the handles read a partial one.
         var whole: Whole? {
-            didSet { if whole?.id != oldValue?.id { isNameSynced = false } }
+            didSet {
+                guard whole?.id != oldValue?.id else { return }
+                isNameSynced = false
+                isSynced = false
+            }
         }
         /// Handles of the kernel. While a handle is being made it is not counted yet.
         var handles = 0
@@ -38,6 +42,8 @@ final class OpenNode: Sendable {
         var registered: BackingID?
         /// Whether the backing file's name is known to be on the disk.
         var isNameSynced = false
+        /// Whether a program has brought the content to the disk.
+        var isSynced = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
     }

@@ -11,6 +11,8 @@ struct NewContent: Sendable {
     /// in advance.
     var reader: FileDescriptor?
     var backing: BackingID?
+    /// Whether its name is on the disk.
+    var isNameSynced = false
 }
 
 extension ContainerFileSystem {
@@ -29,6 +31,12 @@ extension ContainerFileSystem {
         content.reader = reader
         content.backing = parts.passthrough.register(reader)
         return content
+    }
+
+    /// A failure shows when a program syncs one of these.
+    fileprivate func syncNames(of contents: inout [NewContent]) {
+        guard (try? self.contents.syncNames(of: contents.map(\.id))) != nil else { return }
+        for position in contents.indices { contents[position].isNameSynced = true }
     }
 
     /// It is not needed after all.
@@ -54,12 +62,18 @@ final class PreparedContents: Sendable {
         /// In the order of their numbers.
         var contents: [NewContent] = []
         var lastTake = Timestamp.zero
+        var lastSync = Timestamp.zero
         var isFilling = false
         var hasEnded = false
     }
 
     /// Each takes two descriptors.
     static let capacity = 64
+    /// Made in one go, with one sync of their folder if they are to have that.
+    private static let group = 8
+    /// So long after a program has brought a new file to the disk, the next ones' names are brought there in advance:
+    /// it saves document after document, and would wait for that each time. Seconds.
+    private static let syncInterest: Double = 2
     /// Creates that are further apart than this are not worth it: 100 ms.
     private static let quickSuccession: Double = 0.1
 
@@ -92,22 +106,37 @@ final class PreparedContents: Sendable {
         return content
     }
 
+    /// A program has brought the name of a new file to the disk.
+    func noteSync(now: Timestamp) { state.withLock { $0.lastSync = now } }
+
     private func fill(_ fileSystem: ContainerFileSystem) {
-        while state.withLock({ wantsMore(&$0) }) {
+        while let count = state.withLock({ wanted(&$0) }) {
+            var contents: [NewContent] = []
             // No room, or too many open files: the program that wants one is told.
-            guard let content = try? fileSystem.prepareContent() else { return state.withLock { $0.isFilling = false } }
-            let isLate = state.withLock { state in
-                if !state.hasEnded { state.contents.append(content) }
+            while contents.count < count, let content = try? fileSystem.prepareContent() { contents.append(content) }
+            let isShort = contents.count < count
+            if isSyncWanted(now: fileSystem.parts.timekeeper.now()) { fileSystem.syncNames(of: &contents) }
+            let isLate = state.withLock { [contents] state in
+                if isShort { state.isFilling = false }
+                if !state.hasEnded { state.contents += contents }
                 return state.hasEnded
             }
-            if isLate { fileSystem.drop(content) }
+            if isLate { contents.forEach(fileSystem.drop) }
+            if isShort { return }
         }
     }
 
-    private func wantsMore(_ state: inout State) -> Bool {
-        let wantsMore = !state.hasEnded && state.contents.count < capacity
-        if !wantsMore { state.isFilling = false }
-        return wantsMore
+    private func isSyncWanted(now: Timestamp) -> Bool {
+        let last = state.withLock { $0.lastSync }
+        return last <= now && now < last.advanced(bySeconds: Self.syncInterest)
+    }
+
+    private func wanted(_ state: inout State) -> Int? {
+        guard !state.hasEnded, state.contents.count < capacity else {
+            state.isFilling = false
+            return nil
+        }
+        return min(Self.group, capacity - state.contents.count)
     }
 
     /// No more are made.
