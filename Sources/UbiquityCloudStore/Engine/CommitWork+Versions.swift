@@ -77,9 +77,8 @@ extension CommitWork {
         }
         // Once all are placed: what comes back together may have lain the other way round.
         for change in placed {
-            guard let parent = try record(change.id).flatMap({ try record($0.parent) }), parent.kind == .directory else {
-                throw UbiquityError(.notFound, "the folder to restore to is not there")
-            }
+            guard let parent = try record(change.id).flatMap({ try record($0.parent) }), parent.kind == .directory
+            else { throw UbiquityError(.notFound, "the folder to restore to is not there") }
             guard try change.kind != .directory || !liesInItself(change.id) else {
                 throw UbiquityError(.invalid, "a folder cannot be restored into itself")
             }
