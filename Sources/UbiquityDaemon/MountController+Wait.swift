@@ -12,6 +12,10 @@ extension MountController {
     /// is noted only then. So a file that a program has open for writing counts as pending, but no longer than this:
     /// some programs keep files open for ever, and what they write is noted every few seconds.
     private static let releaseGrace = Duration.seconds(1)
+    /// Then programs see what was waited for: the kernel is told of it in a moment, or when a program lets go of the
+    /// folder, which may be never. Looked at so often.
+    private static let newsGrace = Duration.seconds(1)
+    private static let newsInterval = Duration.milliseconds(2)
     /// A wait without a limit of its own is divided into waits of this length (seconds).
     private static let endless = 1e9
     /// Between two questions where the cloud's feed ends, while it does not answer.
@@ -44,7 +48,16 @@ extension MountController {
             // A person's word is waited for in vain here.
             return try await pool.run { try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() }
         }
-        return try await isDone && !check.isHeldBack() ? WaitReport(done: true) : unfinished()
+        guard isDone, !check.isHeldBack() else { return try await unfinished() }
+        try await waitForKernel()
+        return WaitReport(done: true)
+    }
+
+    private func waitForKernel() async throws {
+        let end = parts.timekeeper.uptime() + Self.newsGrace
+        while parts.fileSystem.hasNewsForKernel, parts.timekeeper.uptime() < end {
+            try await parts.timekeeper.sleep(for: Self.newsInterval)
+        }
     }
 
     private func unfinished() async throws -> WaitReport {

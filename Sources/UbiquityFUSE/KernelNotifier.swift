@@ -36,6 +36,8 @@ package final class KernelNotifier: KernelCache {
     package func invalidateAttributes(ino: UInt64) { add(.attributes(ino)) }
     package func invalidateListing(directory: UInt64) { add(.listing(directory)) }
 
+    package var hasNews: Bool { state.withLock { !$0.waiting.isEmpty || $0.isTelling } }
+
     private func add(_ news: News) {
         let isFirst = state.withLock { state -> Bool in
             guard !state.isClosed, state.known.insert(news).inserted else { return false }

@@ -51,6 +51,8 @@ extension ContainerFileSystem {
             attributes.changedAt = max(row.changedAt, status.changedAt)
             if inodes.accessTime(row.ino) == nil { attributes.accessedAt = attributes.modifiedAt }
         } else {
+            // What was written to it is not noted yet: the kernel is to ask again.
+            attributes.isChanging = row.isWriting
             attributes.blocks = try blocks(of: row)
         }
         return attributes

@@ -96,6 +96,8 @@ package final class ContainerFileSystem: Sendable {
     var index: ItemIndex { parts.index }
     var contents: ContentStore { parts.contents }
     var kernel: any KernelCache { parts.kernel }
+    /// Whether programs may still see what was before some change of another device.
+    package var hasNewsForKernel: Bool { kernel.hasNews }
     var logger: Logger { parts.logger }
 
     /// - Parameter owner: the user whose mount it is; the top folder is theirs.

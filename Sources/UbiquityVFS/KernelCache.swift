@@ -23,6 +23,14 @@ package protocol KernelCache: Sendable {
 
     /// A directory's listing and its attributes.
     func invalidateListing(directory: UInt64)
+
+    /// Whether there is news that the kernel was not told yet.
+    var hasNews: Bool { get }
+}
+
+extension KernelCache {
+    /// For what is told at once, or to nobody.
+    package var hasNews: Bool { false }
 }
 
 /// For a file system without a kernel.
