@@ -36,15 +36,16 @@ extension CommitWork {
     /// The stamp that the fields get if the change holds; nil if what is there holds.
     ///
     /// A change that knew the last one holds whatever the clocks say, and its stamp is not older than the one it
-    /// replaces: else a third device's change, made before both, could undo it. A device knew its own, also if it has
-    /// not heard that it was taken: its commits come in the order in which it makes them.
+    /// replaces: else a third device's change, made before both, could undo it.
     func decide(_ change: ItemChange, _ stamp: FieldStamp, over current: FieldStamp) -> FieldStamp? {
-        guard change.baseRevision >= current.revision || current.device == request.device else {
-            return stamp < current ? nil : stamp
+        if change.baseRevision >= current.revision {
+            var winner = stamp
+            winner.time = max(stamp.time, current.time)
+            return winner
         }
-        var winner = stamp
-        winner.time = max(stamp.time, current.time)
-        return winner
+        // Equal: the same device's change again. (An older one of the same device comes from an index that was not on the
+        // disk yet when the power went.)
+        return stamp < current ? nil : stamp
     }
 
     /// A symlink's text is its content: a new one brings a deleted symlink back.
