@@ -33,6 +33,8 @@ package final class ContentStore: Sendable {
     let directory: String
     let replacements = Lock(Replacements())
     let retired = Lock(Retired())
+    /// Folders whose sync has failed.
+    private let failedFolders = Lock([String: Errno]())
     let folders: ContentFolders
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
@@ -136,9 +138,15 @@ package final class ContentStore: Sendable {
     }
 
     /// The file's name is on the disk when it returns; its bytes are the business of its descriptor.
+    /// After a failure each later call fails too: the kernel tells of it once, and takes the folder for written then.
     package func syncName(of id: ContentID) throws(UbiquityError) {
-        try describing("sync the content's folder", at: folder(of: id)) { () throws(Errno) in
-            try FileSystem.syncDirectory(folder(of: id))
+        let folder = folder(of: id)
+        try describing("sync the content's folder", at: folder) { () throws(Errno) in
+            if let failure = failedFolders.withLock({ $0[folder] }) { throw failure }
+            do throws(Errno) { try FileSystem.syncDirectory(folder) } catch {
+                failedFolders.withLock { $0[folder] = error }
+                throw error
+            }
         }
     }
 
