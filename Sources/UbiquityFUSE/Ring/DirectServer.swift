@@ -14,6 +14,8 @@ final class DirectServer: RingServer, @unchecked Sendable {
     private let work: RingWork
     // Posted once for each answer.
     private let answer: UnsafeMutablePointer<sem_t>
+    /// Whether it has one that is not answered. Of its thread alone.
+    private(set) var hasRequest = false
     private let threadNumber = Atomic<Int32>(0)
     private let count = Atomic<UInt64>(0)
 
@@ -62,6 +64,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
     /// - Returns: false if the mount has ended meanwhile.
     private func serve(_ ring: inout KernelRing) throws(Errno) -> Bool {
         count.add(1, ordering: .sequentiallyConsistent)
+        hasRequest = true
         work.watch.noteRequest()
         let isQuick = ReadingTurn.isQuick(entry.opcode) && work.turn.begin()
         work.serve(entry, for: self)
@@ -82,6 +85,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
     private func sendAnswer(_ ring: inout KernelRing) throws(Errno) {
         try ring.answer(entry, session: work.session, mark: 0)
         try ring.submit()
+        hasRequest = false
     }
 
     /// False if the mount has ended meanwhile.

@@ -153,7 +153,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         }
     }
 
-    private static let maximumFiles = 32
+    private static let maximumFiles = 256
 }
 
 extension Array {

@@ -63,7 +63,11 @@ struct KernelRing: ~Copyable {
     /// prepared stays so until the kernel has taken it.
     private mutating func submit(waitingFor count: UInt32) throws(Errno) {
         for _ in 0..<Self.attempts {
-            do throws(Errno) { return try Self.check(CUbiquity_ringSubmit(&ring, count)) } catch {
+            do throws(Errno) {
+                try Self.check(CUbiquity_ringSubmit(&ring, count))
+                // It may have had memory for some of it only.
+                if count > 0 || ring.prepared == 0 { return }
+            } catch {
                 switch error {
                 case .EAGAIN, .EBUSY, .ENOMEM: usleep(Self.pause)
                 case .EINTR where count == 0: continue

@@ -96,7 +96,13 @@ package final class RequestRings: Sendable {
             }
             state.withLock { $0.dispatchers.append(dispatcher) }
             let isStarted = work.start("fuse-queue-\(core)", core: core) { [self] in
-                do throws(Errno) { try dispatcher.run { report(core, true) } } catch { fail(error, work) }
+                var hasBegun = false
+                do throws(Errno) {
+                    try dispatcher.run {
+                        hasBegun = true
+                        report(core, true)
+                    }
+                } catch { if hasBegun { fail(error, work) } }
                 report(core, false)
             }
             guard isStarted else { throw Self.noThread }
@@ -122,13 +128,13 @@ package final class RequestRings: Sendable {
                 guard let server = DirectServer(queue: core, work: work) else { return }
                 work.watch.add(server)
                 _ = work.start("fuse-core-\(core)", core: core) { [self] in
-                    do throws(Errno) { try server.run() } catch { fail(error, work) }
+                    do throws(Errno) { try server.run() } catch { if server.hasRequest { fail(error, work) } }
                 }
             }
         }
     }
 
-    /// A thread could not go on.
+    /// A thread could not go on that has requests.
     private func fail(_ error: Errno, _ work: RingWork) {
         // These are the connection's end, and what does not begin is the refusal's.
         let ends: [Errno] = [.ENOTCONN, .ENODEV, .ECANCELED, Errno(rawValue: ECONNABORTED)]
