@@ -30,7 +30,7 @@ struct PackageMeeting: Sendable {
     /// Where the cloud's items lie.
     var remotePaths: [ItemID: [ItemName]]
     var paths: [ItemKey: [ItemName]]
-    /// Where the package is here; nil if it was deleted here.
+    /// Where the package is here; nil if it was deleted here, or the cloud does not have the folder.
     var place: Place?
     /// What hard links in it are names of.
     var linked: [ItemID: ItemRow]
@@ -51,7 +51,11 @@ extension IndexReader {
             try collectPlaces(around: remote.parent, &meeting, index)
         }
         if let entry = top.entry, !top.isDeleted {
-            meeting.place = try row(key: entry.parent).map { Place(parent: $0.id, name: entry.name) }
+            if let parent = try row(key: entry.parent),
+                try parent.key == .root || remote(id: parent.id)?.isDeleted == false
+            {
+                meeting.place = Place(parent: parent.id, name: entry.name)
+            }
             meeting.rows = try members(of: key, limit: .max)
             for row in meeting.rows.dropFirst() {
                 guard let entry = row.entry, let above = meeting.paths[entry.parent] else { continue }
@@ -182,9 +186,19 @@ extension PackageMeeting {
             if isOverriding, change.change.baseRevision != .zero, id != self.id || change.change.action == .delete {
                 change.change.baseRevision = max(revision, change.change.baseRevision)
             }
+            if id == self.id { bringBack(&change.change) }
             planned.append(change)
         }
         return (planned, leaving(beside: planned))
+    }
+
+    /// A package that was deleted there is where it is here, whatever its folder's own change says: where it was when it
+    /// was deleted may be in something of its own.
+    private func bringBack(_ change: inout ItemChange) {
+        guard remotes == nil, let place, change.baseRevision != .zero, case .put(var fields) = change.action else { return }
+        fields.place = fields.place ?? place
+        change.action = .put(fields)
+        change.baseRevision = max(revision, change.baseRevision)
     }
 
     /// What makes items of the cloud's state go that are not in the one here. What was moved in there goes back to

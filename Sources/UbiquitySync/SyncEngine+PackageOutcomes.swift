@@ -166,7 +166,7 @@ extension SyncEngine {
                 }
                 // Looked up first: what gives way is in no package for a moment.
                 let held = try releasable([meeting.key], transaction)
-                try settler.giveWay(meeting, holding: held.staying)
+                try settler.giveWay(meeting, holding: held.staying, device: configuration.device)
                 try settler.release(held.released)
                 // In one go, also of a package of many: a program must not meet half of it.
                 try settler.settleAll(limit: SyncLimits.settleBatch + 2 * (rows.count + (meeting.remotes ?? []).count))
@@ -223,6 +223,9 @@ extension ItemChange {
             }
             result.action = .put(fields)
         case (.put(let fields), .undelete) where fields == ChangedFields(): result.action = other.action
+        case (.put(var fields), .undelete(let place)):
+            fields.place = fields.place ?? place
+            result.action = .put(fields)
         default: break
         }
         return result
@@ -250,16 +253,22 @@ extension ItemRow {
 
 extension Settler {
     /// What was made of a package here goes back to what the cloud has. Rows that were made here are gone with that.
-    /// - Parameter held: what the cloud has in another package, about which it is to be decided too.
-    mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>) throws {
+    /// - Parameters:
+    ///   - held: what the cloud has in another package, about which it is to be decided too.
+    ///   - device: this one.
+    mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>, device: DeviceID) throws {
         for row in meeting.deleted { try forget(row) }
         let members = Set(meeting.rows.map(\.key))
         // From the innermost outwards.
         for row in meeting.rows.dropFirst().reversed() {
             guard let now = try transaction.row(key: row.key), try !keepsOutside(now, members) else { continue }
-            if now.dirty.contains(.created), try !isWaitedFor(now) { try takeAway(now, members) } else {
-                let isOutside = meeting.departed[now.id].map { !$0.isDeleted } ?? false
-                try followCloud(now, isOutside: isOutside, isHeld: held.contains(now.id))
+            let isOutside = meeting.departed[now.id].map { !$0.isDeleted } ?? false
+            // What the cloud has outside is a document of its own: what was changed of it here meets what was done with
+            // it there as of any other.
+            let kept = isOutside ? now.dirty.subtracting([.created, .place])
+                : try isWaitedFor(now, device) ? .content : []
+            if now.dirty.contains(.created), kept.isEmpty, !isOutside { try takeAway(now, members) } else {
+                try followCloud(now, keeping: kept, isOutside: isOutside, isHeld: held.contains(now.id))
             }
         }
     }
@@ -273,13 +282,13 @@ extension Settler {
         return try transaction.moveToOtherName(row, than: members, now: now)
     }
 
-    /// Whether the cloud's state waits for a content that only this device has: the one that is on its way, or one that
-    /// was never sent, as it was changed before.
-    private func isWaitedFor(_ row: ItemRow) throws -> Bool {
+    /// Whether the cloud's state waits for a content that only this device has: it was announced from here and never
+    /// sent, perhaps because it was changed before.
+    private func isWaitedFor(_ row: ItemRow, _ device: DeviceID) throws -> Bool {
         guard row.kind == .file, row.dirty.contains(.content), let item = try transaction.remote(id: row.id),
-            !item.isDeleted, let content = item.content, !content.isAvailable
+            !item.isDeleted, let content = item.content
         else { return false }
-        return [row.nextVersion, row.version].contains(content.version)
+        return !content.isAvailable && content.device == device
     }
 
     /// A deletion that does not hold: the record makes the item anew.
@@ -300,16 +309,15 @@ extension Settler {
         try transaction.touchLinked(row.linkedID, now: now)
     }
 
-    /// - Parameter isOutside: The cloud has it outside of the package, as a document of its own: what was changed of it
-    ///   here meets what was done with it there as of any other.
-    private mutating func followCloud(_ row: ItemRow, isOutside: Bool, isHeld: Bool) throws {
+    private mutating func followCloud(
+        _ row: ItemRow, keeping kept: DirtyFields, isOutside: Bool, isHeld: Bool
+    ) throws {
         guard !row.isExcluded, let item = try transaction.remote(id: row.id) else { return }
-        let kept = isOutside ? row.dirty.subtracting(.place) : try isWaitedFor(row) ? .content : []
         var next = row
         next.dirty = kept
         if !kept.contains(.content) { next.nextVersion = nil }
         next.flags.remove(.returned)
-        let isMoved = row.dirty.contains(.place)
+        let isMoved = row.dirty.contains(.place) || isOutside && row.dirty.contains(.created)
         if isMoved { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }
         if isMoved { transaction.note(.removed, before: row, after: nil) }

@@ -152,7 +152,7 @@ import UbiquityTestSupport
     }
 
     /// Of what comes back with the package one folder lay above it at the end.
-    @Test func aPackageComesBackThatWasPutIntoAFolderOfItsOwn() async throws {
+    @Test(arguments: [false, true]) func aPackageComesBackThatWasPutIntoAFolderOfItsOwn(hasNew: Bool) async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
             try world.b.setPaused(true)
@@ -162,6 +162,8 @@ import UbiquityTestSupport
             try world.a.remove("g")
             try await world.settle([world.a])
             try await world.b.edit("p.rtfd/c/j") { _ in [103] }
+            // Which changes the folder itself.
+            if hasNew { try await world.b.create("p.rtfd/new", [104]) }
             try world.b.setPaused(false)
             try await world.settle()
             for device in world.devices {

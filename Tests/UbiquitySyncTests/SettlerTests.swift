@@ -70,7 +70,7 @@ import UbiquityIndex
             let key = try #require(try transaction.row(id: package.id)).key
             let meeting = try #require(try transaction.meeting(of: key, fixture.index))
             var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
-            try settler.giveWay(meeting, holding: [])
+            try settler.giveWay(meeting, holding: [], device: DeviceID(high: 1, low: 1))
             #expect(settler.dropped.isEmpty)
         }
         let row = try fixture.found("d.rtfd/f")
