@@ -43,8 +43,8 @@ extension CommitWork {
             winner.time = max(stamp.time, current.time)
             return winner
         }
-        // Equal: the same device's change again. (An older one of the same device comes from an index that was not on the
-        // disk yet when the power went.)
+        // Equal: the same device's change again. (An older one of the same device comes from an index that was not on
+        // the disk yet when the power went.)
         return stamp < current ? nil : stamp
     }
 
