@@ -1,0 +1,61 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquityWire
+
+/// What the push loop knows beyond the index.
+struct PushState {
+    /// Contents whose chunks are at the cloud, waiting for their commit.
+    var prepared: [ItemKey: PreparedContent] = [:]
+    /// Files whose content is on its way up.
+    var uploading: Set<ItemKey> = []
+    /// A file that changed while it was read rests until then.
+    var rescanAt: [ItemKey: Timestamp] = [:]
+    /// When the first of the new files that were not finished at the last look is, or folders' times that are held go.
+    var finishedAt: Timestamp?
+    /// When a group of nothing but folders' times was last sent.
+    var folderTimesSentAt: Timestamp?
+    /// Since when new files of temporary names have been held back.
+    var temporarySince: [ItemKey: Timestamp] = [:]
+    /// Since when packages have had changes that have not gone up.
+    var packagesSince: [ItemKey: Timestamp] = [:]
+    /// Packages of which another state is to be decided about, and who uses them.
+    var packageClaims: [ItemKey: PackageClaim] = [:]
+    /// Packages whose changes go up file by file, until none is left: they need several commits, or nothing could be
+    /// decided.
+    var packagesInParts: Set<ItemKey> = []
+    /// Packages whose state here gave way and that have changes all the same.
+    var packagesGivenWay: [ItemKey: GivenWay] = [:]
+    /// How often nothing could be decided about a package that met another state.
+    var undecided: [ItemKey: Int] = [:]
+    /// When a burst of deletions may be over.
+    var deletionsWaitUntil: Timestamp?
+}
+
+/// A package's state here gave way.
+struct GivenWay {
+    /// To the cloud's of then.
+    var revision: Revision
+    /// How often, one time after the other.
+    var count = 1
+}
+
+/// A group that is ready to be sent.
+struct Outgoing {
+    var group: [PlannedChange] = []
+    var chunks: [Chunk] = []
+    /// The packages that all changes of the group are of; the cloud gets them together or not at all.
+    var owners: Set<ItemKey> = []
+    /// What the changes are about, if that is packages.
+    var packages: [PackageEdit] = []
+    /// What has been decided about some of these.
+    var decided = DecidedPackages()
+    /// Contents whose chunks go up now and whose changes do not yet.
+    var ahead: [ItemKey: PreparedContent] = [:]
+
+    init(of owners: Set<ItemKey>) { self.owners = owners }
+
+    init(group: [PlannedChange], chunks: [Chunk]) {
+        self.group = group
+        self.chunks = chunks
+    }
+}

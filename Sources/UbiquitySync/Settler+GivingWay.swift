@@ -1,0 +1,89 @@
+internal import UbiquityCore
+internal import UbiquityIndex
+
+// The state of a package here gives way to the cloud's.
+extension Settler {
+    /// What was made of a package here goes back to what the cloud has. Rows that were made here are gone with that.
+    /// - Parameters:
+    ///   - held: what the cloud has in another package, about which it is to be decided too.
+    ///   - device: this one.
+    mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>, device: DeviceID) throws {
+        for row in meeting.deleted { try forget(row) }
+        let members = Set(meeting.rows.map(\.key))
+        // From the innermost outwards.
+        for row in meeting.rows.dropFirst().reversed() {
+            guard let now = try transaction.row(key: row.key), try !keepsOutside(now, members) else { continue }
+            let isOutside = meeting.departed[now.id].map { !$0.isDeleted } ?? false
+            // What the cloud has outside is a document of its own: what was changed of it here meets what was done with
+            // it there as of any other.
+            let kept = isOutside ? now.dirty.subtracting([.created, .place])
+                : try isWaitedFor(now, device) ? .content : []
+            if now.dirty.contains(.created), kept.isEmpty, !isOutside { try takeAway(now, members) } else {
+                try followCloud(now, keeping: kept, isOutside: isOutside, isHeld: held.contains(now.id))
+            }
+        }
+    }
+
+    /// What was changed of a file that the cloud's state is without, and that has a name outside of the package, is
+    /// that name's.
+    private func keepsOutside(_ row: ItemRow, _ members: Set<ItemKey>) throws -> Bool {
+        guard row.dirty.contains(.content), row.isLinked, try transaction.remote(id: row.id)?.isDeleted == true else {
+            return false
+        }
+        return try transaction.moveToOtherName(row, than: members, now: now)
+    }
+
+    /// Whether the cloud's state waits for a content that only this device has: it was announced from here and never
+    /// sent, perhaps because it was changed before.
+    private func isWaitedFor(_ row: ItemRow, _ device: DeviceID) throws -> Bool {
+        guard row.kind == .file, row.dirty.contains(.content), let item = try transaction.remote(id: row.id),
+            !item.isDeleted, let content = item.content
+        else { return false }
+        return !content.isAvailable && content.device == device
+    }
+
+    /// A deletion that does not hold: the record makes the item anew.
+    private mutating func forget(_ row: ItemRow) throws {
+        guard let now = try transaction.row(key: row.key), now.isDeleted else { return }
+        if let content = now.content { try drop(content) }
+        try transaction.delete(now)
+        if try transaction.remote(id: now.id) != nil { try transaction.setState(now.id, .waiting) }
+    }
+
+    private mutating func takeAway(_ row: ItemRow, _ members: Set<ItemKey>) throws {
+        if row.kind == .directory, try transaction.hasChildren(row.key) { return }
+        // What has a name outside as well is not only the package's.
+        if row.isLinked, try transaction.moveToOtherName(row, than: members, now: now) { return }
+        if let content = row.content { try drop(content) }
+        try transaction.delete(row)
+        transaction.note(.removed, before: row, after: nil)
+        try transaction.touchLinked(row.linkedID, now: now)
+    }
+
+    private mutating func followCloud(
+        _ row: ItemRow, keeping kept: DirtyFields, isOutside: Bool, isHeld: Bool
+    ) throws {
+        guard !row.isExcluded, let item = try transaction.remote(id: row.id) else { return }
+        var next = row
+        next.dirty = kept
+        if !kept.contains(.content) { next.nextVersion = nil }
+        next.flags.remove(.returned)
+        let isMoved = row.dirty.contains(.place) || isOutside && row.dirty.contains(.created)
+        if isMoved { next.entry = nil }
+        if next != row { try transaction.update(next, before: row) }
+        if isMoved { transaction.note(.removed, before: row, after: nil) }
+        if !item.isDeleted, row.kind == .file, !kept.contains(.content), let content = item.content,
+            row.dirty.contains(.content) || row.version != content.version
+        {
+            try becomePlaceholder(next, of: item, content)
+        }
+        if isHeld { return }
+        try transaction.setState(row.id, .waiting)
+        if !item.isDeleted, let shown = try transaction.row(id: row.id) {
+            let merged = Overlay.metadata(shown, old: nil, new: item, keepTimes: false)
+            guard merged != shown else { return }
+            try transaction.update(merged, before: shown)
+            transaction.note(.attributes, before: shown, after: merged)
+        }
+    }
+}
