@@ -58,7 +58,8 @@ final class Program {
 final class World {
     let folder: String
     let program: String
-    let keepsFolder: Bool
+    /// Also after a failure: what is there is all that tells of its cause.
+    var keepsFolder: Bool
     private var outputs = 0
     private(set) var devices: [Device] = []
 

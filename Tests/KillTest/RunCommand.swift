@@ -21,6 +21,7 @@ struct RunCommand: ParsableCommand {
         do {
             try rounds.run(self.rounds, every: every, within: within)
         } catch {
+            world.keepsFolder = true
             say("FAILED with seed \(seed) in \(world.folder): \(error)")
             throw ExitCode(1)
         }

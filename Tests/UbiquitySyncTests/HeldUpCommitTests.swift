@@ -38,6 +38,37 @@ import UbiquityTestSupport
         }
     }
 
+    /// It died before it heard that its new file was taken, removes that among others, and makes another of that name:
+    /// of the deletion, which waits until the burst is over, the new file knows nothing by what the cloud is known to have.
+    @Test func takeNoNameFromWhatIsMadeNext() async throws {
+        try await run { world in
+            for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
+            try await world.settle()
+            world.a.link.script(.commit, .late(.milliseconds(400)))
+            try await world.a.create("x", [2], synced: true)
+            try await world.sleep(.milliseconds(300))
+            world.a.crash()
+            try world.a.start()
+            for path in ["f100", "x"] { try world.a.remove(path) }
+            try await world.sleep(.milliseconds(50))
+            // The commit comes, and its news takes its time.
+            world.a.link.script(.changes, .hold(.seconds(3)))
+            for number in 0..<40 {
+                if number == 4 { try await world.a.create("x", [3], synced: true) }
+                try world.a.remove("f\(number)")
+                try await world.sleep(.milliseconds(50))
+            }
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await device.read("x") == [3], "\(device.name)")
+                #expect(try device.row("x 2") == nil)
+                let id = try device.live("x").id
+                #expect(try device.index.read { try $0.conflicts(of: id) }.isEmpty, "\(device.name)")
+            }
+            try await world.check()
+        }
+    }
+
     @Test func doNotBringBackWhatIsForgotten() async throws {
         try await run { world in
             try await createLate("f", world)
