@@ -88,7 +88,7 @@ package struct Planner {
         // Deleted or not, what brings it into being may still be on its way: a later commit of this device stops that.
         let mayExist = remote?.isDeleted == false || row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
-        guard row.dirtyOrder <= deletionsUpTo else { return }
+        guard try !isHeld(row) else { return }
         // The cloud does not delete what it knows another name of.
         for link in try reader.allLinks(to: row.id) where link.isDeleted { try add(link) }
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
@@ -112,8 +112,11 @@ package struct Planner {
     }
 
     private func mayComeAlong(_ row: ItemRow) throws -> Bool {
-        if row.isDeleted, row.dirtyOrder > deletionsUpTo { return false }
-        return try !isOwned(row)
+        try !isHeld(row) && !isOwned(row)
+    }
+
+    private func isHeld(_ row: ItemRow) throws -> Bool {
+        try row.isDeleted && row.dirtyOrder > deletionsUpTo && !reader.isUnknownDeletion(row)
     }
 
     private func change(of row: ItemRow, _ action: ItemChange.Action) -> ItemChange {
@@ -188,5 +191,14 @@ package struct Planner {
             if other.isDeleted || other.dirty.contains(.place), !settled.contains(other.key) { return nil }
         }
         return parent.id
+    }
+}
+
+extension IndexReader {
+    /// Whether the cloud is not known to have the deleted item: what brings it into being may be on its way still. No
+    /// other device has seen it, so nobody is asked, and what has its name here next must not come before.
+    func isUnknownDeletion(_ row: ItemRow) throws -> Bool {
+        guard row.isDeleted, row.flags.contains(.creationSent) else { return false }
+        return try remote(id: row.id)?.isDeleted ?? true
     }
 }

@@ -128,12 +128,12 @@ extension SyncEngine {
         var packages = PackageGroups(), order: Int64 = 0, scanned = 0
         var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?, unfinished = Set<ItemKey>()
         while true {
-            let (rows, owners, ends) = try index.read { reader in
+            let (rows, owners, ends, unknown) = try index.read { reader in
                 let rows = try reader.dirtyRows(after: order, limit: SyncLimits.rowsPerRead)
                 var finder = PackageFinder(reader, index)
                 let owners = try rows.map { try finder.packages(with: $0) }
                 let ends = try rows.map { try finish(of: $0, reader, now) }
-                return (rows, owners, ends)
+                return (rows, owners, ends, try rows.map { try reader.isUnknownDeletion($0) })
             }
             guard let last = rows.last else { break }
             order = last.dirtyOrder
@@ -143,7 +143,7 @@ extension SyncEngine {
             }
             for (place, row) in rows.enumerated() {
                 let owner = owners[place]
-                let isHeld = row.isDeleted && row.dirtyOrder > result.deletionsUpTo ?? 0
+                let isHeld = row.isDeleted && row.dirtyOrder > result.deletionsUpTo ?? 0 && !unknown[place]
                 if isHeld { heldPackages.formUnion(owner) }
                 if !owner.isEmpty {
                     packages.add(row, of: owner)
