@@ -25,6 +25,32 @@ import UbiquityTestSupport
         }
     }
 
+    /// The answer to a commit comes when its item was deleted since, which the snapshot has told by its silence.
+    @Test(arguments: [false, true]) func aLateAnswerBringsNothingBack(isEditedAgain: Bool) async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            _ = try await world.b.read("f")
+            world.b.link.script(.commit, .holdAnswer(.seconds(20)))
+            try await world.b.edit("f") { _ in [2] }
+            try await world.sleep(.milliseconds(500))
+            #expect(try await world.a.read("f") == [2])
+            world.b.link.setAway(true)
+            try world.a.remove("f")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.sleep(.seconds(5))
+            #expect(world.b.link.counts.calls[.snapshot] != nil)
+            #expect(try world.b.live("f").dirty.contains(.content), "not answered yet")
+            if isEditedAgain { try await world.b.edit("f") { _ in [3] } }
+            try await world.settle()
+            try await world.check()
+            #expect(try world.b.paths().map(\.path) == (isEditedAgain ? ["f"] : []))
+            if isEditedAgain { #expect(try await world.a.read("f") == [3]) }
+        }
+    }
+
     /// The name goes up with the file that it leads to, and not again and again before it.
     @Test func whatIsForgottenAndEditedComesBackWithItsNewName() async throws {
         try await run { world in
