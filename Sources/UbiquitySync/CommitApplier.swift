@@ -61,8 +61,11 @@ package struct CommitApplier {
     mutating func take(_ item: RemoteItem?) throws {
         guard var item else { return }
         // The feed has told all up to its position, and its deletions are forgotten when they are carried out: an older
-        // answer about an item that is not known any more is about one that was deleted since.
-        if try transaction.remote(id: item.id) == nil, try item.revision <= transaction.feedPosition().revision {
+        // answer about an item that is not known any more is about one that was deleted since. So it is if the item is
+        // known to be deleted; of what a snapshot did not have that may stand under a revision of before.
+        if try transaction.remote(id: item.id)?.isDeleted ?? true,
+            try item.revision <= transaction.feedPosition().revision
+        {
             item.isDeleted = true
         }
         try settler.receive(item)
