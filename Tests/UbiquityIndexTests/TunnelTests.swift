@@ -227,7 +227,11 @@ import UbiquityIndex
         _ = try fixture.index.link(ino: temporary.ino, in: 1, named: ItemName("doc"))
         #expect(try fixture.found("doc").ino == temporary.ino, "both names are there")
         fixture.check()
+        fixture.time.advance()
         try fixture.remove(aside, process: 1)
+        // The folder changes twice by that.
+        #expect(try fixture.index.row(ino: 1)?.modifiedAt == fixture.time.now())
+        try fixture.index.check()
         try expectNextVersion(of: document)
         let saved = try fixture.found("doc")
         #expect(saved.ino == temporary.ino && saved.content == temporary.content && saved.size == 4 && !saved.isLinked)
