@@ -221,4 +221,29 @@ import UbiquityWire
         #expect(throws: UbiquityError.self) { try fixture.apply(group, []) }
         #expect(try !fixture.dirty().isEmpty)
     }
+
+    /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has told of meanwhile.
+    @Test func whatTheCloudPassesOverIsWhatItWasMadeFrom() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        var rows = try fixture.dirty()
+        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        try fixture.apply(group, group.map { applied(try fixture.answer($0)) })
+        let base = try #require(try fixture.found("f").version)
+        fixture.time.advance(.seconds(1))
+        try fixture.edit("f")
+        rows = try fixture.dirty()
+        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        var answer = try fixture.answer(group[0])
+        answer.content?.version = VersionID(high: 9, low: 9)
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(key: group[0].row.key))
+            var row = before
+            row.version = VersionID(high: 9, low: 9)
+            try transaction.update(row, before: before)
+        }
+        try fixture.apply(group, [applied(answer)])
+        let row = try fixture.found("f")
+        #expect(row.version == base && row.dirty.isEmpty)
+    }
 }

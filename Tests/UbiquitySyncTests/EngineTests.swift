@@ -585,4 +585,34 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// What a device made and gave a further name had become one with another device's item, of which it never heard;
+    /// it makes it once more, and the name, which others have, leads to that now.
+    @Test func aFurtherNameThatLeadsElsewhere() async throws {
+        try await run { world in
+            world.a.link.setAway(true)
+            try await world.b.create("f", [1])
+            try await world.settle([world.b])
+            try await world.a.create("f", [2])
+            try world.a.makeHardLink("g", to: "f")
+            world.a.link.script(.commit, .vanishAfter { world.a.crash() })
+            world.a.link.setAway(false)
+            try await world.sleep(.seconds(5))
+            #expect(!world.a.isRunning)
+            try await world.settle([world.b])
+            #expect(try world.b.row("g") != nil)
+            try world.b.rename("f", "h")
+            try await world.settle([world.b])
+            world.a.link.setAway(true)
+            try world.a.start()
+            try await world.a.edit("f") { _ in [3] }
+            world.a.link.setAway(false)
+            try await world.settle()
+            try await world.check()
+            for device in [world.a, world.b] {
+                #expect(try device.live("f").isLinked && !device.live("h").isLinked, "\(device.name)")
+            }
+            #expect(try await world.b.read("g") == [3])
+        }
+    }
 }

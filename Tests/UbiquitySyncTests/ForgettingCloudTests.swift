@@ -359,4 +359,34 @@ import UbiquityTestSupport
             }
         }
     }
+
+    /// One device is told that its folder is forgotten, and, before that arrives, by the feed that another device has
+    /// brought it back.
+    @Test func whatCameBackMeanwhileIsNotForgotten() async throws {
+        try await PackageConflictTests().run { world in
+            let (a, b, c) = (world.a, world.b, world.devices[2])
+            try a.makeFolder("d")
+            try await a.create("d/f", [1])
+            try await world.settle()
+            _ = try await b.read("d/f")
+            for device in [b, c] { device.link.setAway(true) }
+            try a.remove("d")
+            try await world.settle([a])
+            world.cloud.purge()
+            try await c.create("d/g", [3])
+            try await world.sleep(.seconds(5))
+            try await b.edit("d/f") { _ in [2] }
+            try await b.create("d/h", [4])
+            c.link.script(.commit, .holdAnswer(.seconds(10)))
+            c.link.setAway(false)
+            try await world.sleep(.seconds(5))
+            #expect(c.link.counts.calls[.commit] == 1, "not answered yet")
+            b.link.setAway(false)
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await device.read("d/f") == [2], "\(device.name)")
+                #expect(try await device.read("d/g") == [3], "\(device.name)")
+            }
+        }
+    }
 }

@@ -273,4 +273,20 @@ import UbiquityTestSupport
             }
         }
     }
+
+    /// A name that is kept local has the file for itself when the package it was made in gives way.
+    @Test(arguments: ["p.rtfd/x~", "p.rtfd/c/x~"], [false, true])
+    func aLocalNameKeepsItsFile(name: String, aFirst: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try await PackageConflictTests().apart(world, aFirst: aFirst) {
+                try await world.a.create(name, [1, 2])
+                try world.a.makeHardLink("p.rtfd/c/x", to: name)
+            } _: {
+                try await world.b.edit("p.rtfd/m") { _ in [100] }
+            }
+            #expect(try await world.a.read(name) == [1, 2])
+            #expect(try world.b.row(name) == nil)
+        }
+    }
 }
