@@ -83,7 +83,7 @@ package final class IndexTransaction: IndexReader {
             let values = RowCoding.values(row).enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map(\.element)
             try execute(index.updateStatement(mask), values + [SQLValue(row.key)])
         }
-        noteWritten(row)
+        noteWritten(row, before: before)
         noteTrust(before, after: row)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
@@ -100,9 +100,11 @@ package final class IndexTransaction: IndexReader {
         if row.isDeleted { try forgetRestorations(of: row.id) }
     }
 
-    private func noteWritten(_ row: ItemRow) {
-        touched.insert(row.key)
-        written[row.key] = row
+    /// Of a row that is changed on what was read before another change of it only the columns that differ are written:
+    /// nobody knows it as a whole then, and it is not remembered.
+    private func noteWritten(_ row: ItemRow, before: ItemRow? = nil) {
+        let isFirst = touched.insert(row.key).inserted
+        written[row.key] = isFirst || before == nil || written[row.key] == before ? row : nil
     }
 
     private func link(_ entry: ItemRow.Entry, to row: ItemRow) throws {

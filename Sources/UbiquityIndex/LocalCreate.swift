@@ -129,7 +129,9 @@ extension IndexTransaction {
     /// - Parameter isSynced: whether the folder's mtime is to change, on all devices. Not for an entry that is kept
     ///   local by its name: an editor's swap file is no news elsewhere. Then only the ctime changes, which is this
     ///   device's own.
-    func touchFolder(_ before: ItemRow, now: Timestamp, isSynced: Bool) throws {
+    func touchFolder(_ folder: ItemRow, now: Timestamp, isSynced: Bool) throws {
+        // What the transaction has done since the caller read it may have touched it too.
+        guard let before = try row(key: folder.key) else { return }
         var folder = before
         folder.changedAt = now
         if isSynced || folder.isExcluded { folder.modifiedAt = now }
