@@ -32,8 +32,12 @@ package struct CommitApplier {
             if change.row.kind == .directory, change.row.dirty.contains(.created) { madeFolders.insert(change.row.id) }
         }
         // Items that are one with others come last: the other's own change may be in the same commit.
-        for (change, result) in zip(planned, response.results) where !result.isMerge { try apply(change, result) }
-        for (change, result) in zip(planned, response.results) where result.isMerge { try apply(change, result) }
+        for (change, result) in zip(planned, response.results) where !result.isMerge {
+            try apply(change, result, response.revision)
+        }
+        for (change, result) in zip(planned, response.results) where result.isMerge {
+            try apply(change, result, response.revision)
+        }
         try settler.settleAll(limit: 1000)
     }
 
@@ -48,9 +52,9 @@ package struct CommitApplier {
         return row
     }
 
-    private mutating func apply(_ planned: PlannedChange, _ result: ChangeResult) throws {
+    private mutating func apply(_ planned: PlannedChange, _ result: ChangeResult, _ revision: Revision) throws {
         switch result.outcome {
-        case .unknownItem: try sendAgainAsNew(planned)
+        case .unknownItem: try sendAgainAsNew(planned, unknownAt: revision)
         case .merged(let other): try merge(planned, into: other, result.item)
         case .applied:
             if let row = try row(of: planned) { try acknowledge(row, planned, result.item) }
@@ -134,8 +138,8 @@ package struct CommitApplier {
     ) throws {
         guard let content else { return }
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
-        // cloud has not taken is what it was made from.
-        if !content.isPassedOver(item) { row.version = content.version }
+        // cloud has not taken is what it was made from, whatever the feed has told meanwhile.
+        row.version = content.isPassedOver(item) ? content.baseVersion : content.version
         guard let manifest = content.manifest else { return }
         guard row.generation == sent.generation, let local = row.content else {
             // Changed again meanwhile: what is here now is made from the version that has just gone up.
@@ -181,9 +185,11 @@ package struct CommitApplier {
     }
 
     /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
-    private mutating func sendAgainAsNew(_ planned: PlannedChange) throws {
+    private mutating func sendAgainAsNew(_ planned: PlannedChange, unknownAt revision: Revision) throws {
         guard let row = try row(of: planned) else { return }
         let known = try transaction.remote(id: row.id)
+        // Another device has brought it back since, as the feed has told: the change goes up once more as it is.
+        if let known, !known.isDeleted, known.revision > revision { return }
         if known?.isDeleted == false, try sendFolderAgain(of: row, planned) { return }
         try transaction.forgetRemote(row.id)
         if row.isDeleted { return try transaction.delete(row) }

@@ -5,7 +5,7 @@ package import UbiquityIndex
 package enum Overlay {
     /// The row with the record's values in every field that was not changed here.
     ///
-    /// Place and content are decided elsewhere (they concern other items and the disk).
+    /// Place, content and what a hard link leads to are decided elsewhere (they concern other items and the disk).
     /// - Parameters:
     ///   - old: the record known before; the base against which changed attributes are told apart.
     ///   - keepTimes: the row shows a local content that the record's has not replaced yet, whose times it keeps.
@@ -23,8 +23,6 @@ package enum Overlay {
         if row.kind == .symlink {
             result.linkTarget = new.linkTarget
             result.size = Int64(new.linkTarget.count)
-        } else if row.kind == .hardLink {
-            result.linkTarget = new.linkTarget
         }
         return result
     }

@@ -10,6 +10,7 @@ extension Settler {
     mutating func giveWay(_ meeting: PackageMeeting, holding held: Set<ItemID>, device: DeviceID) throws {
         for row in meeting.deleted { try forget(row) }
         let members = Set(meeting.rows.map(\.key))
+        let synced = Set(meeting.rows.filter { !$0.isExcluded }.map(\.key))
         // From the innermost outwards.
         for row in meeting.rows.dropFirst().reversed() {
             guard let now = try transaction.row(key: row.key), try !keepsOutside(now, members) else { continue }
@@ -18,7 +19,7 @@ extension Settler {
             // it there as of any other.
             let kept = isOutside ? now.dirty.subtracting([.created, .place])
                 : try isWaitedFor(now, device) ? .content : []
-            if now.dirty.contains(.created), kept.isEmpty, !isOutside { try takeAway(now, members) } else {
+            if now.dirty.contains(.created), kept.isEmpty, !isOutside { try takeAway(now, synced) } else {
                 try followCloud(now, keeping: kept, isOutside: isOutside, isHeld: held.contains(now.id))
             }
         }
@@ -52,7 +53,7 @@ extension Settler {
 
     private mutating func takeAway(_ row: ItemRow, _ members: Set<ItemKey>) throws {
         if row.kind == .directory, try transaction.hasChildren(row.key) { return }
-        // What has a name outside as well is not only the package's.
+        // What has a name outside as well, or one that is kept local, is not only the package's.
         if row.isLinked, try transaction.moveToOtherName(row, than: members, now: now) { return }
         if let content = row.content { try drop(content) }
         try transaction.delete(row)

@@ -68,11 +68,26 @@ package struct Settler {
     func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted else { return }
         var merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
-        if try leadsToNewItem(row) { merged.linkTarget = row.linkTarget }
         guard merged != row else { return }
         merged.changedAt = now
         try transaction.update(merged, before: row)
         transaction.note(.attributes, before: row, after: merged)
+    }
+
+    /// A further name leads where its record does, once that is here: what was made with it may have become one with
+    /// another item, or be sent again as an item of its own.
+    /// - Returns: false while that is not here.
+    private func followTarget(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
+        guard row.kind == .hardLink, row.linkTarget != item.linkTarget, try !leadsToNewItem(row) else { return true }
+        guard try row.entry == nil || isLinkedHere(item) else { return false }
+        let before = row
+        row.linkTarget = item.linkTarget
+        row.changedAt = now
+        try transaction.update(row, before: before)
+        transaction.note(.replaced, before: before, after: row)
+        try transaction.touchLinked(before.linkedID, now: now)
+        try transaction.touchLinked(row.linkedID, now: now)
+        return true
     }
 
     /// Whether it is a further name of what was made here and has not been answered for yet. Should that be one with
@@ -172,7 +187,8 @@ package struct Settler {
             try overlay(item, old: item)
             row = try transaction.row(key: row.key) ?? row
         }
-        let isPlaced = try followPlace(item, &row)
+        let leads = try followTarget(item, &row)
+        let isPlaced = try followPlace(item, &row) && leads
         let hasContent = try followContent(item, row)
         return isPlaced ? (hasContent ? .settled : .awaitingContent) : try waiting(item)
     }

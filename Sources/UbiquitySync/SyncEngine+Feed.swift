@@ -195,13 +195,12 @@ extension SyncEngine {
             }
             let deleted = feed.withLock { $0.deletedMeanwhile ?? [:] }
             let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
+            let own = try items.filter { try isNewOwnVersion($0, transaction) }
             var settler = settler(transaction)
             try settler.receive(page: items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
-            for item in items {
-                try continueOwnVersion(item, transaction)
-                try noteLost(item, transaction)
-            }
+            for item in own { try continueOwnVersion(item, transaction) }
+            for item in items { try noteLost(item, transaction) }
             var next = position
             next.revision = page.revision
             try transaction.setFeedPosition(next)
@@ -222,11 +221,20 @@ extension SyncEngine {
         return try transaction.remotes(through: page.revision).contains { !listed.contains($0.id) }
     }
 
+    /// Whether the feed tells for the first time of a version that this device made. (What it told of before a loss of
+    /// power was known to be lost stays what it was: see `continueOwnVersion`.)
+    private func isNewOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws -> Bool {
+        guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted
+        else { return false }
+        let known = try transaction.remote(id: item.id)?.content
+        return known?.version != content.version || known?.isAvailable == false
+    }
+
     /// A version that this device made, and whose commit it never heard the answer of: what was changed here since, or
     /// will be before the answer to its repetition, was made from it, and is no conflict with it. (After a loss of
     /// power that is not known.)
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
-        guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted,
+        guard let content = item.content,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
             !feed.withLock({ $0.mayHaveLost }),
             // Not a page that was long on its way: the answer to a later commit may have come before it.
