@@ -123,6 +123,11 @@ int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiq
 
 int CUbiquity_startWriting(int fd) { return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
 
+int CUbiquity_finishWriting(int fd) {
+    return sync_file_range(
+        fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 #ifndef STATX_MNT_ID_UNIQUE
 #define STATX_MNT_ID_UNIQUE 0x4000U
 #endif

@@ -22,13 +22,13 @@ struct Replacements {
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
     package func noteReplacement(_ id: ContentID) throws {
-        let isSyncing = replacements.withLock { state in
+        let (isSyncing, isSynced) = replacements.withLock { state in
             state.waiting.insert(id)
-            return state.indexSyncs > 0
+            return (state.indexSyncs > 0, state.synced[id] != nil)
         }
         if isSyncing { return try sync(replacement: id) }
-        // Only to be quicker later; what fails here fails there.
-        if let file = try? open(id, writable: false) { try? file.startWriting() }
+        // Only to be quicker later; what fails here fails there. One that was synced has rarely been written to since.
+        if !isSynced, let file = try? open(id, writable: false) { try? file.startWriting() }
     }
 
     /// Takes note that a content, and its name, was brought to the disk.

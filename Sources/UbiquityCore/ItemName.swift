@@ -11,13 +11,21 @@ package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible
         case reserved
     }
 
-    package init(_ bytes: some Collection<UInt8>) throws(Invalid) {
-        let bytes = Array(bytes)
+    package init(_ bytes: [UInt8]) throws(Invalid) {
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Limits.maximumNameLength else { throw .tooLong }
-        guard !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")) else { throw .reserved }
-        guard bytes != [UInt8(ascii: ".")], bytes != [UInt8(ascii: "."), UInt8(ascii: ".")] else { throw .reserved }
-        guard String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
+        // Every request about a name comes here: one pass, and a string is only made of what is not ASCII.
+        var isASCII = true, dots = 0
+        for byte in bytes {
+            switch byte {
+            case 0, UInt8(ascii: "/"): throw .reserved
+            case UInt8(ascii: "."): dots += 1
+            case 0x80...: isASCII = false
+            default: break
+            }
+        }
+        guard dots != bytes.count || dots > 2 else { throw .reserved }
+        guard isASCII || String(validating: bytes, as: UTF8.self) != nil else { throw .notUTF8 }
         self.bytes = bytes
     }
 

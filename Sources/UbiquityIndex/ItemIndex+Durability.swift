@@ -36,6 +36,38 @@ extension ItemIndex {
         trust.withLock { $0.forget(through: known) }
     }
 
+    /// As `makeDurable`, by the flush of the disk that the sync of a content ends with.
+    /// - Parameters:
+    ///   - device: of the content's file system.
+    ///   - start: sends the content's bytes to the disk without waiting for them: so both are on their way at one time.
+    ///   - sync: brings the content to the disk.
+    /// - Returns: false if the index was not brought to the disk: its journal lies elsewhere or may not be all that is
+    ///   needed. The content may have been sent on its way; `sync` was not called.
+    package func makeDurable(
+        byFlushOf device: UInt64, start: () throws -> Void, sync: () throws -> Void
+    ) throws -> Bool {
+        guard let journal else { return false }
+        let known = trust.withLock { $0.last }
+        let part = writer.writeWithoutTransaction { _ in
+            journal.flushDevice == device ? journal.beginSync() : nil
+        }
+        guard let part, !part.needsLog else { return false }
+        var isThere = false
+        try withPrecursors {
+            try start()
+            isThere = try syncing { () throws(Errno) in try journal.finishWriting() }
+            guard isThere else { return }
+            do { try sync() } catch {
+                // It may have failed before the flush, or in it.
+                syncFailures.withLock { $0.count += 1 }
+                throw error
+            }
+            writer.writeWithoutTransaction { _ in journal.noteEnd(of: part) }
+        }
+        if isThere { trust.withLock { $0.forget(through: known) } }
+        return isThere
+    }
+
     /// What `fsync` promises: as `makeDurable`, of what programs have changed. That a file which the index on the disk
     /// knows to be written has been written to once more need not be there: the next start looks at it in any case.
     package func makeChangesDurable() throws {

@@ -121,6 +121,10 @@ package final class FileDescriptor: Sendable {
     /// Has the kernel begin to write the data to the disk, and does not wait for it.
     package func startWriting() throws(Errno) { _ = try retrying { CUbiquity_startWriting(rawValue) } }
 
+    /// Has the kernel write the data to the disk, and waits until the disk has it. A loss of power may still take it,
+    /// out of the disk's own memory, until that is flushed; see `sharedFlushes`.
+    package func finishWriting() throws(Errno) { _ = try retrying { CUbiquity_finishWriting(rawValue) } }
+
     /// Everything of the file system this file is in.
     package func syncFileSystem() throws(Errno) { _ = try retrying { CUbiquity_syncfs(rawValue) } }
 }

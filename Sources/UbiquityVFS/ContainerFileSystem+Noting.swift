@@ -126,18 +126,34 @@ extension ContainerFileSystem {
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
-        // At one time: an fsync then takes 0.8 of what it takes one after the other (measured). Index or content may be
-        // on the disk without the other meanwhile, as when another file's fsync brings the index there.
+        // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the
+        // index there. With one flush for both an fsync takes hardly more than that of the content alone.
+        if parts.sharesFlushes,
+            try index.makeDurable(
+                byFlushOf: before.device, start: { try sendContent(of: whole) },
+                sync: { try syncContent(of: whole, file.node, before) })
+        {
+            return
+        }
+        // At one time: it then takes 0.8 of what it takes one after the other (measured).
         try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
             try index.makeDurable()
         }
     }
 
-    private func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
-        do throws(Errno) { try whole.file.syncData() } catch {
+    private func rememberingFailure(of whole: OpenNode.Whole, _ body: () throws(Errno) -> Void) throws {
+        do throws(Errno) { try body() } catch {
             failedSyncs.withLock { $0[whole.id] = error }
             throw error
         }
+    }
+
+    private func sendContent(of whole: OpenNode.Whole) throws {
+        try rememberingFailure(of: whole) { () throws(Errno) in try whole.file.startWriting() }
+    }
+
+    private func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
+        try rememberingFailure(of: whole) { () throws(Errno) in try whole.file.syncData() }
         let (isFirst, needsName) = node.state.withLock { state in
             guard state.whole?.id == whole.id else { return (false, false) }
             defer { state.isSynced = true }

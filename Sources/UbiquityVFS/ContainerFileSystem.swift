@@ -39,13 +39,15 @@ package final class ContainerFileSystem: Sendable {
         package var preparation: BlockingPool?
         /// Where the index is brought to the disk while content is; nil if one comes after the other.
         package var syncing: BlockingPool?
+        /// Whether index and content may be brought to the disk by one flush, where their file system lets them.
+        package var sharesFlushes: Bool
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil
+            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true
         ) {
             self.index = index
             self.contents = contents
@@ -62,6 +64,7 @@ package final class ContainerFileSystem: Sendable {
             self.backgroundReaders = backgroundReaders
             self.preparation = preparation
             self.syncing = syncing
+            self.sharesFlushes = sharesFlushes
         }
     }
 

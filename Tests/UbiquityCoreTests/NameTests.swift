@@ -15,6 +15,8 @@ import UbiquityCore
         for reserved in [".", "..", "a/b", "a\0b"] {
             #expect(throws: ItemName.Invalid.reserved) { try ItemName(reserved) }
         }
+        #expect(throws: ItemName.Invalid.notUTF8) { try ItemName([0x61, 0xc3]) }
+        for name in ["...", ".a", "..a", "a..", "\u{7f}", "é"] { #expect(throws: Never.self) { try ItemName(name) } }
     }
 
     @Test(arguments: [

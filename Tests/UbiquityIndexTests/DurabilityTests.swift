@@ -258,4 +258,84 @@ import UbiquitySystem
         defer { FaultPoints.setHook(nil) }
         expect(.io) { _ = try fixture.copied() }
     }
+
+    // MARK: One flush for the index and a content
+
+    /// Whether the folders of these tests are on a file system that lets a flush be shared.
+    private static var sharesFlushes: Bool {
+        get throws {
+            let file = try FileDescriptor.open("/tmp", [.readWrite, .temporary])
+            return try file.sharedFlushes() != nil
+        }
+    }
+
+    private var device: UInt64 {
+        get throws { try FileSystem.status(fixture.folder("index.journal")).device }
+    }
+
+    /// - Returns: whether it was brought to the disk, and what was called.
+    private func shareFlush(device: UInt64, failing: String? = nil) throws -> (Bool, [String]) {
+        var called = [String]()
+        func call(_ name: String) throws {
+            called.append(name)
+            if name == failing { throw Errno.EIO }
+        }
+        let isThere = try fixture.index.makeDurable(
+            byFlushOf: device, start: { try call("start") }, sync: { try call("sync") })
+        return (isThere, called)
+    }
+
+    @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
+    func aFlushIsShared() throws {
+        try fixture.make("a")
+        // The database's log belongs to the first.
+        #expect(try shareFlush(device: device) == (false, []))
+        try fixture.index.makeDurable()
+        let lost = try PowerLoss(fixture)
+        try fixture.make("b")
+        #expect(!fixture.index.hasDurableChanges)
+        #expect(try shareFlush(device: device) == (true, ["start", "sync"]))
+        #expect(fixture.index.hasDurableChanges)
+        #expect(try lost.names() == ["a", "b"])
+        try fixture.make("c")
+        #expect(try shareFlush(device: device &+ 1) == (false, []), "elsewhere")
+        #expect(!fixture.index.hasDurableChanges)
+    }
+
+    /// Nothing was promised; and as nobody knows how far the flush got, all is written anew.
+    @Test(.enabled("only ext4 shares flushes") { try sharesFlushes }, arguments: ["start", "sync"])
+    func aSharedFlushThatFails(_ failing: String) throws {
+        try fixture.make("a")
+        try fixture.index.makeDurable()
+        try fixture.make("b")
+        #expect(throws: Errno.EIO) { try shareFlush(device: device, failing: failing) }
+        #expect(!fixture.index.hasDurableChanges)
+        if failing == "sync" { #expect(try shareFlush(device: device) == (false, ["start"])) }
+        try fixture.index.makeDurable()
+        let log = try FileSystem.status(fixture.folder("index.db-wal")).size
+        #expect((log == 0) == (failing == "sync"))
+        #expect(fixture.index.hasDurableChanges)
+    }
+
+    /// A write to room that was never written would change more on the disk than its bytes.
+    @Test(.enabled("only ext4 shares flushes") { try sharesFlushes })
+    func theJournalsRoomIsWrittenOnce() throws {
+        func hasHoles() throws -> Bool {
+            let journal = try FileDescriptor.open(fixture.folder("index.journal"), .readOnly)
+            return try journal.nextHole(from: 0) != journal.status().size
+        }
+        #expect(try !hasHoles())
+        try fixture.make("a")
+        try fixture.index.renewJournal()
+        #expect(try !hasHoles())
+        // As an earlier version left it.
+        try fixture.index.close()
+        let journal = try FileDescriptor.open(fixture.folder("index.journal"), .readWrite)
+        try journal.truncate(to: 0)
+        try journal.allocate([], 0..<1 << 20)
+        try journal.sync()
+        #expect(try hasHoles())
+        try fixture.reopened().close()
+        #expect(try !hasHoles())
+    }
 }

@@ -45,7 +45,9 @@ final class DeviceLife: Sendable {
                 index: index, contents: store, materializer: engine, transfers: NoTransfers(),
                 control: DirectControl(engine: engine),
                 versions: DirectVersions(engine: engine), kernel: NoKernelCache(), timekeeper: device.timekeeper,
-                container: container, logger: logger), owner: (1000, 1000))
+                container: container, logger: logger,
+                // The simulated disk has what was synced file by file.
+                sharesFlushes: false), owner: (1000, 1000))
         engine.setOpenItems(OpenFiles(fileSystem))
         try engine.recover()
     }

@@ -92,6 +92,8 @@ struct CUbiquity_BirthTime {
 int CUbiquity_birthTime(int directory, const char *path, int flags, struct CUbiquity_BirthTime *result);
 
 int CUbiquity_startWriting(int fd);
+/// sync_file_range(2) of the whole file: sends what is dirty to the disk and waits until that has it.
+int CUbiquity_finishWriting(int fd);
 
 /// The number of the mount that a path is in, which no other mount of this boot ever has; 0 before Linux 6.8.
 int CUbiquity_mountNumber(const char *path, uint64_t *number);

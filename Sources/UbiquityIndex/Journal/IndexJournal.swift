@@ -26,6 +26,9 @@ final class IndexJournal: @unchecked Sendable {
     private static let headerSize = 20
 
     private let file: FileDescriptor
+    /// The device on which the sync of another file brings to the disk what `finishWriting` has sent there; nil if that
+    /// takes a sync of this one.
+    private(set) var flushDevice: UInt64?
     private var position: Int64 = 0
     private var texts: [String: UInt16] = [:]
     /// Which opening of the index wrote what stands here; 0 for files that know of none.
@@ -40,7 +43,27 @@ final class IndexJournal: @unchecked Sendable {
 
     init(path: String) throws(Errno) {
         file = try FileDescriptor.open(path, [.readWrite, .create])
+        try takeRoom()
+    }
+
+    private func takeRoom() throws(Errno) {
         if try file.status().size < Self.capacity { try file.allocate([], 0..<Self.capacity) }
+        flushDevice = try file.sharedFlushes()
+        // Without it each sync is one of its own.
+        if flushDevice != nil, (try? fillRoom()) == nil { flushDevice = nil }
+    }
+
+    /// Room that was never written is noted as such by the file system, and the first write to it changes that note,
+    /// which only a sync of this file brings to the disk.
+    private func fillRoom() throws(Errno) {
+        var position: Int64 = 0
+        while let hole = try file.nextHole(from: position), hole < Self.capacity {
+            let end = min(try file.nextData(from: hole) ?? Self.capacity, Self.capacity)
+            try file.write([UInt8](repeating: 0, count: Int(end - hole)), at: hole)
+            position = end
+        }
+        // Also of what an earlier life has written there.
+        try file.syncData()
     }
 
     var isLong: Bool { batch.count >= Self.maximumBatch }
@@ -116,10 +139,13 @@ final class IndexJournal: @unchecked Sendable {
 
     func sync() throws(Errno) { try file.syncData() }
 
+    /// Sends it to the disk, for the flush that follows.
+    func finishWriting() throws(Errno) { try file.finishWriting() }
+
     /// Nothing stands there any more.
     func clear() throws(Errno) {
         try file.truncate(to: 0)
-        try file.allocate([], 0..<Self.capacity)
+        try takeRoom()
     }
 
     /// What is written from now on belongs to another opening than what stands here.
