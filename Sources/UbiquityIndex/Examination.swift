@@ -106,7 +106,8 @@ extension ItemIndex {
             let database = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? database.close() }
             return try database.unsafeRead { db in
-                let problems = try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+                var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+                problems += try Schema.missingTables(in: db).map { "the table \($0) is missing" }
                 guard problems.isEmpty else { return (problems, []) }
                 return ([], try journalProblems(journal, db))
             }

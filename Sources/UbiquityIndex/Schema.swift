@@ -57,6 +57,19 @@ enum Schema {
         }
     }
 
+    /// Tables that the format has and a file of it has not.
+    static func missingTables(in db: Database) throws -> [String] {
+        guard try version(db) == formatVersion else { return [] }
+        func tables(_ db: Database) throws -> Set<String> {
+            try String.fetchSet(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        let expected = try DatabaseQueue().writeWithoutTransaction { db in
+            try prepare(db)
+            return try tables(db)
+        }
+        return try expected.subtracting(tables(db)).sorted()
+    }
+
     /// What a restoration was decided about. One from before is taken to be about the state that is there when it goes.
     private static let version4 = """
         ALTER TABLE versionActions ADD COLUMN base BLOB;

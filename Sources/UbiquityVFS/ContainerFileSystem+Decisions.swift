@@ -40,7 +40,14 @@ extension ContainerFileSystem {
                 try rename(
                     parent: parent, name: name, newParent: newParent, newName: newName, flags: flags, caller: caller))
         }
-        guard case .file(let key) = node, !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }
+        guard !isInVersions(newParent), flags <= 1 else { throw Errno.EPERM }
+        let key: ItemKey
+        switch node {
+        case .file(let item): key = item
+        // `mv` may try each member of a package after the package.
+        case .version, .member: throw Errno.EXDEV
+        case .folder: throw Errno.EPERM
+        }
         // `mv` copies it then, member by member, and takes it away: that is what moving it means.
         guard try index.row(key: key)?.kind == .file else { throw Errno.EXDEV }
         let name = try ItemName.checked(name), newName = try checkedForMaking(newName, in: newParent)

@@ -129,7 +129,10 @@ extension ContainerFileSystem {
 
     /// A folder is marked as a package with "1", as none with "0".
     private func checkMark(of ino: UInt64, _ value: [UInt8]) throws {
-        guard try liveRow(ino).kind == .directory else { throw Errno.ENOTDIR }
+        let row = try liveRow(ino)
+        guard row.kind == .directory else { throw Errno.ENOTDIR }
+        // The container is no document.
+        guard row.key != .root else { throw Errno.EINVAL }
         _ = try Self.flag(value)
     }
 

@@ -123,7 +123,8 @@ import UbiquityControl
             }
 
             try await conflict(world, a, b, "4")
-            try await b.shell("mv \(Self.versions)/* moved.rtfd")
+            // As `mv` into a folder does: each member is tried with a rename first.
+            try await b.shell("mv -T \(Self.versions)/* moved.rtfd")
             try await world.settle(b, a)
             try await expectResolved(a, b)
             #expect(try await a.shell("cat moved.rtfd/text") == "a 4")

@@ -199,4 +199,14 @@ import UbiquitySystem
         for _ in 0..<2 { try fixture.index.checkpoint() }
         #expect(try isLocked())
     }
+
+    @Test(arguments: ["chunks", "remote", "items", "meta"]) func doctorSeesThatATableIsMissing(table: String) throws {
+        let fixture = try Fixture()
+        try fixture.file("a")
+        try fixture.index.close()
+        let path = fixture.folder("index.db")
+        #expect(try ItemIndex.problems(ofIndexAt: path).database == [])
+        try DatabaseQueue(path: path).write { try $0.execute(sql: "DROP TABLE \(table)") }
+        #expect(try ItemIndex.problems(ofIndexAt: path).database == ["the table \(table) is missing"])
+    }
 }

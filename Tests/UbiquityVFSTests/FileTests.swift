@@ -259,4 +259,16 @@ import UbiquitySystem
         #expect(!three.keepsCache)
         container.fs.release(three.handle)
     }
+
+    /// The file is there: a program must not take it for deleted.
+    @Test(arguments: [[], OpenFlags.readWrite])
+    func aContentThatIsGoneIsAnErrorOfTheDisk(flags: OpenFlags) async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let content = try #require(try container.index.row(ino: ino)?.content)
+        _ = container.fs.idle.take(ino)
+        try FileSystem.unlink(container.contents.path(of: content))
+        let error = await #expect(throws: (any Error).self) { _ = try await container.open(ino, flags) }
+        #expect(error.map { Errno(describing: $0) } == .EIO)
+    }
 }

@@ -126,6 +126,7 @@ import UbiquityVFS
         #expect(try container.status(bundle, "is-package") == "0")
         #expect(errno { try set(plain, "x") } == .EINVAL)
         #expect(errno { try set(file, "1") } == .ENOTDIR)
+        #expect(errno { try set(TestContainer.root, "1") } == .EINVAL)
         try container.fs.removeXattr(of: plain, name: mark, caller: container.caller)
         #expect(try container.status(plain, "is-package") == "0")
         #expect(errno { _ = try container.status(plain, "package") } == .ENODATA)
