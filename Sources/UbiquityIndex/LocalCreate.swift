@@ -100,6 +100,7 @@ extension IndexTransaction {
             row.localXattrs = unnamed.localXattrs
         }
         if isExcluded { row.flags.insert(.excluded) }
+        try inheritPin(&row)
         if new.isWriting { row.flags.insert(.writing) }
         if !isExcluded {
             // As `markDirty`; the cloud knows nothing of a new id.

@@ -221,8 +221,10 @@ extension IndexTransaction {
         } else {
             try include(&row, now: now)
         }
+        try inheritPin(&row)
         try update(row, before: before)
         note(.moved, before: before, after: row)
+        try passPin(of: row, before: before)
         if before.isExcluded, !excluded {
             try includeChildren(of: row, now: now)
             try includeLinks(of: row, now: now)

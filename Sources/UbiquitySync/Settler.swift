@@ -168,6 +168,7 @@ package struct Settler {
         var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
         row.entry = entry
         if item.isIgnoreFile { row.flags.insert(.downloadRequested) }
+        try transaction.inheritPin(&row)
         try transaction.insert(row)
         transaction.note(.added, before: nil, after: row)
         try transaction.touchLinked(row.linkedID, now: now)
@@ -206,8 +207,10 @@ package struct Settler {
         let before = row
         row.entry = entry
         row.changedAt = now
+        try transaction.inheritPin(&row)
         try transaction.update(row, before: before)
         transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
+        try transaction.passPin(of: row, before: before)
         if before.entry == nil { try transaction.touchLinked(row.linkedID, now: now) }
         try transaction.includeAfterMove(row, now: now)
         return true
