@@ -5,7 +5,8 @@ internal import UbiquityCore
 extension IndexTransaction {
     /// The row is about to be in the folder of its entry.
     package func inheritPin(_ row: inout ItemRow) throws {
-        guard !row.isPinned, !row.isExcluded, let parent = row.entry?.parent, try self.row(key: parent)?.isPinned == true
+        guard !row.isPinned, !row.isExcluded, let parent = row.entry?.parent,
+            try self.row(key: parent)?.isPinned == true
         else { return }
         row.flags.insert(.pinned)
     }

@@ -60,11 +60,14 @@ extension ContainerFileSystem {
             let row = try liveRow(node.ino)
             guard row.contentState == .complete, let content = row.content else { return false }
             let isAttached = try node.state.withLock { state in
-                do { try open(content, of: row, writable: writes, &state) } catch where Errno(describing: error) == .ENOENT {
+                do {
+                    try open(content, of: row, writable: writes, &state)
+                } catch where Errno(describing: error) == .ENOENT {
                     // Another has taken its place since the row was read; or the item is there and its content is not.
                     guard try liveRow(node.ino).content == content else { return false }
                     throw UbiquityError(
-                        .damaged, "the content is gone from this device", remedy: "'ubiquity doctor' looks for it elsewhere")
+                        .damaged, "the content is gone from this device",
+                        remedy: "'ubiquity doctor' looks for it elsewhere")
                 }
                 return try !writes || addWriter(node, content, row, &state)
             }
