@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -322,6 +323,9 @@ import UbiquitySystem
     func theJournalsRoomIsWrittenOnce() throws {
         func hasHoles() throws -> Bool {
             let journal = try FileDescriptor.open(fixture.folder("index.journal"), .readOnly)
+            // A page that was read counts as data, whatever is on the disk.
+            try journal.sync()
+            posix_fadvise(journal.rawValue, 0, 0, POSIX_FADV_DONTNEED)
             return try journal.nextHole(from: 0) != journal.status().size
         }
         #expect(try !hasHoles())
@@ -335,6 +339,8 @@ import UbiquitySystem
         try journal.allocate([], 0..<1 << 20)
         try journal.sync()
         #expect(try hasHoles())
+        // As the last opening did.
+        _ = try journal.read(count: 1 << 20, at: 0)
         try fixture.reopened().close()
         #expect(try !hasHoles())
     }

@@ -246,4 +246,54 @@ import UbiquityWire
         let row = try fixture.found("f")
         #expect(row.version == base && row.dirty.isEmpty)
     }
+
+    /// An edit won against a deletion; the feed's page that has what became of the item later has not come yet.
+    @Test func anAnswerBringsBackWhatItsEditDid() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        var rows = try fixture.dirty()
+        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        let first = try fixture.answer(group[0])
+        try fixture.apply(group, [applied(first)])
+        fixture.time.advance(.seconds(1))
+        try fixture.edit("f")
+        rows = try fixture.dirty()
+        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        var gone = first
+        gone.isDeleted = true
+        gone.revision = Revision(60)
+        try fixture.receive(gone)
+        var answer = try fixture.answer(group[0])
+        answer.revision = Revision(70)
+        try fixture.index.write(.remote) {
+            try $0.setFeedPosition(FeedPosition(revision: Revision(90), incarnation: 1, snapshotEpoch: 0))
+        }
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.paths() == ["f"])
+        #expect(try fixture.found("f").contentState == .complete)
+    }
+
+    /// What is here was made from another version by then, on purpose.
+    @Test func whatChangedSinceItWasPassedOverKeepsItsBase() throws {
+        let fixture = try Fixture()
+        try fixture.make("f")
+        var rows = try fixture.dirty()
+        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        try fixture.apply(group, group.map { applied(try fixture.answer($0)) })
+        fixture.time.advance(.seconds(1))
+        try fixture.edit("f")
+        rows = try fixture.dirty()
+        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        var answer = try fixture.answer(group[0])
+        answer.content?.version = VersionID(high: 9, low: 9)
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(key: group[0].row.key))
+            var row = before
+            row.version = VersionID(high: 9, low: 9)
+            row.generation += 1
+            try transaction.update(row, before: before)
+        }
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.found("f").version == VersionID(high: 9, low: 9))
+    }
 }
