@@ -41,8 +41,8 @@ extension ItemIndex {
     ///   - device: of the content's file system.
     ///   - start: sends the content's bytes to the disk without waiting for them: so both are on their way at one time.
     ///   - sync: brings the content to the disk.
-    /// - Returns: false if the index was not brought to the disk: its journal lies elsewhere or may not be all that is
-    ///   needed. The content may have been sent on its way; `sync` was not called.
+    /// - Returns: false if the index is not known to be on the disk: its journal lies elsewhere or is not all that is
+    ///   needed, or another sync has failed. The content may or may not have been synced.
     package func makeDurable(
         byFlushOf device: UInt64, start: () throws -> Void, sync: () throws -> Void
     ) throws -> Bool {
@@ -55,14 +55,16 @@ extension ItemIndex {
         var isThere = false
         try withPrecursors {
             try start()
-            isThere = try syncing { () throws(Errno) in try journal.finishWriting() }
-            guard isThere else { return }
+            let failures = syncFailures.withLock { $0.count }
+            guard try syncing({ () throws(Errno) in try journal.finishWriting() }) else { return }
             do { try sync() } catch {
                 // It may have failed before the flush, or in it.
                 syncFailures.withLock { $0.count += 1 }
                 throw error
             }
-            writer.writeWithoutTransaction { _ in journal.noteEnd(of: part) }
+            // The flush of another call may have lost what this one has sent.
+            isThere = syncFailures.withLock { $0.count } == failures
+            if isThere { writer.writeWithoutTransaction { _ in journal.noteEnd(of: part) } }
         }
         if isThere { trust.withLock { $0.forget(through: known) } }
         return isThere

@@ -64,12 +64,12 @@ package struct CommitApplier {
 
     mutating func take(_ item: RemoteItem?) throws {
         guard var item else { return }
-        // The feed has told all up to its position, and its deletions are forgotten when they are carried out: an older
-        // answer about an item that is not known any more is about one that was deleted since. So it is if the item is
-        // known to be deleted; of what a snapshot did not have that may stand under a revision of before.
-        if try transaction.remote(id: item.id)?.isDeleted ?? true,
-            try item.revision <= transaction.feedPosition().revision
-        {
+        // The feed has told all up to its position but for what changed again later, and its deletions are forgotten
+        // when they are carried out: an older answer about an item that is not known any more is about one that was
+        // deleted since. One that is known to be deleted may have come back by this commit: the later revision counts.
+        if let known = try transaction.remote(id: item.id) {
+            if known.isDeleted, item.revision <= known.revision { item.isDeleted = true }
+        } else if try item.revision <= transaction.feedPosition().revision {
             item.isDeleted = true
         }
         try settler.receive(item)
@@ -139,7 +139,11 @@ package struct CommitApplier {
         guard let content else { return }
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
         // cloud has not taken is what it was made from, whatever the feed has told meanwhile.
-        row.version = content.isPassedOver(item) ? content.baseVersion : content.version
+        if !content.isPassedOver(item) {
+            row.version = content.version
+        } else if row.generation == sent.generation {
+            row.version = content.baseVersion
+        }
         guard let manifest = content.manifest else { return }
         guard row.generation == sent.generation, let local = row.content else {
             // Changed again meanwhile: what is here now is made from the version that has just gone up.

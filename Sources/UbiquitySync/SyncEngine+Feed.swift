@@ -276,12 +276,13 @@ extension SyncEngine {
         }
         next.isInSnapshot = false
         try await pool.run { [index, next] in
-            try self.dropMissing()
+            try self.dropMissing(asOf: next.revision)
             try index.write(.remote) { try $0.setFeedPosition(next) }
         }
     }
 
-    private func dropMissing() throws {
+    /// What the snapshot did not have was deleted at some revision up to its own: an answer from before is no news.
+    private func dropMissing(asOf revision: Revision) throws {
         while true {
             let dropped = try index.write(.remote) { transaction -> [ContentID]? in
                 let missing = try transaction.remotesMissingFromSnapshot(limit: SyncLimits.settleBatch)
@@ -290,6 +291,7 @@ extension SyncEngine {
                 let deleted = missing.map { item in
                     var item = item
                     item.isDeleted = true
+                    item.revision = max(item.revision, revision)
                     return item
                 }
                 try settler.receive(page: deleted, index)

@@ -54,15 +54,12 @@ final class IndexJournal: @unchecked Sendable {
     }
 
     /// Room that was never written is noted as such by the file system, and the first write to it changes that note,
-    /// which only a sync of this file brings to the disk.
+    /// which only a sync of this file brings to the disk. Which room that is cannot be asked (SEEK_HOLE takes a page
+    /// that was read for data), so all of it is written with what it has.
     private func fillRoom() throws(Errno) {
-        var position: Int64 = 0
-        while let hole = try file.nextHole(from: position), hole < Self.capacity {
-            let end = min(try file.nextData(from: hole) ?? Self.capacity, Self.capacity)
-            try file.write([UInt8](repeating: 0, count: Int(end - hole)), at: hole)
-            position = end
-        }
-        // Also of what an earlier life has written there.
+        var bytes = try file.read(count: Int(Self.capacity), at: 0)
+        bytes += [UInt8](repeating: 0, count: Int(Self.capacity) - bytes.count)
+        try file.write(bytes, at: 0)
         try file.syncData()
     }
 
