@@ -15,14 +15,14 @@ import UbiquitySystem
 final class MergeRunner: Sendable {
     /// A command that takes longer is killed.
     private static let timeLimit = Duration.seconds(60)
-    /// Commands that run at the same time: one that hangs does not hold up the others of its round.
+    /// Commands that run at the same time: one that hangs does not hold up the others.
     private static let concurrency = 3
     /// The device that lost merges at once. Another one waits that long: the first may be gone, or have no command, and
     /// two merges of one conflict are one too many.
     private static let patience = Duration.seconds(15)
     /// Looked for conflicts this often, besides when there is news.
     private static let interval = Duration.seconds(30)
-    /// Conflicts looked at in one round, and failures remembered.
+    /// Conflicts looked at in one go, and failures remembered.
     private static let limit = 1000
     /// Bytes of what a command said that are shown.
     private static let shownOutput = 400
@@ -31,12 +31,18 @@ final class MergeRunner: Sendable {
         /// Why a conflict was not merged, and what was current then: another current version is worth another attempt.
         var failures: [VersionID: (current: VersionID?, reason: String)] = [:]
         var seen: [VersionID: Duration] = [:]
+        /// Items whose conflict is being merged.
+        var running: Set<ItemID> = []
+        /// Until when an item rests whose conflict could not be looked at: the cloud was away, or it changed meanwhile.
+        /// News ends that.
+        var rests: [ItemID: Duration] = [:]
         var runs = 0
         var isOver = false
     }
 
     private let parts: MountParts
-    private let pool = BlockingPool(name: "merge", threads: MergeRunner.concurrency)
+    /// A thread for each command, and one that looks for others meanwhile.
+    private let pool = BlockingPool(name: "merge", threads: MergeRunner.concurrency + 1)
     private let state = Lock(State())
     private let news: AsyncStream<Void>
     private let source: AsyncStream<Void>.Continuation
@@ -44,10 +50,12 @@ final class MergeRunner: Sendable {
     init(_ parts: MountParts) {
         self.parts = parts
         (news, source) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        parts.index.observe { [source] events in
+        parts.index.observe { [source, state] events in
             // What programs do brings no conflict that could be merged at once: what they wrote has to go up first.
             let isNews = events.contains { $0.origin != .local && ($0.kind == .versions || $0.kind == .replaced) }
-            if isNews { source.yield() }
+            guard isNews else { return }
+            state.withLock { $0.rests = [:] }
+            source.yield()
         }
     }
 
@@ -71,12 +79,16 @@ final class MergeRunner: Sendable {
         }
         defer { clock.cancel() }
         source.yield()
-        for await _ in news {
-            do {
-                try await mergeAll()
-            } catch {
-                guard !Task.isCancelled else { return }
-                parts.logger.warning("cannot look for conflicts to merge", metadata: ["error": "\(error)"])
+        await withDiscardingTaskGroup { group in
+            for await _ in news {
+                do {
+                    for job in try await pool.run({ try self.begin() }) {
+                        group.addTask { await self.attempt(job) }
+                    }
+                } catch {
+                    guard !Task.isCancelled else { return }
+                    parts.logger.warning("cannot look for conflicts to merge", metadata: ["error": "\(error)"])
+                }
             }
         }
     }
@@ -90,14 +102,19 @@ final class MergeRunner: Sendable {
         var command: String
     }
 
-    private func mergeAll() async throws {
-        // One of each item; and the next round looks for more when all of these have ended.
-        let jobs = try await pool.run { try self.jobs() }
-        await withTaskGroup(of: Void.self) { group in
-            for (number, job) in jobs.enumerated() {
-                if number >= Self.concurrency { await group.next() }
-                guard group.addTaskUnlessCancelled(operation: { await self.attempt(job) }) else { return }
-            }
+    /// The next ones, one of each item, as many as may run beside those that do; they count as running.
+    private func begin() throws -> [Job] {
+        let now = parts.timekeeper.uptime()
+        let busy = state.withLock { state in
+            state.rests = state.rests.filter { $0.value > now }
+            return state.running.union(state.rests.keys)
+        }
+        guard state.withLock({ $0.running.count < Self.concurrency }) else { return [] }
+        let waiting = try jobs().filter { !busy.contains($0.row.id) }
+        return state.withLock { state in
+            let next = waiting.prefix(Self.concurrency - state.running.count)
+            state.running.formUnion(next.map(\.row.id))
+            return Array(next)
         }
     }
 
@@ -106,9 +123,11 @@ final class MergeRunner: Sendable {
             try await merge(job)
             state.withLock { $0.failures[job.conflict.id] = nil }
         } catch {
-            guard !Task.isCancelled else { return }
-            note(error, job)
+            if !Task.isCancelled { note(error, job) }
         }
+        state.withLock { _ = $0.running.remove(job.row.id) }
+        // Another may have waited for its end.
+        source.yield()
     }
 
     private func jobs() throws -> [Job] {
@@ -149,8 +168,11 @@ final class MergeRunner: Sendable {
 
     private func note(_ error: any Error, _ job: Job) {
         let error = error as? UbiquityError ?? UbiquityError(.io, "\(error)")
-        // Away or changed meanwhile: the next round tries again.
-        guard ![.offline, .timedOut, .stale, .cancelled].contains(error.code) else { return }
+        // Away or changed meanwhile: it is tried again.
+        guard ![.offline, .timedOut, .stale, .cancelled].contains(error.code) else {
+            let end = parts.timekeeper.uptime() + Self.interval
+            return state.withLock { $0.rests[job.row.id] = end }
+        }
         parts.logger.warning(
             "a conflict was not merged",
             metadata: ["file": "\(job.row.entry?.name.description ?? "")", "reason": "\(error)"])
