@@ -83,7 +83,7 @@ final class MergeRunner: Sendable {
             for await _ in news {
                 do {
                     for job in try await pool.run({ try self.begin() }) {
-                        group.addTask { await self.attempt(job) }
+                        _ = group.addTaskUnlessCancelled { await self.attempt(job) }
                     }
                 } catch {
                     guard !Task.isCancelled else { return }

@@ -5,7 +5,8 @@ extension FileDescriptor {
     ///
     /// What `finishWriting` has sent there of another file before is durable then, if only bytes were written over that
     /// had been on the disk before, so that nothing but these bytes has to be there. (ext2, ext3 and ext4: `fsync` ends
-    /// with a flush, or with a commit of their journal that begins with one, and in `data=journal` commits all.)
+    /// with a flush, or with a commit of their journal that begins with one, and in `data=journal` commits all. Not
+    /// looked into: a journal on a device of its own.)
     package func sharedFlushes() throws(Errno) -> UInt64? {
         guard try fileSystemKind() == Self.extendedFileSystem else { return nil }
         return try status().device

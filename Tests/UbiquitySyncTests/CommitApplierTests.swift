@@ -222,78 +222,56 @@ import UbiquityWire
         #expect(try !fixture.dirty().isEmpty)
     }
 
-    /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has told of meanwhile.
-    @Test func whatTheCloudPassesOverIsWhatItWasMadeFrom() throws {
-        let fixture = try Fixture()
+    /// A file that the cloud has, and an edit of it that is on its way.
+    private func sentEdit(_ fixture: Fixture) throws -> (known: RemoteItem, sent: PlannedChange) {
+        func next() throws -> PlannedChange {
+            let rows = try fixture.dirty()
+            return try #require(try fixture.plan(rows, prepared: fixture.prepared(rows)).group.first)
+        }
         try fixture.make("f")
-        var rows = try fixture.dirty()
-        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        try fixture.apply(group, group.map { applied(try fixture.answer($0)) })
-        let base = try #require(try fixture.found("f").version)
+        let made = try next(), known = try fixture.answer(made)
+        try fixture.apply([made], [applied(known)])
         fixture.time.advance(.seconds(1))
         try fixture.edit("f")
-        rows = try fixture.dirty()
-        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        var answer = try fixture.answer(group[0])
-        answer.content?.version = VersionID(high: 9, low: 9)
+        return (known, try next())
+    }
+
+    /// Seed 200122311 of the simulator: it has the bytes of its base, whatever version the feed has told of meanwhile;
+    /// but what was put in its place since was made from another one, on purpose.
+    @Test(arguments: [false, true]) func whatTheCloudPassesOverIsWhatItWasMadeFrom(isReplaced: Bool) throws {
+        let fixture = try Fixture()
+        let (_, sent) = try sentEdit(fixture)
+        let base = try fixture.found("f").version, other = VersionID(high: 9, low: 9)
         try fixture.index.write(.remote) { transaction in
-            let before = try #require(try transaction.row(key: group[0].row.key))
+            let before = try #require(try transaction.row(key: sent.row.key))
             var row = before
-            row.version = VersionID(high: 9, low: 9)
+            row.version = other
+            if isReplaced { row.generation += 1 }
             try transaction.update(row, before: before)
         }
-        try fixture.apply(group, [applied(answer)])
+        var answer = try fixture.answer(sent)
+        answer.content?.version = other
+        try fixture.apply([sent], [applied(answer)])
         let row = try fixture.found("f")
-        #expect(row.version == base && row.dirty.isEmpty)
+        #expect(base != nil && row.version == (isReplaced ? other : base))
+        #expect(row.dirty.contains(.content) == isReplaced)
     }
 
     /// An edit won against a deletion; the feed's page that has what became of the item later has not come yet.
     @Test func anAnswerBringsBackWhatItsEditDid() throws {
         let fixture = try Fixture()
-        try fixture.make("f")
-        var rows = try fixture.dirty()
-        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        let first = try fixture.answer(group[0])
-        try fixture.apply(group, [applied(first)])
-        fixture.time.advance(.seconds(1))
-        try fixture.edit("f")
-        rows = try fixture.dirty()
-        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        var gone = first
+        let (known, sent) = try sentEdit(fixture)
+        var gone = known
         gone.isDeleted = true
         gone.revision = Revision(60)
         try fixture.receive(gone)
-        var answer = try fixture.answer(group[0])
+        var answer = try fixture.answer(sent)
         answer.revision = Revision(70)
         try fixture.index.write(.remote) {
             try $0.setFeedPosition(FeedPosition(revision: Revision(90), incarnation: 1, snapshotEpoch: 0))
         }
-        try fixture.apply(group, [applied(answer)])
+        try fixture.apply([sent], [applied(answer)])
         #expect(try fixture.paths() == ["f"])
         #expect(try fixture.found("f").contentState == .complete)
-    }
-
-    /// What is here was made from another version by then, on purpose.
-    @Test func whatChangedSinceItWasPassedOverKeepsItsBase() throws {
-        let fixture = try Fixture()
-        try fixture.make("f")
-        var rows = try fixture.dirty()
-        var group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        try fixture.apply(group, group.map { applied(try fixture.answer($0)) })
-        fixture.time.advance(.seconds(1))
-        try fixture.edit("f")
-        rows = try fixture.dirty()
-        group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
-        var answer = try fixture.answer(group[0])
-        answer.content?.version = VersionID(high: 9, low: 9)
-        try fixture.index.write(.remote) { transaction in
-            let before = try #require(try transaction.row(key: group[0].row.key))
-            var row = before
-            row.version = VersionID(high: 9, low: 9)
-            row.generation += 1
-            try transaction.update(row, before: before)
-        }
-        try fixture.apply(group, [applied(answer)])
-        #expect(try fixture.found("f").version == VersionID(high: 9, low: 9))
     }
 }
