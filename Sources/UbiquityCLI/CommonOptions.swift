@@ -46,6 +46,15 @@ extension StateOptions {
         return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
     }
 
+    /// Says of the device's mounts that they go on as they are with another account than the next mount will use.
+    func tellOfMounts() throws {
+        let device = try resolved()
+        for mount in try MountFinder.table().containers where Self.isState(mount.source, of: device) {
+            let place = String(decoding: mount.mountPoint, as: UTF8.self)
+            Output.message("\(place) goes on with the account it was mounted with; unmount it and mount it again")
+        }
+    }
+
     private func device() throws -> String? { try folder.map { try AbsolutePath.of($0) } }
 
     /// Whether a container's state is in the device's folder, however either is written.

@@ -60,10 +60,7 @@ struct CoordinateCommand: AsyncParsableCommand {
         let claim = try await Progress.showing("waiting for \(path) …") { _ in
             try await client.claim([item], seconds: timeout)
         }
-        let pool = BlockingPool(name: "command", threads: 1)
-        let status = try await pool.run { [command] in
-            try describing("run \(command[0])") { () throws(Errno) in try ForegroundProcess.run(command) }
-        }
+        let status = try await GivenCommand.run(command)
         try await client.end(claim.claim)
         return status
     }

@@ -39,7 +39,7 @@ struct ItemAction {
         } else if let error = result.error {
             Output.message("\(result.path): \(error.text)")
         } else {
-            Output.line("\(done) \(result.path)")
+            Output.line("\(done) \(Output.shown(result.path))")
         }
     }
 }

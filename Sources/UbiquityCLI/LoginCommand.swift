@@ -35,6 +35,7 @@ struct LoginCommand: AsyncParsableCommand {
             }
         }
         try signIn.save(deviceFolder: state.resolved())
+        try state.tellOfMounts()
     }
 
     /// The first line of the file or of standard input.

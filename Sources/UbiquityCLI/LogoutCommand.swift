@@ -9,6 +9,9 @@ struct LogoutCommand: AsyncParsableCommand {
     @OptionGroup var state: StateOptions
 
     func run() async throws {
-        if try !SignIn.remove(deviceFolder: state.resolved()) { Output.message("this device was signed in nowhere") }
+        guard try SignIn.remove(deviceFolder: state.resolved()) else {
+            return Output.message("this device was signed in nowhere")
+        }
+        try state.tellOfMounts()
     }
 }

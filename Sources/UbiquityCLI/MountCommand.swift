@@ -1,4 +1,5 @@
 import ArgumentParser
+import Ubiquity
 import UbiquityControl
 import UbiquityCore
 import UbiquityDaemon
@@ -70,9 +71,19 @@ struct MountCommand: AsyncParsableCommand {
         }
     }
 
+    /// The state of a container in another would wait for itself sooner or later.
+    private func stateFolder() throws -> String {
+        let folder = try state.resolved()
+        guard let container = try MountFinder.find(folder) else { return folder }
+        let mountPoint = String(decoding: container.mountPoint, as: UTF8.self)
+        throw UbiquityError(
+            .invalid, "the state folder is in a container, which is mounted on \(mountPoint)", at: folder,
+            remedy: "name a folder of a local disk")
+    }
+
     private func settings() throws -> MountSettings {
         try MountSettings(
-            deviceFolder: state.resolved(), container: container, deviceName: device, policy: policy,
+            deviceFolder: stateFolder(), container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
             allowsMassDelete: allowMassDelete, isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },

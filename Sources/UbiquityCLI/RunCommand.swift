@@ -29,10 +29,7 @@ struct RunCommand: AsyncParsableCommand {
         if !mark.isOnHere {
             try describing("start anew") { () throws(Errno) in try ForegroundProcess.restart(with: mark.variable, "1") }
         }
-        let pool = BlockingPool(name: "command", threads: 1)
-        let status = try await pool.run { [command] in
-            try describing("run \(command[0])") { () throws(Errno) in try ForegroundProcess.run(command) }
-        }
+        let status = try await GivenCommand.run(command)
         if status != 0 { throw ExitCode(status) }
     }
 }

@@ -13,15 +13,16 @@ enum StatusText {
         lines.append(field("traffic", "\(sent) sent, \(received) received since the start"))
         lines.append(field("passthrough", feature(status.passthrough)))
         if let rings = status.rings { lines.append(field("io_uring", feature(rings))) }
-        if status.heldDeletions > 0 {
-            let advice = "'ubiquity deletions confirm' or '… undo'"
-            lines.append(field("held", "\(status.heldDeletions) deletions, more than half of all items: \(advice)"))
-        }
+        if status.heldDeletions > 0 { lines.append(field("held", held(status.heldDeletions))) }
         if let conflicts = status.conflicts { lines += of(conflicts) }
         if let coordination = status.coordination { lines += of(coordination) }
         lines += status.pending.map { "    " + of($0) }
         if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
         return lines.joined(separator: "\n")
+    }
+
+    private static func held(_ deletions: Int) -> String {
+        "\(deletions) deletions, more than half of all items: 'ubiquity deletions confirm' or '… undo'"
     }
 
     private static func feature(_ status: KernelFeatureStatus) -> String {
@@ -99,6 +100,7 @@ enum StatusText {
         if item.isExcludedFromSync { notes.append("not synced") }
         if item.isPackage { notes.append("package") }
         if item.conflictCount > 0 { notes.append(Output.count(item.conflictCount, "conflict version")) }
+        if let count = item.heldDeletions { notes.append("held: \(held(count))") }
         if let error = item.downloadingError { notes.append("download failed: \(error)") }
         if let error = item.uploadingError { notes.append("upload failed: \(error)") }
         let columns = [

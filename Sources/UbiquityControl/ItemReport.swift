@@ -31,6 +31,8 @@ package struct ItemReport: Codable, Hashable, Sendable {
     package var isExcludedFromSync = false
     package var isPackage = false
     package var isPinned = false
+    /// For the root: deletions of the container that are held until somebody confirms or undoes them.
+    package var heldDeletions: Int?
     package var itemID: String?
     package var versionID: String?
     package var container: String

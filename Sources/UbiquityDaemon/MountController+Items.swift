@@ -21,7 +21,9 @@ extension MountController {
 
     private func report(_ path: String) throws -> ItemReport {
         let row = try parts.tree.row(at: path)
-        return try parts.index.read { try parts.look.report(of: row, at: path, $0) }
+        var report = try parts.index.read { try parts.look.report(of: row, at: path, $0) }
+        if row.key == .root, engine.heldDeletions > 0 { report.heldDeletions = engine.heldDeletions }
+        return report
     }
 
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {

@@ -40,15 +40,17 @@ extension MountController {
         if wanted.uploaded || wanted.idle { try await pool.run { [parts] in parts.fileSystem.refreshIgnoreFiles() } }
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
-        if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) { return try await unfinished() }
-        let left = limit - (parts.timekeeper.uptime() - start)
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
+        if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) {
+            return try await unfinished(check)
+        }
+        let left = limit - (parts.timekeeper.uptime() - start)
         let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in
             let graceIsOver = parts.timekeeper.uptime() - start > Self.releaseGrace
             // A person's word is waited for in vain here.
             return try await pool.run { try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() }
         }
-        guard isDone, !check.isHeldBack() else { return try await unfinished() }
+        guard isDone, !check.isHeldBack() else { return try await unfinished(check) }
         try await waitForKernel()
         return WaitReport(done: true)
     }
@@ -60,10 +62,24 @@ extension MountController {
         }
     }
 
-    private func unfinished() async throws -> WaitReport {
-        let pending = try await pool.run { [self] in try pendingUploads() + (try pendingDownloads()) }
+    private func unfinished(_ check: WaitCheck) async throws -> WaitReport {
+        let pending = try await pool.run { [self] in try self.pending(check) }
         return WaitReport(
             done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)), reason: try await reason())
+    }
+
+    /// What is waited for and not done yet, and nothing else.
+    private func pending(_ check: WaitCheck) throws -> [PendingItem] {
+        let wanted = check.wanted
+        var pending = [PendingItem]()
+        if wanted.uploaded || wanted.idle { pending += try pendingUploads(where: check.concerns) }
+        if wanted.downloaded {
+            let missing = try check.missingContents(limit: MountStatus.maximumPendingItems)
+            pending += try missing.map { try pendingDownload($0.key, at: $0.path) }
+        } else if wanted.idle {
+            pending += try pendingDownloads()
+        }
+        return pending
     }
 
     private func reason() async throws -> String? {
@@ -129,8 +145,8 @@ extension MountController {
 /// Whether a wait is over. It remembers the last item that was not as wanted and asks that one first, so that waiting
 /// for a large folder does not mean walking it after each change.
 final class WaitCheck: Sendable {
+    let wanted: WaitRequest
     private let parts: MountParts
-    private let wanted: WaitRequest
     private let tops: [ItemKey]
     private let missing = Lock<ItemKey?>(nil)
 
@@ -152,6 +168,24 @@ final class WaitCheck: Sendable {
 
     /// Whether what is waited for needs somebody's decision first.
     func isHeldBack() -> Bool { (wanted.uploaded || wanted.idle) && isWholeMount && parts.engine.heldDeletions > 0 }
+
+    /// Whether it is waited for that this item's changes go up.
+    func concerns(_ key: ItemKey) throws -> Bool {
+        try isWholeMount || parts.index.read { try isWithinTops(key, $0) }
+    }
+
+    /// The first files whose newest content is not here and is waited for.
+    func missingContents(limit: Int) throws -> [(key: ItemKey, path: String)] {
+        var found = [(key: ItemKey, path: String)]()
+        for top in tops.isEmpty ? [.root] : tops {
+            guard let path = try parts.tree.path(of: top) else { continue }
+            for place in try parts.tree.subtree(at: path) where place.kind == .file {
+                guard found.count < limit else { return found }
+                if try isMissing(place.key) { found.append((place.key, place.path)) }
+            }
+        }
+        return found
+    }
 
     private var isWholeMount: Bool { tops.isEmpty || tops.contains(.root) || wanted.idle }
 

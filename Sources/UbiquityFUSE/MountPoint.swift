@@ -31,6 +31,11 @@ package enum MountPoint {
         return mount.type == MountedFileSystem.containerType && mount.source == source
     }
 
+    /// Whether the container whose state is in that folder is to be seen anywhere.
+    package static func isMounted(source: String) throws(UbiquityError) -> Bool {
+        try MountedFileSystem.all().contains { $0.type == MountedFileSystem.containerType && $0.source == source }
+    }
+
     private static func isDead(_ path: String) -> Bool {
         do throws(Errno) {
             _ = try FileSystem.statusFollowing(path)
@@ -82,13 +87,14 @@ struct MountedFileSystem: Sendable {
 
     /// What is mounted at exactly that path (the last, if several are), nil if nothing is.
     static func at(_ path: String) throws(UbiquityError) -> MountedFileSystem? {
+        try all().last { $0.mountPoint == path }
+    }
+
+    /// All that this process sees, in the order in which they were mounted.
+    static func all() throws(UbiquityError) -> [MountedFileSystem] {
         // A machine with very many containers has a table of some MiB.
         let table = try SmallFile.read("/proc/self/mountinfo", limit: 64 << 20) ?? []
-        var found: MountedFileSystem?
-        for line in table.split(separator: UInt8(ascii: "\n")) {
-            if let mount = MountedFileSystem(line: line), mount.mountPoint == path { found = mount }
-        }
-        return found
+        return table.split(separator: UInt8(ascii: "\n")).compactMap { MountedFileSystem(line: $0) }
     }
 
     /// `36 35 0:42 / /mount/point options optional… - type source superoptions`: see proc(5).

@@ -100,6 +100,11 @@ extension IndexReader {
         )
     }
 
+    /// Whether the item is one of them.
+    package func isWanted(_ key: ItemKey, eager: Int64) throws -> Bool {
+        try exists("SELECT 1 FROM items WHERE key = ? AND \(Self.isWanted(eager))", [SQLValue(key)])
+    }
+
     private static func isWanted(_ eager: Int64) -> String {
         // The flags are written out (pinned, kept current, requested), as the index of them has them.
         "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0 AND "

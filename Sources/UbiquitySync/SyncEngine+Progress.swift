@@ -18,6 +18,9 @@ extension SyncEngine {
         return result
     }
 
+    /// What the item's last download failed on, if nothing has come of it since.
+    package func downloadProblem(of item: ItemKey) -> TransferProblem? { problems.problem(.download, of: item) }
+
     /// The transfers that failed and wait for their next attempt.
     package var failedTransfers: [(item: ItemKey, direction: TransferDirection, problem: TransferProblem)] {
         problems.all

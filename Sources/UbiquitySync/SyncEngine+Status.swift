@@ -137,6 +137,18 @@ extension SyncEngine {
         return try index.read { try $0.wantedTotal(eager: eager) }
     }
 
+    /// The first `limit` of these items whose contents are wanted here, so that they come by themselves.
+    package func wanted(of keys: some Sequence<ItemKey>, limit: Int) throws -> [ItemKey] {
+        let eager = try eagerRoom()
+        return try index.read { reader in
+            var wanted = [ItemKey]()
+            for key in keys where wanted.count < limit {
+                if try reader.isWanted(key, eager: eager) { wanted.append(key) }
+            }
+            return wanted
+        }
+    }
+
     /// What waits to go up, in order, at most `limit`, each with what holds it back.
     package func pendingUploads(
         limit: Int

@@ -30,7 +30,7 @@ struct WorkerCommand: ParsableCommand {
         try withExtendedLifetime(folderOfMount) {
             do {
                 try work(root)
-            } catch let error as Errno where error.meansDeath {
+            } catch let error as Errno where error.meansDeath || error == .EINTR && dies(root) {
                 return
             }
         }
@@ -52,6 +52,17 @@ struct WorkerCommand: ParsableCommand {
         ProcessHost.write("looked\n", to: 1)
         while !isAskedToStop.load(ordering: .relaxed) { try load.step() }
     }
+}
+
+/// Whether the mount dies now. A call whose request the kernel was just copying to a process that is being killed ends
+/// with EINTR (`fatal_signal_pending` in mm/gup.c); of a mount that lives, no call may.
+private func dies(_ root: String) -> Bool {
+    for attempt in 0..<100 {
+        // A name of its own each time: the kernel knows nothing of it and has to ask.
+        if access("\(root)/.asked-\(attempt)", F_OK) != 0, errno != ENOENT { return true }
+        usleep(10_000)
+    }
+    return false
 }
 
 extension Errno {

@@ -1,0 +1,78 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+import UbiquitySystem
+
+// What is pending, item by item, each with the reason; at most `MountStatus.maximumPendingItems`.
+extension MountController {
+    /// Rows looked through for those of some folder.
+    private static let mostLookedThrough = 10_000
+
+    /// The first of what waits to go up; only those that `isMeant` holds for, if it is given.
+    func pendingUploads(where isMeant: ((ItemKey) throws -> Bool)? = nil) throws -> [PendingItem] {
+        let running = engine.runningUploads
+        let limit = isMeant == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
+        let unsent = try engine.pendingUploads(limit: limit).filter { try isMeant?($0.row.key) ?? true }
+        let items = try unsent.prefix(MountStatus.maximumPendingItems).map { waiting in
+            let row = waiting.row
+            var item = PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
+            if row.dirty.contains(.content), !row.isDeleted { item.bytes = row.size }
+            if let progress = running[row.key] {
+                item.reason = .transferring
+                item.bytes = progress.totalBytes - progress.doneBytes
+            } else if let problem = waiting.problem {
+                item.reason = problem.error.code == .quotaExceeded ? .quota : .retrying
+                item.error = problem.error.description
+                item.retryAt = seconds(problem.retryAt)
+            } else if let rests = waiting.restsUntil {
+                item.reason = .throttled
+                item.retryAt = seconds(rests)
+            }
+            return item
+        }
+        guard items.count < MountStatus.maximumPendingItems else { return items }
+        // Files about whose versions something was decided.
+        let decided = try parts.index.read { try $0.itemsWithVersionActions(limit: limit) }
+        return items + (try decided.filter { try isMeant?($0.key) ?? true }.map { row in
+            PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
+        }).prefix(MountStatus.maximumPendingItems - items.count)
+    }
+
+    /// A deleted item has no path here any more, but its deletion has still to go up.
+    private func shownPath(of row: ItemRow) throws -> String {
+        try parts.tree.path(of: row.key) ?? parts.tree.pathAtCloud(of: row.id).map { "\($0) (deleted)" } ?? "(deleted)"
+    }
+
+    /// What is on its way down, and what failed and comes by itself. What only a program had asked for is not pending:
+    /// nobody tries it again until it is opened again.
+    func pendingDownloads() throws -> [PendingItem] {
+        let running = engine.runningDownloads.keys
+        let failed = engine.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
+        let wanted = try engine.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
+        let keys = (Array(running) + wanted).prefix(MountStatus.maximumPendingItems)
+        return try keys.compactMap { key in try parts.tree.path(of: key).map { try pendingDownload(key, at: $0) } }
+            .sorted { $0.path < $1.path }
+    }
+
+    /// What there is to say of a content that is not here.
+    func pendingDownload(_ key: ItemKey, at path: String) throws -> PendingItem {
+        var item = PendingItem(path: path, direction: .download, reason: .waiting)
+        if let progress = engine.runningDownloads[key] {
+            item.reason = .transferring
+            item.bytes = progress.totalBytes - progress.doneBytes
+            return item
+        }
+        guard try !engine.wanted(of: [key], limit: 1).isEmpty else {
+            item.error = "nothing downloads it; 'ubiquity download' does"
+            return item
+        }
+        guard let problem = engine.downloadProblem(of: key) else { return item }
+        item.error = problem.error.description
+        // What is due and does not run waits for the cloud.
+        guard problem.retryAt > parts.timekeeper.now() else { return item }
+        item.reason = .retrying
+        item.retryAt = seconds(problem.retryAt)
+        return item
+    }
+}

@@ -1,0 +1,123 @@
+import Testing
+import UbiquityControl
+
+/// What commands say of what goes wrong or waits: of that and of nothing else.
+@Suite struct CommandWordsTests {
+    @Test func waitNamesOnlyWhatItWaitsFor() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d e; echo text > d/f; echo text > e/f")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            try await b.shell("echo new > d/new; echo new > e/new")
+            let uploaded = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "1.5"])
+            #expect(uploaded.status == 1 && uploaded.err.contains("d/new") && !uploaded.err.contains("e/new"), "\(uploaded)")
+            let downloaded = try await b.ubiquity("wait", "d", options: ["--downloaded", "--timeout", "0"])
+            #expect(downloaded.status == 1 && downloaded.err.contains("d/f: to download, waiting"), "\(downloaded)")
+            #expect(downloaded.err.contains("'ubiquity download'"), "\(downloaded)")
+            #expect(!downloaded.err.contains("new") && !downloaded.err.contains("e/f"), "\(downloaded)")
+        }
+    }
+
+    @Test func aReadThatFailedIsNotPending() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo text > read; echo text > pinned")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            #expect(try await b.attempt("cat read").status != 0)
+            #expect(try await b.ubiquity("pin", "pinned").status == 0)
+            let status = try await b.status()
+            #expect(!status.pending.contains { $0.path == "read" }, "\(status.pending)")
+            #expect(status.downloads.items == 1)
+            // It is said of the file itself.
+            let line = try await b.ubiquity("status", "read").out
+            #expect(line.contains("download failed: ") && line.contains("offline on request"), "\(line)")
+            try await b.ubiquity("online", "")
+            try await b.wait("--downloaded", "pinned")
+        }
+    }
+
+    @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; for n in $(seq 150); do echo $n > d/$n; done; echo x > keep")
+            try await a.waitUntilIdle()
+            try await a.shell("rm -r d")
+            #expect(try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"]).status == 1)
+            let line = try await a.ubiquity("status", "").out
+            #expect(line.split(separator: "\n").count == 1 && line.contains("held: 151 deletions"), "\(line)")
+            #expect(try await a.report("").heldDeletions == 151)
+            #expect(try await a.report("keep").heldDeletions == nil)
+            try await a.ubiquity("deletions", "", options: ["undo"])
+        }
+    }
+
+    @Test func aProgramThatIsNotThereIsToldAsByAShell() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            for words in [["run", "--no-materialize"], ["coordinate", "read", a.mountPoint + "/f"]] {
+                for (program, status) in [("no-such-program", 127), (a.mountPoint + "/f", 126)] {
+                    let outcome = try await world.attempt([World.program] + words + ["--", program])
+                    #expect(outcome.status == status && outcome.err.contains("run \(program)"), "\(outcome)")
+                }
+            }
+        }
+    }
+
+    @Test func namesDoNotCommandTheTerminal() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > \"$(printf 'a\\033[31mb')\"")
+            try await a.waitUntilIdle()
+            for command in ["evict", "download", "pin", "unpin"] {
+                let outcome = try await a.ubiquity(command, "")
+                #expect(!outcome.out.contains("\u{1b}") && outcome.out.contains("[31mb"), "\(outcome)")
+            }
+        }
+    }
+
+    @Test func stateInAContainerIsRefused() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try world.device("b"))
+            let outcome = try await world.ubiquity("mount", "--state", a.mountPoint + "/state", b.mountPoint)
+            #expect(outcome.status == 1 && outcome.err.contains("mounted on \(a.mountPoint)"), "\(outcome)")
+            #expect(try await a.shell("ls -A") == "")
+        }
+    }
+
+    @Test func whoMountsAgainIsToldOfALazyUnmount() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            let reader = try a.start("exec 9<f; echo open; exec sleep 600")
+            try await world.eventually("it is open") { reader.outputSoFar == "open\n" }
+            #expect(try await world.ubiquity("unmount", "--lazy", a.mountPoint).status == 0)
+            let refused = try await a.tryMount()
+            #expect(refused.status == 1 && refused.err.contains("taken away lazily"), "\(refused)")
+            reader.signal(9)
+            try await reader.finish()
+            try await world.eventually("it can be mounted") { try await a.tryMount().status == 0 }
+            #expect(try await a.shell("cat f") == "text")
+        }
+    }
+
+    @Test func signingInTellsWhatIsMounted() async throws {
+        try await World.run { world in
+            let data = world.folder + "/served"
+            let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
+            try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
+            let url = try #require(server.outputSoFar.split(separator: " ").last).trimmingPrefix("http://")
+            let created = try await world.ubiquity("account", "create", "ann", "--data", data)
+            let token = world.folder + "/token"
+            try await world.shell("printf '%s' '\(created.text)' > '\(token)'")
+            let a = try await world.mounted("a")
+            let login = ["login", "http://\(url.prefix { $0 != "\n" })", "--account", "ann", "--token-file", token]
+            for words in [login, ["logout"]] {
+                let outcome = try await world.attempt([World.program] + words + ["--state", a.state])
+                #expect(outcome.status == 0 && outcome.err.contains("\(a.mountPoint) goes on with the account"), "\(outcome)")
+            }
+        }
+    }
+}
