@@ -37,12 +37,19 @@ extension SyncEngine {
         progress.fire()
     }
 
+    /// Tells people why the content does not come. What the cloud refuses this device is asked of it again at once by
+    /// the feed, which knows where the device stands.
+    func show(_ error: UbiquityError, of key: ItemKey) {
+        problems.show(error, .download, of: key)
+        if error.code == .signedOut { feedSignal.fire() }
+    }
+
     private func noteFailure(of download: Download, _ error: UbiquityError) {
         // A version's content is no item's: who reads it is told.
         if error.code != .cancelled, !versionContents.isOne(download.content.id) {
             logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
             if error.isAboutConnection, error.code != .timedOut {
-                problems.show(error, .download, of: download.key)
+                show(error, of: download.key)
             } else {
                 problems.note(error, .download, of: download.key)
             }

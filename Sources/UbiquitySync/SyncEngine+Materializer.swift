@@ -10,7 +10,7 @@ extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
         let download: Download
         do { download = try await openedDownload(key) } catch {
-            problems.show(.from(error), .download, of: key)
+            show(.from(error), of: key)
             throw error
         }
         download.addOpener()

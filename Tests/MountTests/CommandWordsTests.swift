@@ -103,17 +103,43 @@ import UbiquityControl
         }
     }
 
+    /// A cloud of its own with an account.
+    /// - Returns: the words with which a device signs in to it.
+    private static func serve(_ data: String, in world: World) async throws -> [String] {
+        let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
+        try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
+        let url = try #require(server.outputSoFar.split(separator: " ").last).trimmingPrefix("http://")
+        let created = try await world.ubiquity("account", "create", "ann", "--data", data)
+        let token = world.folder + "/token"
+        try await world.shell("printf '%s' '\(created.text)' > '\(token)'")
+        return ["login", "http://\(url.prefix { $0 != "\n" })", "--account", "ann", "--token-file", token]
+    }
+
+    @Test func aRefusedReadShowsThatTheDeviceIsSignedOut() async throws {
+        try await World.run { world in
+            let login = try await Self.serve(world.folder + "/served", in: world)
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            for device in [a, b] {
+                try #require(try await world.attempt([World.program] + login + ["--state", device.state]).status == 0)
+                try await device.mount()
+            }
+            try await a.shell("head -c 300000 /dev/urandom > f")
+            try await world.settle(a, b)
+            let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
+            try #require(deleted.status == 0, "\(deleted)")
+            #expect(try await b.attempt("cat f").status != 0)
+            // Long before the feed would ask of itself.
+            try await world.eventually("it is told", within: 10) {
+                let cloud = try await b.status().cloud
+                return cloud.state == .signedOut && cloud.reason?.isEmpty == false
+            }
+        }
+    }
+
     @Test func signingInTellsWhatIsMounted() async throws {
         try await World.run { world in
-            let data = world.folder + "/served"
-            let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
-            try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
-            let url = try #require(server.outputSoFar.split(separator: " ").last).trimmingPrefix("http://")
-            let created = try await world.ubiquity("account", "create", "ann", "--data", data)
-            let token = world.folder + "/token"
-            try await world.shell("printf '%s' '\(created.text)' > '\(token)'")
+            let login = try await Self.serve(world.folder + "/served", in: world)
             let a = try await world.mounted("a")
-            let login = ["login", "http://\(url.prefix { $0 != "\n" })", "--account", "ann", "--token-file", token]
             for words in [login, ["logout"]] {
                 let outcome = try await world.attempt([World.program] + words + ["--state", a.state])
                 #expect(outcome.status == 0 && outcome.err.contains("\(a.mountPoint) goes on with the account"), "\(outcome)")
