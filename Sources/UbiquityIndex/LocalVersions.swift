@@ -100,8 +100,15 @@ extension IndexTransaction {
             case .symlink, .fifo, .socket, .characterDevice, .blockDevice: try remove(row, now: now)
             }
         }
-        let made = NewItem(kind: .file, mode: source.mode, uid: source.uid, gid: source.gid, content: content)
-        return try create(in: folder, named: place.name, made)
+        let new = NewItem(kind: .file, mode: source.mode, uid: source.uid, gid: source.gid, content: content)
+        let before = try create(in: folder, named: place.name, new)
+        // Attributes are the file's, and no version has any of its own.
+        var made = before
+        made.xattrs = source.xattrs
+        guard made.xattrs != before.xattrs else { return before }
+        try markDirty(&made, .xattrs, now: now)
+        try update(made, before: before)
+        return made
     }
 
     /// The file has another content, as after a save by renaming: another inode, the same identity.

@@ -185,9 +185,15 @@ import UbiquityControl
             #expect(try await report(a).map(\.kind) == [.current, .resolved, .history])
 
             try await conflict(world, a, b, "2")
+            try await a.shell("setfattr -n user.color -v red Documents/report.txt; chmod 640 Documents/report.txt")
             #expect(try await a.ubiquity("resolve", "Documents/report.txt", options: ["--keep", "both"]).status == 0)
             try await world.settle(a, b)
             #expect(try await b.shell("cat 'Documents/report (laptop).txt' Documents/report.txt") == "a 2\nb 2")
+            // Attributes are the file's and not a version's: what is kept beside it begins with them.
+            for name in ["report.txt", "report (laptop).txt"] {
+                let shown = "getfattr --only-values -n user.color 'Documents/\(name)'; stat -c ' %a' 'Documents/\(name)'"
+                #expect(try await b.shell(shown) == "red 640")
+            }
             try await expectResolved(a, b)
 
             try await conflict(world, a, b, "3")
