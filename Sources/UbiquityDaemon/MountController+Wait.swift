@@ -86,21 +86,33 @@ extension MountController {
         if let heldDeletions { return heldDeletions }
         let connection = engine.connection.status
         guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
-        return try await waitingForPrograms()
+        return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() }
     }
 
     /// Says which change of another device waits until a program has closed the file.
-    private func waitingForPrograms() async throws -> String? {
-        try await pool.run { [self] in
-            let rows = try parts.index.read { reader in
-                let records = try reader.records(.waiting, limit: MountStatus.maximumPendingItems)
-                return try records.compactMap { try reader.row(id: $0) }
-            }
-            guard let row = rows.first(where: \.isWriting), let path = try parts.tree.path(of: row.key) else {
-                return nil
-            }
-            return "what another device has done with \(path) waits until the program that writes to it has closed it"
+    private func waitingForPrograms() throws -> String? {
+        let rows = try parts.index.read { reader in
+            let records = try reader.records(.waiting, limit: MountStatus.maximumPendingItems)
+            return try records.compactMap { try reader.row(id: $0) }
         }
+        guard let row = rows.first(where: \.isWriting), let path = try parts.tree.path(of: row.key) else { return nil }
+        return "what another device has done with \(path) waits until the program that writes to it has closed it"
+    }
+
+    /// Says what another device has made whose name something has here that is not synced.
+    private func waitingForNames() throws -> String? {
+        let holder = try parts.index.read { reader -> ItemKey? in
+            for id in try reader.records(.waiting, limit: MountStatus.maximumPendingItems) {
+                guard let remote = try reader.remote(id: id), let folder = try reader.row(id: remote.parent),
+                    let other = try reader.child(of: folder.key, named: remote.name), other.isExcluded
+                else { continue }
+                return other.key
+            }
+            return nil
+        }
+        guard let path = try holder.flatMap({ try parts.tree.path(of: $0) }) else { return nil }
+        return "what another device has made at \(path) waits, since something that is not synced has that name here; "
+            + "that is moved aside within a minute or two"
     }
 
     /// - Returns: nil if the cloud does not answer in time. (A group of tasks would wait for the answer all the same,

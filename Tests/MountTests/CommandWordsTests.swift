@@ -19,6 +19,21 @@ import UbiquityControl
         }
     }
 
+    @Test func waitTellsWhatWaitsForANameThatStaysHere() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            try await b.shell("mkdir d; echo d/x > .ubiquityignore; echo local > d/x")
+            try await a.shell("mkdir d; echo synced > d/x")
+            try await a.waitUntilIdle()
+            try await b.ubiquity("online", "")
+            let waited = try await b.ubiquity("wait", "", options: ["--idle", "--timeout", "5"])
+            #expect(waited.status == 1 && waited.err.contains("what another device has made at d/x waits"), "\(waited)")
+            #expect(try await b.shell("cat d/x") == "local")
+        }
+    }
+
     @Test func aReadThatFailedIsNotPending() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
