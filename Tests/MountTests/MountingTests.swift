@@ -245,4 +245,35 @@ import UbiquityControl
             #expect(!a.isMounted)
         }
     }
+
+    /// Programs that go on while the daemon dies and comes back get errors, and what they are told is done is done in
+    /// the container and not in the folder beneath.
+    @Test func nothingFallsBeneathAMountThatIsMadeAnew() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try """
+                import os, sys, time
+                for number in range(10**6):
+                    try:
+                        os.close(os.open(f"{sys.argv[1]}/{number}", os.O_CREAT | os.O_WRONLY))
+                        print(number, flush=True)
+                    except OSError: pass
+                    time.sleep(0.002)
+                """.write(toFile: world.folder + "/writer.py", atomically: true, encoding: .utf8)
+            let writer = try world.start(["python3", world.folder + "/writer.py", a.mountPoint])
+            for _ in 0..<5 {
+                let before = writer.outputSoFar.count
+                try await world.eventually("it writes") { writer.outputSoFar.count > before + 100 }
+                try await a.kill()
+                try await a.mount()
+            }
+            writer.signal(SIGTERM)
+            try await writer.finish()
+            let made = Set(writer.outputSoFar.split(separator: "\n").map(String.init))
+            let found = Set(try await a.shell("ls").split(separator: "\n").map(String.init))
+            #expect(made.subtracting(found).isEmpty)
+            try await a.unmount()
+            #expect(try await world.shell("ls -A '\(a.mountPoint)'") == "")
+        }
+    }
 }
