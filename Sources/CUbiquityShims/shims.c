@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/fuse.h>
+#include <linux/mount.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -137,6 +139,21 @@ int CUbiquity_mountNumber(const char *path, uint64_t *number) {
     if (statx(AT_FDCWD, path, 0, STATX_MNT_ID_UNIQUE, &status) != 0) return -1;
     *number = status.stx_mask & STATX_MNT_ID_UNIQUE ? status.stx_mnt_id : 0;
     return 0;
+}
+
+// <sys/mount.h>, which declares them, cannot be had beside <linux/fs.h> with Debian 12's glibc.
+int CUbiquity_copyMount(const char *path) {
+    return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+// Debian 12's headers do not have it yet.
+#ifndef MOVE_MOUNT_BENEATH
+#define MOVE_MOUNT_BENEATH 0x200
+#endif
+
+int CUbiquity_moveBeneath(int mount, const char *path) {
+    return (int)syscall(
+        SYS_move_mount, mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_BENEATH);
 }
 
 int CUbiquity_identity(int fd, struct CUbiquity_Identity *result) {

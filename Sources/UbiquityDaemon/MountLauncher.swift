@@ -53,7 +53,10 @@ package enum MountLauncher {
                 .inUse, "cannot mount: \(container) is mounted by process \(holder)", at: folder.path,
                 remedy: "unmount it first, or use another --state")
         }
-        try MountPoint.clearDead(settings.mountPoint, source: folder.path)
+        // It stays until the new one takes its place: meanwhile programs get errors, and nothing falls beneath.
+        if try MountPoint.isLeft(at: settings.mountPoint, source: folder.path) {
+            return try MountPoint.real(settings.mountPoint)
+        }
         return try MountPoint.check(settings.mountPoint)
     }
 

@@ -12,7 +12,7 @@ package import UbiquityVFS
 /// `umount`, or because the connection broke.
 package final class FUSESession: Sendable {
     package struct Configuration: Sendable {
-        /// An absolute path without symlinks (`MountPoint.check`).
+        /// An absolute path without symlinks (`MountPoint.check`, `MountPoint.real`).
         package var mountPoint: String
         /// Shown as the mount's source: the state folder, by which the command line finds the daemon.
         package var source: String
@@ -56,7 +56,7 @@ package final class FUSESession: Sendable {
     private let logger: Logger
     private let state = Monitor(State())
 
-    /// Mounts. The mount point must have passed `MountPoint.check`.
+    /// Mounts. The mount point must have passed `MountPoint.check`, or a mount is left there whose place is taken.
     package init(
         fileSystem: ContainerFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
         rings: RequestRings, configuration: Configuration, logger: Logger
@@ -235,13 +235,9 @@ package final class FUSESession: Sendable {
                 .invalid, "cannot mount: libfuse does not take these options",
                 at: configuration.options.joined(separator: ","))
         }
-        guard fuse_session_mount(session, configuration.mountPoint) == 0 else {
+        do throws(UbiquityError) { try SessionMount.make(session, configuration) } catch {
             fuse_session_destroy(session)
-            throw UbiquityError(
-                .notPermitted, "cannot mount: the kernel or fusermount3 refused",
-                at: configuration.mountPoint,
-                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
-                    + "stands above, or in daemon.log in the state folder")
+            throw error
         }
         var io = makeSessionIO()
         let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))

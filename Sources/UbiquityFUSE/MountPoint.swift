@@ -14,14 +14,37 @@ package enum MountPoint {
     @discardableResult
     package static func clearDead(_ path: String, source: String? = nil) throws(UbiquityError) -> Bool {
         for attempt in 0..<clearAttempts {
-            let isLeft = isDead(path) ? true : try isMount(of: source, at: path)
-            guard isLeft else { return attempt > 0 }
-            try describing("clear the dead mount", at: path) { () throws(Errno) in
-                try Unmounting.unmount(Array(path.utf8), lazy: true)
-            }
+            guard try isLeft(at: path, source: source) else { return attempt > 0 }
+            try clear(path)
         }
         throw UbiquityError(
             .inUse, "a dead mount comes back again and again", at: path, remedy: "unmount it by hand: umount -l")
+    }
+
+    /// Whether a mount stands there that `clearDead` would take away.
+    package static func isLeft(at path: String, source: String?) throws(UbiquityError) -> Bool {
+        if isDead(path) { return true }
+        return try isMount(of: source, at: path)
+    }
+
+    /// Of several mounts that are left on top of each other, leaves one.
+    static func clearAllButOne(at path: String) throws(UbiquityError) {
+        let count = try MountedFileSystem.all().count { $0.mountPoint == path }
+        for _ in 0..<max(0, min(count - 1, clearAttempts)) { try clear(path) }
+    }
+
+    static func clear(_ path: String) throws(UbiquityError) {
+        try describing("clear the dead mount", at: path) { () throws(Errno) in
+            try Unmounting.unmount(Array(path.utf8), lazy: true)
+        }
+    }
+
+    /// The path without symlinks, also where a dead mount stands: the kernel knows it without asking that.
+    package static func real(_ path: String) throws(UbiquityError) -> String {
+        try describing("mount", at: path) { () throws(Errno) in
+            let place = try FileDescriptor.open(path, [.pathOnly, .directory])
+            return String(decoding: try FileSystem.readLink("/proc/self/fd/\(place.rawValue)"), as: UTF8.self)
+        }
     }
 
     private static func isMount(of source: String?, at path: String) throws(UbiquityError) -> Bool {

@@ -1,0 +1,60 @@
+internal import CFUSE
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Gives a session its place in the tree of folders.
+///
+/// Where a mount is left whose daemon has died, the new one takes its place at one stroke: it is put beneath that one,
+/// which is then taken away. In between, programs that go on meanwhile would write into the folder below both, and what
+/// they were told is done would be hidden, or keep the mount from coming back at all.
+enum SessionMount {
+    static func make(_ session: OpaquePointer, _ configuration: FUSESession.Configuration) throws(UbiquityError) {
+        let place = configuration.mountPoint
+        if try MountPoint.isLeft(at: place, source: configuration.source) {
+            if try replace(session, configuration) { return }
+            // An older kernel, or a user who may not do that.
+            try MountPoint.clearDead(place, source: configuration.source)
+            _ = try MountPoint.check(place)
+        }
+        guard mount(session, at: place) else {
+            throw UbiquityError(
+                .notPermitted, "cannot mount: the kernel or fusermount3 refused", at: place,
+                remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
+                    + "stands above, or in daemon.log in the state folder")
+        }
+    }
+
+    private static func mount(_ session: OpaquePointer, at path: String) -> Bool {
+        fuse_session_mount(session, path) == 0
+    }
+
+    /// libfuse watches over the folder that it has mounted on itself.
+    private static let watched = "auto_unmount"
+
+    /// - Returns: false if that is not possible here; then all is as it was.
+    private static func replace(
+        _ session: OpaquePointer, _ configuration: FUSESession.Configuration
+    ) throws(UbiquityError) -> Bool {
+        guard ProcessHost.userID == 0, !configuration.options.contains(watched) else { return false }
+        let place = configuration.mountPoint
+        // libfuse mounts on a folder that it can look at.
+        let aside = Path.join(configuration.source, "mounting")
+        try describing("prepare the mount", at: aside) { () throws(Errno) in try FileSystem.makeDirectories(aside) }
+        // A process that was killed just then has left its own.
+        try MountPoint.clearDead(aside, source: configuration.source)
+        // What is left on top of each other by processes that died in here becomes one.
+        try MountPoint.clearAllButOne(at: place)
+        guard mount(session, at: aside) else { return false }
+        do throws(Errno) {
+            let copy = try MountCopy(of: aside)
+            try Unmounting.unmount(Array(aside.utf8), lazy: true)
+            try copy.put(beneath: place)
+        } catch {
+            fuse_session_unmount(session)
+            return false
+        }
+        try? FileSystem.removeDirectory(aside)
+        try MountPoint.clear(place)
+        return true
+    }
+}

@@ -1,0 +1,22 @@
+import CUbiquityShims
+import UbiquityCore
+
+/// A copy of a mount that is nowhere in the tree of folders yet; it goes if it is let go of before.
+package struct MountCopy: Sendable {
+    private let descriptor: FileDescriptor
+
+    /// ENOSYS before Linux 5.2, EPERM without CAP_SYS_ADMIN.
+    package init(of path: some CPath) throws(Errno) {
+        let number = try path.withCPath { path throws(Errno) in try check(CUbiquity_copyMount(path)) }
+        descriptor = FileDescriptor(owning: number)
+    }
+
+    /// Puts it beneath what is mounted at a path: it is to be seen there as soon as that is taken away.
+    ///
+    /// EINVAL before Linux 6.5, or if nothing is mounted there.
+    package func put(beneath path: some CPath) throws(Errno) {
+        _ = try path.withCPath { path throws(Errno) in
+            try check(CUbiquity_moveBeneath(descriptor.rawValue, path))
+        }
+    }
+}
