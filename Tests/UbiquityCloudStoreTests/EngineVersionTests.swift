@@ -80,6 +80,25 @@ import UbiquityCore
         #expect(role(3) == .conflict && role(1) == .history && bench.version(.number(9)) == nil)
     }
 
+    // MARK: A line of edits
+
+    @Test func whatIsMadeFromAVersionInConflictTakesItsPlace() throws {
+        // Both go on where they were: two lines, one conflict, however often each saves.
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 3, "p"))
+        #expect(bench.item(id)?.version == .number(4) && role(3) == .history && role(2) == .conflict)
+        try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 350, version: 5, on: 2, "q"))
+        #expect(bench.item(id)?.version == .number(4) && role(2) == .history && role(5) == .conflict)
+        try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 500, version: 6, on: 5, "r"))
+        #expect(bench.item(id)?.version == .number(6) && role(5) == .history && role(4) == .conflict)
+        #expect(bench.item(id)?.conflictCount == 1)
+        // Nothing is taken for decided by a save that changed nothing.
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 600, version: 7, on: 4, "p"))
+        #expect(bench.item(id)?.version == .number(6) && role(4) == .conflict)
+        // A line that comes to the other's content has ended.
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 700, version: 8, on: 4, "r"))
+        #expect(bench.item(id)?.version == .number(6) && role(4) == .history && bench.item(id)?.conflictCount == 0)
+    }
+
     // MARK: The trash
 
     @Test func aDeletedItemComesBackWithItsFolder() throws {
