@@ -72,8 +72,12 @@ extension CommitWork {
         let isGivenUp = try isGivenUp(item)
         try revive(id, change)
         try dropOwnAnnouncedConflicts(of: id)
-        if let manifest = content.manifest, manifest == current.manifest { return .isSame }
+        if let manifest = content.manifest, manifest == current.manifest {
+            try supersede(content.baseVersion, of: id)
+            return .isSame
+        }
         if !isGivenUp, !isRestored, try isUnedited(content, of: item, beside: current) { return .isAside }
+        if content.manifest != nil { try supersede(content.baseVersion, of: id) }
         var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
         let isLater = isLater(new, change, than: current, of: item)
@@ -113,6 +117,17 @@ extension CommitWork {
         let known = item.stamps.content
         guard current.device == request.device, known.device == request.device else { return new.wins(over: current) }
         return stamp(of: change).time > known.time
+    }
+
+    /// What is made from a version in conflict takes its place, whether it wins or loses itself: who edits on after a
+    /// lost conflict, as a program that keeps the file open, makes one more line of edits and not one with each save.
+    private func supersede(_ base: VersionID?, of id: ItemID) throws {
+        guard let base = try base.flatMap(version), base.item == id, base.role == .conflict else { return }
+        try retire(base)
+        try update(id) { draft in
+            draft.record.conflictCount -= 1
+            draft.record.conflictBytes -= base.size
+        }
     }
 
     /// What was known of the current version is lost: nothing can be in conflict with it.
