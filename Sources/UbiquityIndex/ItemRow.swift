@@ -112,6 +112,8 @@ package struct ItemRow: Sendable, Hashable {
     package var isDeleted: Bool { dirty.contains(.deleted) }
     package var isWriting: Bool { flags.contains(.writing) }
     package var isExcluded: Bool { flags.contains(.excluded) }
+    /// Whether it is on this device only: not synced, or deleted elsewhere and kept for what is not synced in it.
+    package var staysHere: Bool { isExcluded || flags.contains(.lingering) }
     package var isPinned: Bool { flags.contains(.pinned) }
     package var isFresh: Bool { flags.contains(.fresh) }
 }

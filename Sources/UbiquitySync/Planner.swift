@@ -132,6 +132,7 @@ package struct Planner {
         // that a link brings along before its own turn.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
         if isNew, row.dirty.contains(.content), row.nextVersion == nil { return nil }
+        if isNew, prepared[row.key] == nil, try reader.comesWithContent(row) { return nil }
         var fields = ChangedFields()
         if isNew || row.dirty.contains(.place) {
             guard let entry = row.entry, let parent = try place(row, entry) else { return nil }
@@ -195,6 +196,25 @@ package struct Planner {
 }
 
 extension IndexReader {
+    /// Whether a new file is not announced before its content is at the cloud: one that has its name there may be the
+    /// same, put there by another device, and the cloud makes one of two that are equal.
+    func comesWithContent(_ row: ItemRow) throws -> Bool {
+        guard row.kind == .file, row.dirty.contains(.created), row.dirty.contains(.content), let entry = row.entry,
+            let folder = try folderAtCloud(entry.parent)
+        else { return false }
+        return try remoteOccupants(of: folder, named: entry.name).contains { other in
+            other.id != row.id && other.kind == .file && other.content?.isAvailable == true
+        }
+    }
+
+    /// The folder as the cloud has it; one that is new here becomes one with what has its name there.
+    private func folderAtCloud(_ key: ItemKey) throws -> ItemID? {
+        guard let row = try row(key: key) else { return nil }
+        guard row.dirty.contains(.created) else { return row.id }
+        guard let entry = row.entry, let above = try folderAtCloud(entry.parent) else { return nil }
+        return try remoteOccupants(of: above, named: entry.name).first { $0.kind == .directory }?.id
+    }
+
     /// Whether the cloud is not known to have the deleted item: what brings it into being may be on its way still. No
     /// other device has seen it, so nobody is asked, and what has its name here next must not come before.
     func isUnknownDeletion(_ row: ItemRow) throws -> Bool {

@@ -36,10 +36,11 @@ extension SyncEngine {
         if isPrepared { return false }
         if let rests, rests > now { return false }
         guard throttle.restsUntil(row.key) == nil else { return false }
-        // A new file is announced first, but for one that goes with a package, of which nothing is told before all is
-        // there.
+        // A new file is announced first, but for one whose name is taken, and one that goes with a package, of which
+        // nothing is told before all is there.
         guard row.dirty.contains(.created) else { return true }
         return try index.read { reader in
+            if try reader.comesWithContent(row) { return true }
             var finder = PackageFinder(reader, index)
             return try !finder.packages(changedBy: row).isEmpty
         }

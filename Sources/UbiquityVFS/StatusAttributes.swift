@@ -88,8 +88,8 @@ package struct ItemFacts: Sendable {
 
     package func text(of attribute: StatusAttribute) -> String {
         switch attribute {
-        case .isUbiquitous: flag(!row.isExcluded)
-        case .isExcludedFromSync: flag(row.isExcluded)
+        case .isUbiquitous: flag(!row.staysHere)
+        case .isExcludedFromSync: flag(row.staysHere)
         case .isPackage: flag(members != nil)
         case .isPinned: flag(row.isPinned)
         case .itemID: row.id.description
@@ -146,7 +146,7 @@ package struct ItemFacts: Sendable {
     /// A file that is open for writing may differ from what the cloud has; of one that another device made, the cloud
     /// may have the name and not yet the content.
     private var isUploaded: Bool {
-        guard !row.isExcluded, row.dirty.isEmpty, !row.isWriting else { return false }
+        guard !row.staysHere, row.dirty.isEmpty, !row.isWriting else { return false }
         guard row.kind == .file, let content = remote?.content, content.version == row.version else { return true }
         return content.isAvailable
     }

@@ -143,4 +143,22 @@ import UbiquityControl
             try await b.shell("cmp f '\(a.mountPoint)/f'")
         }
     }
+
+    @Test func aFolderThatStaysForWhatIsNotSyncedSaysSo() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p d/s; echo text > d/s/f")
+            try await world.settle(a, b)
+            try await b.shell("echo backup > d/s/f~")
+            try await a.shell("rm -r d")
+            try await world.settle(a, b)
+            #expect(try await b.shell("find d -type f") == "d/s/f~")
+            for folder in ["d", "d/s"] {
+                try await b.waitFor("is-excluded-from-sync", "1", of: folder)
+                #expect(try await b.attribute("is-uploaded", of: folder) == "0")
+            }
+            try await b.shell("rm d/s/f~")
+            try await b.waitUntil("test ! -e d")
+        }
+    }
 }

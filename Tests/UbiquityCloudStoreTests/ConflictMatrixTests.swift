@@ -84,6 +84,16 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             there: { _ in [try Make.file(21, "n.ext", in: .number(documents), version: 21, "t")] },
             paths: ["Documents", "Documents/n 2.ext", "Documents/n.ext", "a", "d", "d/f", "e"]),
         ConflictRow(
+            name: "create a name | create it, under Documents, with equal content: one item",
+            here: { _ in [try Make.file(20, "n.ext", in: .number(documents), version: 20, "h", at: 300)] },
+            there: { _ in [try Make.file(21, "n.ext", in: .number(documents), version: 21, "h", at: 200)] },
+            paths: ["Documents", "Documents/n.ext", "a", "d", "d/f", "e"]),
+        ConflictRow(
+            name: "create a symlink | create it, under Documents, to the same: one item",
+            here: { _ in [try Make.link(20, "l", in: .number(documents), to: "a")] },
+            there: { _ in [try Make.link(21, "l", in: .number(documents), to: "a")] },
+            paths: ["Documents", "Documents/l", "a", "d", "d/f", "e"]),
+        ConflictRow(
             name: "create a name | create it, elsewhere: one item, the loser a conflict version",
             here: { _ in [try Make.file(20, "n.ext", version: 20, "h", at: 300)] },
             there: { _ in [try Make.file(21, "n.ext", version: 21, "t", at: 200)] },

@@ -14,7 +14,7 @@ import UbiquityWire
 
     @Test func underDocumentsTheSecondGetsANumber() throws {
         try bench.commit(here, Make.file(1, "report.txt", in: documents, version: 1, "x"))
-        try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "x"))
+        try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "z"))
         let plan = try bench.commit(there, Make.file(3, "report.txt", in: documents, version: 3, "y"))
         #expect(bench.livePaths.dropFirst() == [
             "Documents/report 2.txt", "Documents/report 3.txt", "Documents/report.txt",
@@ -25,7 +25,7 @@ import UbiquityWire
 
     @Test func underDocumentsMeansAtAnyDepth() throws {
         try bench.commit(here, Make.folder(1, "d", in: documents), Make.file(2, "f", in: .number(1), version: 1))
-        try bench.commit(there, Make.file(3, "f", in: .number(1), version: 2))
+        try bench.commit(there, Make.file(3, "f", in: .number(1), version: 2, "y"))
         #expect(bench.path(.number(3)) == "Documents/d/f 2")
     }
 
@@ -128,7 +128,7 @@ import UbiquityWire
 
     @Test func manyEqualNamesAreDecidedQuickly() throws {
         let count = UInt64(Limits.maximumChangesPerCommit)
-        let changes = try (1...count).map { try Make.file($0 + 1000, "f", in: documents, version: $0) }
+        let changes = try (1...count).map { try Make.file($0 + 1000, "f", in: documents, version: $0, nil) }
         let plan = try CommitEngine.plan(
             CommitRequest.of(changes), on: bench, revision: bench.revision, now: bench.now)
         #expect(Set(plan.items.map(\.name)).count == Int(count))
@@ -137,7 +137,7 @@ import UbiquityWire
     @Test func aNumberedNameIsNotTooLong() throws {
         let name = String(repeating: "ü", count: 125) + ".text"
         try bench.commit(here, Make.file(1, name, in: documents, version: 1))
-        try bench.commit(here, Make.file(2, name, in: documents, version: 2))
+        try bench.commit(here, Make.file(2, name, in: documents, version: 2, "y"))
         let second = try #require(bench.item(.number(2))?.name)
         #expect(throws: Never.self) { try ItemName(second.bytes) }
         #expect(second.description.hasSuffix(" 2.text"))

@@ -102,4 +102,23 @@ import UbiquityWire
             [Make.folder(7, "d.rtfd"), Make.file(8, "x", in: .number(7), version: 8, "z")], packages: [second])
         #expect(bench.livePaths == ["d 2.rtfd", "d 2.rtfd/x", "d.rtfd", "d.rtfd/x", "d.rtfd/y"])
     }
+
+    @Test(arguments: [("y", "y", true), ("z", "y", false), ("y", "n", false)])
+    func aNewPackageThatIsEqualToAnotherIsThatOne(letter: Character, name: String, isSame: Bool) throws {
+        try prepare()
+        let second = PackageEdit(id: .number(7), base: .zero, changedAt: .at(300))
+        let plan = try bench.commit(
+            EngineBench.there,
+            [
+                Make.folder(7, "d.rtfd"), Make.file(8, "x", in: .number(7), version: 8, "x"),
+                Make.file(9, name, in: .number(7), version: 9, letter),
+            ], packages: [second])
+        if isSame {
+            #expect(bench.livePaths == ["d.rtfd", "d.rtfd/x", "d.rtfd/y"])
+            #expect(plan.outcomes == [1, 2, 3].map { .merged(into: .number($0)) })
+            #expect(bench.items.values.allSatisfy { $0.conflictCount == 0 })
+        } else {
+            #expect(bench.livePaths == ["d 2.rtfd", "d 2.rtfd/\(name)", "d 2.rtfd/x", "d.rtfd", "d.rtfd/x", "d.rtfd/y"].sorted())
+        }
+    }
 }

@@ -82,4 +82,35 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// Who has the same documents on two machines puts them into the container on both.
+    @Test(arguments: ["Documents", "Documents/d", "elsewhere"], [false, true])
+    func theSameDocumentsPutThereTwiceAreOne(folder: String, isFolderThere: Bool) async throws {
+        try await run { world in
+            let large = world.random.bytes(300_000)
+            let folders = folder.split(separator: "/").indices.map { folder.split(separator: "/")[...$0].joined(separator: "/") }
+            if isFolderThere {
+                for above in folders { try world.a.makeFolder(above) }
+                try await world.settle()
+            }
+            for device in world.devices { device.link.setAway(true) }
+            for device in world.devices {
+                if !isFolderThere { for above in folders { try device.makeFolder(above) } }
+                try await device.create("\(folder)/small.txt", [1, 2, 3])
+                try await device.create("\(folder)/empty.txt", [])
+                try await device.create("\(folder)/large.txt", large)
+                try device.makeFolder("\(folder)/p.rtfd")
+                try await device.create("\(folder)/p.rtfd/text", [4])
+                try await device.create("\(folder)/p.rtfd/picture", large)
+            }
+            let paths = try world.a.paths().map(\.path)
+            world.a.link.setAway(false)
+            try await world.settle([world.a])
+            world.b.link.setAway(false)
+            try await world.settle()
+            for device in world.devices { #expect(try device.paths().map(\.path) == paths) }
+            #expect(world.cloud.conflictCount() == 0 && world.b.link.counts.uploadedBytes == 0)
+            try await world.check()
+        }
+    }
 }

@@ -53,9 +53,7 @@ extension CommitWork {
             slots.occupy(place, by: id)
             return try finish(id)
         }
-        if draft.original == nil, !isPackage(id),
-            try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments)
-        {
+        if draft.original == nil, try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
             return try merge(id, into: holder)
         }
         let free = try slots.freePlace(near: place)
@@ -69,17 +67,16 @@ extension CommitWork {
         if drafts[id]?.original == nil { try makeFirstContent(of: id) }
     }
 
-    /// Folders always become one. Under `Documents/` a person must find two documents; elsewhere a name is an
-    /// identity to the app that made it, so two files are two versions of one.
+    /// Folders always become one. Under `Documents/` a person must find two documents, if they differ; elsewhere a name
+    /// is an identity to the app that made it, so two files are two versions of one.
     private func canMerge(_ new: ItemRecord, into holder: ItemID, underDocuments: Bool) throws -> Bool {
         guard let existing = try record(holder), existing.kind == new.kind else { return false }
-        switch new.kind {
-        case .directory: return true
-        case .file: return !underDocuments
-        case .symlink: return !underDocuments && existing.linkTarget == new.linkTarget
+        return switch new.kind {
+        case .directory: try !isPackage(new.id) || isEqual(new, existing, childrenOfNew())
+        case .file: try !underDocuments || isEqual(new, existing, [:])
         // Both devices gave the same file the same name.
-        case .hardLink: return existing.linkTarget == new.linkTarget
-        case .fifo, .socket, .characterDevice, .blockDevice: return false
+        case .symlink, .hardLink: existing.linkTarget == new.linkTarget
+        case .fifo, .socket, .characterDevice, .blockDevice: false
         }
     }
 
