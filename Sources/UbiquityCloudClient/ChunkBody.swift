@@ -16,26 +16,28 @@ struct ChunkBody: AsyncSequence, Sendable {
     struct Iterator: AsyncIteratorProtocol {
         let chunks: [Chunk]
         private var position = 0
+        /// Bytes of the chunk at `position`, its header with them, that have been given.
+        private var given = 0
 
         init(chunks: [Chunk]) { self.chunks = chunks }
 
-        /// The frames of the next chunk and of as many small ones after it as go together.
+        /// The next bytes: of several small chunks, or a part of a large one.
         mutating func next() async -> ByteBuffer? {
             guard position < chunks.count else { return nil }
-            var end = position
-            var length = 0
-            while end < chunks.count {
-                let more = ChunkFrame.headerLength + chunks[end].bytes.count
-                if end > position, length + more > ClientLimits.frameBatchBytes { break }
-                length += more
-                end += 1
+            var bytes = ByteBufferAllocator().buffer(capacity: ClientLimits.frameBytes + ChunkFrame.headerLength)
+            while position < chunks.count, bytes.readableBytes < ClientLimits.frameBytes {
+                let chunk = chunks[position]
+                if given == 0 {
+                    bytes.writeBytes(ChunkFrame.header(chunk.id, length: chunk.bytes.count))
+                    given = ChunkFrame.headerLength
+                }
+                let start = given - ChunkFrame.headerLength
+                let end = Swift.min(chunk.bytes.count, start + Swift.max(0, ClientLimits.frameBytes - bytes.readableBytes))
+                bytes.writeBytes(chunk.bytes[start..<end])
+                given += end - start
+                guard end == chunk.bytes.count else { break }
+                (position, given) = (position + 1, 0)
             }
-            var bytes = ByteBufferAllocator().buffer(capacity: length)
-            for chunk in chunks[position..<end] {
-                bytes.writeBytes(ChunkFrame.header(chunk.id, length: chunk.bytes.count))
-                bytes.writeBytes(chunk.bytes)
-            }
-            position = end
             return bytes
         }
     }

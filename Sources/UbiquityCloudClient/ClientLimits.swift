@@ -8,8 +8,11 @@ package enum ClientLimits {
     static let control: TimeAmount = .seconds(15)
     /// A commit may carry chunks over a slow line. Once it is sent, its answer begins within `silence`.
     static let commit: TimeAmount = .seconds(60)
-    /// Until the answer to an upload begins: 16 MiB at 64 KiB/s. Once it is sent, `silence` counts.
+    /// Until the answer to an upload begins: 4 MiB at 16 KiB/s. Once it is sent, `uploadSilence` counts.
     static let upload: TimeAmount = .seconds(300)
+    /// Between two bytes of an upload that the cloud takes, and from the last one to its answer: what the kernel and
+    /// whatever stands between have taken in counts as sent, though it may still be on its way.
+    static let uploadSilence: TimeAmount = .seconds(60)
     /// Between two bytes of an answer, and between two that the cloud takes of a request.
     static let silence: TimeAmount = .seconds(20)
     /// Between two bytes of an event stream. The cloud sends a comment every 15 s.
@@ -17,15 +20,17 @@ package enum ClientLimits {
     /// A kept connection that is not used for this time is closed: before the cloud does it (75 s), so that a request
     /// hardly ever meets a connection that is just being closed.
     static let unusedConnection: TimeAmount = .seconds(50)
-    /// Connections to one cloud for each of calls, transfers and event streams. More requests than that at one time
+    /// Connections to one cloud for each of calls, downloads, uploads and event streams. More requests than that at one time
     /// wait, and fail as offline after `connect`: whoever calls must bound its transfers below this.
     static let connections = 64
     /// Bytes read from a connection at once.
     static let readBytes = 256 * 1024
-    /// Bytes of an upload that may be unsent before the client waits.
-    static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 512 * 1024, high: 1024 * 1024)
-    /// Small chunks of an upload are sent together up to so many bytes.
-    static let frameBatchBytes = 64 * 1024
+    /// Bytes of an upload that may be unsent before the client waits, and that are handed on at a time: so few that on
+    /// a slow line some go in each `uploadSilence`.
+    static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1024, high: 512 * 1024)
+    static let frameBytes = 128 * 1024
+    /// Bytes of an upload that the kernel may have taken and not yet sent.
+    static let kernelBytes = 1024 * 1024
     /// The reason in an answer that is not a success.
     static let failureLength = 1024 * 1024
     /// A page of the feed, a manifest: 33 million chunks of the largest file need 40 bytes each.

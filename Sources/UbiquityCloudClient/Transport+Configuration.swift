@@ -28,6 +28,17 @@ extension Transport {
         return configuration
     }
 
+    /// The kernel takes no more than it can send soon: else a request would count as sent long before it is.
+    static func forUploads(_ configuration: HTTPClient.Configuration) -> HTTPClient.Configuration {
+        var configuration = configuration
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            enlargeBuffers(of: channel).flatMap {
+                channel.setOption(.socketOption(.so_sndbuf), value: ClientLimits.kernelBytes)
+            }
+        }
+        return configuration
+    }
+
     private static func trusting(_ file: String) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()
         do {

@@ -19,7 +19,8 @@ final class Transport: Sendable {
     let traffic = TrafficCounter()
     /// Apart from each other, so that no transfer keeps a call waiting for a connection.
     private let calls: HTTPClient
-    private let transfers: HTTPClient
+    private let downloads: HTTPClient
+    private let uploads: HTTPClient
     private let streams: HTTPClient
     private let headers: HTTPHeaders
     private let socket: SocketName?
@@ -31,8 +32,11 @@ final class Transport: Sendable {
         let configuration = try Self.configuration(address)
         calls = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
-        transfers = HTTPClient(
+        downloads = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
+        uploads = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: Self.forUploads(Self.timed(configuration, ClientLimits.uploadSilence)))
         streams = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
@@ -41,7 +45,7 @@ final class Transport: Sendable {
     deinit {
         // AsyncHTTPClient ends the process if a client goes without its shutdown.
         guard !isShutDown.withLock({ $0 }) else { return }
-        Task { [calls, transfers, streams] in await Self.shutDown(calls, transfers, streams) }
+        Task { [calls, downloads, uploads, streams] in await Self.shutDown(calls, downloads, uploads, streams) }
     }
 
     /// Ends all requests and connections. The second time does nothing.
@@ -50,7 +54,7 @@ final class Transport: Sendable {
             defer { isShutDown = true }
             return !isShutDown
         }
-        if isFirst { await Self.shutDown(calls, transfers, streams) }
+        if isFirst { await Self.shutDown(calls, downloads, uploads, streams) }
     }
 
     private static func shutDown(_ clients: HTTPClient...) async {
@@ -82,8 +86,8 @@ final class Transport: Sendable {
 
     private func client(accept: String, _ content: Content?) -> HTTPClient {
         if accept == Self.eventMediaType { return streams }
-        let isTransfer = accept == WireFormat.chunkMediaType || content?.mediaType == WireFormat.chunkMediaType
-        return isTransfer ? transfers : calls
+        if content?.mediaType == WireFormat.chunkMediaType { return uploads }
+        return accept == WireFormat.chunkMediaType ? downloads : calls
     }
 
     /// The answer's whole body.

@@ -35,8 +35,13 @@ struct ChunkRoutes: Sendable {
         try request.announcedLength(limit: ServerLimits.uploadLength)
         try await access.uploads.run {
             var upload = ChunkUpload(service: service)
-            for try await part in request.body { try await upload.take(part) }
-            try await upload.finish()
+            do {
+                for try await part in request.body { try await upload.take(part) }
+                try await upload.finish()
+            } catch {
+                await upload.keep()
+                throw error
+            }
         }
         return Response(status: .noContent)
     }

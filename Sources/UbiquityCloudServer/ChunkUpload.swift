@@ -40,6 +40,15 @@ struct ChunkUpload {
         try await pass()
     }
 
+    /// The body has broken off. What came whole is kept, and need not come again.
+    mutating func keep() async {
+        let chunks = batch
+        batch = []
+        guard !chunks.isEmpty else { return }
+        // Who sent it has gone; this goes on all the same.
+        await Task { [service] in try? await service.upload(chunks) }.value
+    }
+
     private mutating func pass() async throws {
         guard !batch.isEmpty else { return }
         let chunks = batch

@@ -84,6 +84,7 @@ extension SyncEngine {
         if let package = sendable.package { return try gather(package, deletionsUpTo: sendable.deletionsUpTo ?? 0) }
         let rows = sendable.loose
         guard !rows.isEmpty else { return nil }
+        let inlineLimit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
         var inlineBytes = 0, cleaned = 0
         var ready = [ItemRow]()
         for row in rows where ready.count < SyncLimits.changesPerCommit {
@@ -91,7 +92,7 @@ extension SyncEngine {
                 ready.append(row)
                 continue
             }
-            guard inlineBytes + Int(row.size) <= Limits.maximumInlineChunkBytes else { break }
+            guard inlineBytes == 0 || inlineBytes + Int(row.size) <= inlineLimit else { break }
             guard let (content, bytes) = try readSmall(row) else {
                 // What else was changed goes ahead: another item may wait for the name that this one gave up.
                 if row.hasMoreThanContent { ready.append(row) }

@@ -60,8 +60,6 @@ extension SyncEngine {
         } catch {
             let error = UbiquityError.from(error)
             guard error.code != .cancelled else { return }
-            // Changed while it was sent: the cloud refused a chunk that was no longer what its id says.
-            if error.code == .invalid { return rest(row) }
             logger.info("cannot upload", metadata: ["item": "\(row.id)", "reason": "\(error)"])
             if error.isAboutConnection {
                 _ = connection.failed(error)
@@ -82,7 +80,14 @@ extension SyncEngine {
             return rest(row)
         }
         if try await pool.run({ try self.markUnchanged(row, scanned.manifest) }) { return }
-        try await send(scanned.manifest, of: row, from: file)
+        do { try await send(scanned.manifest, of: row, from: file) } catch let error as UbiquityError
+            where error.code == .invalid
+        {
+            // Changed while it was sent: the cloud refused a chunk that was no longer what its id says.
+            let status = try file.status()
+            guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
+            throw error
+        }
         // Sent, but is it still one state of the file? Chunks were verified on arrival; the times tell of the rest.
         let status = try file.status()
         guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
@@ -98,12 +103,14 @@ extension SyncEngine {
         let missing = try await missingIndexes(manifest)
         transfers.advance(row.key, by: row.size - missing.reduce(0) { $0 + Int64(manifest[$1].length) })
         try await withThrowingTaskGroup(of: Void.self) { group in
-            var inFlight = 0
-            for batch in Self.batches(missing, manifest) {
-                if inFlight >= SyncLimits.uploadsInFlight {
+            var inFlight = 0, rest = missing[...]
+            while !rest.isEmpty {
+                if inFlight >= uploadPace.withLock({ $0.lanes }) {
                     try await group.next()
                     inFlight -= 1
                 }
+                // As the line is now.
+                let batch = Self.batch(of: &rest, manifest, upTo: uploadPace.withLock { $0.bytes })
                 try connection.requireAllowed()
                 group.addTask { try await self.send(batch, layout, of: row.key, from: file) }
                 inFlight += 1
@@ -120,8 +127,9 @@ extension SyncEngine {
                     id: layout.manifest[index].id, bytes: try file.read(count: range.count, at: range.lowerBound))
             }
         }
-        try await service.upload(chunks)
-        transfers.advance(key, by: chunks.reduce(0) { $0 + Int64($1.bytes.count) })
+        let size = chunks.reduce(0) { $0 + $1.bytes.count }
+        try await upload(chunks, size)
+        transfers.advance(key, by: Int64(size))
         progress.fire()
     }
 
@@ -138,16 +146,25 @@ extension SyncEngine {
         return missing.sorted()
     }
 
-    private static func batches(_ indexes: [Int], _ manifest: Manifest) -> [[Int]] {
-        var batches = [[Int]](), batch = [Int](), bytes = 0
-        for index in indexes {
-            if bytes + manifest[index].length > SyncLimits.uploadBatchBytes, !batch.isEmpty {
-                batches.append(batch)
-                (batch, bytes) = ([], 0)
-            }
-            batch.append(index)
-            bytes += manifest[index].length
+    /// Sends chunks, and learns how the line is.
+    private func upload(_ chunks: [Chunk], _ size: Int) async throws {
+        let start = timekeeper.uptime()
+        do { try await service.upload(chunks) } catch {
+            if UbiquityError.from(error).isAboutConnection { uploadPace.withLock { $0.failed() } }
+            throw error
         }
-        return batch.isEmpty ? batches : batches + [batch]
+        let duration = timekeeper.uptime() - start
+        uploadPace.withLock { $0.took(duration, for: size) }
+    }
+
+    /// Takes the next chunks, together so many bytes or a single one.
+    private static func batch(of rest: inout ArraySlice<Int>, _ manifest: Manifest, upTo limit: Int) -> [Int] {
+        var batch = [Int](), bytes = 0
+        while let next = rest.first, batch.isEmpty || bytes + manifest[next].length <= limit {
+            batch.append(next)
+            bytes += manifest[next].length
+            rest.removeFirst()
+        }
+        return batch
     }
 }

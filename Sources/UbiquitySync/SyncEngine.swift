@@ -50,6 +50,7 @@ package final class SyncEngine: Sendable {
     let progress: Broadcast
 
     let push = Lock(PushState())
+    let uploadPace = Lock(UploadPace())
     /// Complete contents of packages that are still shown in their older state. Lost with the process: they come again.
     let staged = Lock([ItemKey: StagedContent]())
     let feed = Lock(FeedState())

@@ -1,3 +1,4 @@
+import NIOCore
 import NIOHTTP1
 import Testing
 import UbiquityCloudClient
@@ -44,6 +45,24 @@ import UbiquityWire
             #expect(metrics.contains("\nubiquity_received_bytes_total 1036\n"))
             #expect(metrics.contains("\nubiquity_requests_total 3\n"))
             #expect(metrics.contains("\nubiquity_commits_total 0\n"))
+        }
+    }
+
+    @Test func whatCameWholeOfAnUploadThatBreaksOffIsKept() async throws {
+        try await Harness.withServer(.tcp) { running, client in
+            let chunks = [TestChunks.chunk([UInt8](repeating: 1, count: 1000)), TestChunks.chunk([2, 3, 4])]
+            let frames = chunks.flatMap { ChunkFrame.header($0.id, length: $0.bytes.count) + $0.bytes }
+            let head = """
+                POST \(Self.base)/chunks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer \(FakeCloud.token)\r
+                content-type: \(WireFormat.chunkMediaType)\r\ncontent-length: \(frames.count)\r\n\r\n
+                """
+            try await Plain.connected(to: running) { _, outbound in
+                try await outbound.write(ByteBuffer(bytes: Array(head.utf8) + frames.dropLast()))
+            }
+            for _ in 0..<1000 where try await client.missingChunks(of: chunks.map(\.id)).count != 1 {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(try await client.missingChunks(of: chunks.map(\.id)) == [chunks[1].id])
         }
     }
 

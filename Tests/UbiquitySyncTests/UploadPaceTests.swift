@@ -1,0 +1,46 @@
+import Testing
+
+@testable import UbiquitySync
+
+/// How much goes up in one request.
+@Suite struct UploadPaceTests {
+    @Test func aFastLineGetsLargeRequestsSoon() {
+        var pace = UploadPace()
+        for _ in 0..<2 { pace.took(.milliseconds(10), for: pace.bytes) }
+        #expect(pace.bytes == 4 << 20 && pace.lanes == 3)
+        // The last piece of a file, and many small ones, change nothing.
+        for _ in 0..<10 { pace.took(.milliseconds(10), for: 1000) }
+        #expect(pace.bytes == 4 << 20)
+    }
+
+    /// Bytes a second, and whether a request that takes longer than a minute fails.
+    @Test(arguments: [16_000, 50_000, 125_000, 1_000_000])
+    func aSlowLineGetsWhatItCanAnswerForInTime(rate: Int) {
+        var pace = UploadPace()
+        for _ in 0..<20 {
+            let bytes = max(pace.bytes, 300_000)
+            let duration = Duration.seconds(Double(bytes * pace.lanes) / Double(rate))
+            if duration > .seconds(60) { pace.failed() } else { pace.took(duration, for: bytes) }
+        }
+        // A single chunk may be larger than what the pace wants.
+        #expect(Double(max(pace.bytes, 300_000) * pace.lanes) / Double(rate) < 20)
+        #expect(rate > 1_000_000 / 4 || pace.lanes == 1)
+    }
+
+    @Test func itRecovers() {
+        var pace = UploadPace()
+        for _ in 0..<20 { pace.failed() }
+        #expect(pace.bytes == 64 << 10 && pace.lanes == 1)
+        // A chunk is larger than that.
+        for _ in 0..<10 { pace.took(.milliseconds(20), for: max(pace.bytes, 256 << 10)) }
+        #expect(pace.bytes == 4 << 20)
+    }
+
+    @Test func momentsWithoutLengthAreNoTrap() {
+        var pace = UploadPace()
+        pace.took(.zero, for: 0)
+        pace.took(.seconds(-1), for: 1)
+        pace.took(.seconds(1e9), for: 1)
+        #expect(pace.bytes == 64 << 10)
+    }
+}
