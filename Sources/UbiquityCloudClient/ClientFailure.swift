@@ -4,6 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 internal import UbiquityCore
+internal import UbiquitySystem
 
 /// What went wrong below HTTP, in our terms.
 enum ClientFailure {
@@ -52,7 +53,10 @@ enum ClientFailure {
     }
 
     private static func cause(of error: NIOConnectionError) -> String {
-        if let failure = error.connectionErrors.first { return "\(failure.error)" }
+        if let failure = error.connectionErrors.first {
+            if let error = failure.error as? IOError { return "\(Errno(rawValue: error.errnoCode))" }
+            return "\(failure.error)"
+        }
         if let failure = error.dnsAError ?? error.dnsAAAAError { return "no such host (\(failure))" }
         return "\(error)"
     }

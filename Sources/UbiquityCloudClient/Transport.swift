@@ -79,7 +79,18 @@ final class Transport: Sendable {
         }
         traffic.addSent(content?.length ?? 0)
         guard (200..<300).contains(response.status.code) else { throw try await failure(response) }
+        guard isFromCloud(response, accept) else {
+            throw UbiquityError(
+                .offline, "what answers is not the cloud itself (a page of its own)", at: address.description)
+        }
         return response
+    }
+
+    /// Whether a success is what was asked for: a captive portal answers everything with a page.
+    private func isFromCloud(_ response: HTTPClientResponse, _ accept: String) -> Bool {
+        if response.status == .noContent { return true }
+        guard let type = response.headers.first(name: "content-type") else { return false }
+        return type.prefix { $0 != ";" }.lowercased() == accept
     }
 
     static let eventMediaType = "text/event-stream"

@@ -29,6 +29,10 @@ package enum CloudLimits {
     /// Rows that one transaction of the maintenance touches: commits wait no longer than that takes.
     package static let maintenanceBatch = 500
 
+    /// Bytes of the disk that chunks leave to the database: its log has up to 32 MiB. Of a small disk a smaller part.
+    package static let databaseRoom: Int64 = 64 << 20
+    package static let databaseShare: Int64 = 8
+
     /// Threads for SQLite and files. Uploads hash and write on them in parallel; SQLite writes are one at a time
     /// anyway.
     package static let storeThreads = 6

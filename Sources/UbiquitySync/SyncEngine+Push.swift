@@ -395,7 +395,7 @@ extension SyncEngine {
 
     static func isAboutContent(_ error: UbiquityError) -> Bool {
         switch error.code {
-        case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
+        case .invalid, .tooLarge, .quotaExceeded, .noSpace, .notFound, .notPermitted, .accessDenied: true
         default: false
         }
     }

@@ -108,6 +108,8 @@ package final class SyncEngine: Sendable {
         var wakesPush = false, wakesDownloads = false, wakesRoom = false
         for event in events {
             guard let after = event.after else {
+                // What its content failed on does not hold up its deletion.
+                if let key = event.before?.key { problems.clear(.upload, of: key) }
                 wakesPush = wakesPush || event.origin == .local
                 continue
             }

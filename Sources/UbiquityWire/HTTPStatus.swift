@@ -22,19 +22,26 @@ extension UbiquityError.Code {
         }
     }
 
-    /// The failure of an answer whose body says nothing that can be read: something between device and cloud (a proxy,
-    /// a captive portal) may have made it, so 5xx and redirections count as "the cloud is away".
+    /// What the cloud says of a request that its HTTP library refuses.
     package init(httpStatus status: Int) {
         switch status {
         case 401: self = .signedOut
         case 403: self = .accessDenied
         case 404: self = .notFound
         case 408, 504: self = .timedOut
-        case 410: self = .feedCompacted
         case 413: self = .tooLarge
         case 429: self = .tooManyRequests
-        case 507: self = .quotaExceeded
         case 400...499: self = .invalid
+        default: self = .offline
+        }
+    }
+
+    /// The failure of an answer whose body says nothing that can be read. The cloud always says more: something between
+    /// it and the device (a proxy, a captive portal) has made it, so the cloud is away.
+    fileprivate init(foreignStatus status: Int) {
+        switch status {
+        case 401: self = .signedOut
+        case 408, 504: self = .timedOut
         default: self = .offline
         }
     }
@@ -46,8 +53,8 @@ extension WireFailure {
         if let format, let failure = try? WireFailure(wire: body, as: format) {
             self = failure
         } else {
-            let code = UbiquityError.Code(httpStatus: status)
-            self.init(error: UbiquityError(code, "the cloud answered with status \(status)"))
+            let code = UbiquityError.Code(foreignStatus: status)
+            self.init(error: UbiquityError(code, "what answers is not the cloud itself (status \(status))"))
         }
     }
 }

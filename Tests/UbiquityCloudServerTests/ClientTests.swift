@@ -97,12 +97,18 @@ import UbiquityWire
     }
 
     @Test(arguments: [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}", UbiquityError.Code.invalid),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}",
+            UbiquityError.Code.invalid
+        ),
+        // A captive portal, and others that stand between.
+        ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .offline),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", .offline),
         ("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 2\r\n\r\nno", .offline),
         ("HTTP/1.1 302 Found\r\nlocation: http://portal/\r\ncontent-length: 0\r\n\r\n", .offline),
-        ("HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .notFound),
-        ("HTTP/1.1 429 Slow Down\r\ncontent-length: 0\r\n\r\n", .tooManyRequests),
-        ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", .accessDenied),
+        ("HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .offline),
+        ("HTTP/1.1 429 Slow Down\r\ncontent-length: 0\r\n\r\n", .offline),
+        ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", .offline),
         ("SSH-2.0-OpenSSH_9.2\r\n", .offline), ("", .offline),
     ]) func damagedAnswers(_ answer: String, _ code: UbiquityError.Code) async throws {
         try await withFake(answer) { client in
@@ -114,7 +120,8 @@ import UbiquityWire
     @Test func anotherChunkThanWasAskedFor() async throws {
         let chunk = TestChunks.chunk([1, 2, 3])
         let frame = ChunkFrame.encode(chunk)
-        let head = "HTTP/1.1 200 OK\r\ncontent-length: \(frame.count)\r\n\r\n"
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: \(WireFormat.chunkMediaType)\r\ncontent-length: \(frame.count)\r\n\r\n"
         try await withFake(Array(head.utf8) + frame) { client in
             let received = Lock<[Chunk]>([])
             try await client.fetchChunks([chunk.id]) { chunk in received.withLock { $0.append(chunk) } }
@@ -132,7 +139,8 @@ import UbiquityWire
 
     @Test func newsThatAreNone() async throws {
         let body = "event: revision\ndata: {\"revision\":4}\n\nevent: revision\ndata: soon\n\n"
-        try await withFake("HTTP/1.1 200 OK\r\ncontent-length: \(body.utf8.count)\r\n\r\n\(body)") { client in
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: \(body.utf8.count)\r\n\r\n"
+        try await withFake(head + body) { client in
             let failure = await #expect(throws: UbiquityError.self) {
                 for try await revision in try await client.news() { #expect(revision == Revision(4)) }
             }

@@ -38,13 +38,14 @@ import UbiquityWire
         #expect(WireFailure(status: failure.status, body: body, as: .protobuf).thrown as? PackageConflict == conflict)
     }
 
-    @Test func aBodyThatSaysNothingLeavesTheStatus() {
+    @Test func aBodyThatSaysNothingIsNotTheClouds() {
         let page = Array("<html>Log in to the hotel".utf8)
         #expect(WireFailure(status: 401, body: [], as: nil).error.code == .signedOut)
         #expect(WireFailure(status: 302, body: page, as: .json).error.code == .offline)
         #expect(WireFailure(status: 502, body: page, as: nil).error.code == .offline)
-        #expect(WireFailure(status: 418, body: page, as: .json).error.code == .invalid)
-        #expect(WireFailure(status: 429, body: [], as: .protobuf).error.code == .tooManyRequests)
+        #expect(WireFailure(status: 418, body: page, as: .json).error.code == .offline)
+        #expect(WireFailure(status: 404, body: page, as: .json).error.code == .offline)
+        #expect(WireFailure(status: 429, body: [], as: .protobuf).error.code == .offline)
     }
 
     @Test func foreignErrorsTellOnlyTheirKind() {

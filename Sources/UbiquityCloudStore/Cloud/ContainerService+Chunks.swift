@@ -136,6 +136,7 @@ extension ContainerService {
 
     /// Stores chunks after verifying them. A copy that is there is replaced, so that a damaged one is healed.
     func store(_ chunks: [Chunk]) throws {
+        try cloud.requireRoom(for: chunks.reduce(0) { $0 + $1.bytes.count })
         let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
         for chunk in small { try ChunkCheck.verify(chunk) }
         try cloud.chunks(of: account).store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })

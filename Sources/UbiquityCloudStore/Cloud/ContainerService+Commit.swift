@@ -81,6 +81,7 @@ extension ContainerService {
     /// Verifies the chunks that came along and stores the large ones.
     /// - Returns: the small ones, which go into the commit's own transaction: one sync for both.
     private func storeInlineChunks(_ request: CommitRequest) throws -> [Chunk] {
+        if !request.chunks.isEmpty { try cloud.requireRoom(for: request.chunks.reduce(0) { $0 + $1.bytes.count }) }
         for chunk in request.chunks { try ChunkCheck.verify(chunk) }
         let large = request.chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength }
         if !large.isEmpty { try cloud.chunks(of: account).store(large) }

@@ -1,0 +1,18 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+extension Cloud {
+    /// Makes sure that after so many bytes of chunks the disk has room for the database still: what else is to be
+    /// written down, deletions before all, must get through on a disk that is full of chunks.
+    /// - Throws: `.noSpace`.
+    func requireRoom(for bytes: Int) throws {
+        let disk = try describing("look at the cloud's disk", at: folder) { () throws(Errno) in
+            try FileSystem.fileSystemStatus(folder)
+        }
+        let reserve = min(CloudLimits.databaseRoom, disk.totalBytes / CloudLimits.databaseShare)
+        guard disk.availableBytes - Int64(bytes) >= reserve else {
+            throw UbiquityError(
+                .noSpace, "the cloud's disk is full", remedy: "make room on it, in or beside the cloud's data folder")
+        }
+    }
+}

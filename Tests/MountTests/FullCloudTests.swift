@@ -1,0 +1,26 @@
+import Glibc
+import Testing
+import UbiquityControl
+
+/// The disk of the cloud is full.
+@Suite(.serialized) struct FullCloudTests {
+    @Test func deletionsAndSmallChangesGetThrough() async throws {
+        try await World.run { world in
+            try await world.shell("mkdir '\(world.cloudData)'; mount -t tmpfs -o size=40m tmpfs '\(world.cloudData)'")
+            world.noteMounted(world.cloudData)
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 10000000 /dev/urandom > f")
+            try await a.waitUntilIdle()
+            try await a.shell("head -c 40000000 /dev/urandom > large; mkdir d; mv f d/g")
+            // What needs no room goes up beside it.
+            try await a.waitFor("uploading-error-code", "noSpace", of: "large", within: 60)
+            try await world.eventually("it is told") {
+                try await a.ubiquity("status").out.contains("the cloud's disk is full")
+            }
+            try await a.wait("--uploaded", "d", within: 60)
+            try await a.shell("rm large")
+            try await a.wait("--uploaded", within: 60)
+            #expect(try await a.status().pending.isEmpty)
+        }
+    }
+}
