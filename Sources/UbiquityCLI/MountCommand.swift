@@ -59,6 +59,17 @@ struct MountCommand: AsyncParsableCommand {
     @Argument(help: "An empty folder.")
     var mountPoint: String
 
+    func validate() throws {
+        guard let device else { return }
+        guard !device.isEmpty, device.utf8.count <= Self.maximumDeviceName, Output.shown(device) == device else {
+            throw ValidationError(
+                "--device must be a name of 1 to \(Self.maximumDeviceName) bytes without control characters")
+        }
+    }
+
+    /// Bytes: as many as the cloud takes.
+    private static let maximumDeviceName = 255
+
     private static func size(_ text: String) throws -> Int64 { try ByteSize.parse(text) }
 
     func run() async throws {

@@ -75,8 +75,8 @@ struct UnmountCommand: AsyncParsableCommand {
     private func show(_ report: StopReport) throws {
         if output.asJSON { try Output.json(report) }
         guard report.notUploaded.items > 0 else { return }
-        Output.message(
-            "not uploaded yet: \(Output.total(report.notUploaded)); kept here, and goes up with the next mount")
+        let next = report.held ?? "goes up with the next mount"
+        Output.message("not uploaded yet: \(Output.total(report.notUploaded)); kept here: \(next)")
         Output.messages(report.pending.map { "  \(Output.shown($0.path))" })
     }
 

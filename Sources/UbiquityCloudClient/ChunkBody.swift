@@ -32,7 +32,8 @@ struct ChunkBody: AsyncSequence, Sendable {
                     given = ChunkFrame.headerLength
                 }
                 let start = given - ChunkFrame.headerLength
-                let end = Swift.min(chunk.bytes.count, start + Swift.max(0, ClientLimits.frameBytes - bytes.readableBytes))
+                let room = Swift.max(0, ClientLimits.frameBytes - bytes.readableBytes)
+                let end = Swift.min(chunk.bytes.count, start + room)
                 bytes.writeBytes(chunk.bytes[start..<end])
                 given += end - start
                 guard end == chunk.bytes.count else { break }

@@ -11,9 +11,12 @@ package struct StopReport: Codable, Hashable, Sendable {
     package var notUploaded: TransferTotal
     /// At most `MountStatus.maximumPendingItems`.
     package var pending: [PendingItem]
+    /// What waits for somebody's decision, in words.
+    package var held: String?
 
-    package init(notUploaded: TransferTotal, pending: [PendingItem]) {
+    package init(notUploaded: TransferTotal, pending: [PendingItem], held: String? = nil) {
         self.notUploaded = notUploaded
         self.pending = pending
+        self.held = held
     }
 }

@@ -248,6 +248,10 @@ struct Housekeeping: Sendable {
     func run() async throws {
         while true {
             try await parts.timekeeper.sleep(for: Self.interval)
+            // `df` and programs are told at once what is known, so that has to be new.
+            if parts.engine.connection.isUsageOutdated {
+                Task { [engine = parts.engine] in await engine.refreshUsage() }
+            }
             do {
                 try await parts.pool.run { [parts] in
                     parts.fileSystem.settle()

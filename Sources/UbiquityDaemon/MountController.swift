@@ -66,7 +66,7 @@ final class MountController: Sendable {
             let summary = try engine.summary()
             return StopReport(
                 notUploaded: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
-                pending: try pendingUploads())
+                pending: try pendingUploads(), held: heldDeletions)
         }
         try await pool.run { [fileSystem = parts.fileSystem] in
             do throws(Errno) {

@@ -29,6 +29,8 @@ package final class Connection: Sendable {
         var isPaused = false
         /// By the machine's uptime.
         var usageAskedAt: Duration?
+        /// Whether something was done since that may have changed it.
+        var isUsageOutdated = false
     }
 
     /// The cloud is asked for the account's usage at most so often.
@@ -68,7 +70,10 @@ package final class Connection: Sendable {
     /// Something was done at the cloud.
     func succeeded() {
         answered()
-        state.withLock { if !$0.isPaused { $0.backoff.reset() } }
+        state.withLock { state in
+            state.isUsageOutdated = true
+            if !state.isPaused { state.backoff.reset() }
+        }
     }
 
     /// The cloud can be reached. Whether it does what it is asked for is not known yet: if it does not, the pauses
@@ -91,6 +96,15 @@ package final class Connection: Sendable {
             let isOld = state.usageAskedAt.map { $0 + Self.usageInterval < now } ?? true
             guard state.status.phase == .online, isOld else { return false }
             state.usageAskedAt = now
+            return true
+        }
+    }
+
+    /// Whether the account's usage may have changed since it was last asked for, so that it should be now.
+    package var isUsageOutdated: Bool {
+        state.withLock { state in
+            guard state.status.phase == .online, state.isUsageOutdated else { return false }
+            state.isUsageOutdated = false
             return true
         }
     }

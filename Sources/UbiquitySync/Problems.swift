@@ -86,6 +86,11 @@ final class Problems: Sendable {
 }
 
 extension UbiquityError {
+    /// The same, of a content that is to come: the file is there, though the cloud has not what is in it.
+    var ofContent: UbiquityError {
+        code == .notFound ? UbiquityError(.damaged, message, at: place, remedy: remedy) : self
+    }
+
     /// Any error as one of ours.
     static func from(_ error: any Error) -> UbiquityError {
         switch error {

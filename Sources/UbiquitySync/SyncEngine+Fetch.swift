@@ -32,7 +32,7 @@ extension SyncEngine {
             retire(download)
         } catch {
             download.leaveLane()
-            noteFailure(of: download, .from(error))
+            noteFailure(of: download, UbiquityError.from(error).ofContent)
         }
         progress.fire()
     }

@@ -10,7 +10,8 @@ extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
         let download: Download
         do { download = try await openedDownload(key) } catch {
-            show(.from(error), of: key)
+            let error = UbiquityError.from(error).ofContent
+            show(error, of: key)
             throw error
         }
         download.addOpener()

@@ -1,5 +1,5 @@
-/// How much goes up in one request, and how many requests at a time: as much as the line takes in a few seconds, so that
-/// a slow one is not given what it cannot answer for in time, and an interruption costs little. A value; pure.
+/// How much goes up in one request, and how many requests at a time: as much as the line takes in a few seconds, so
+/// that a slow one is not given what it cannot answer for in time, and an interruption costs little. A value; pure.
 struct UploadPace: Equatable {
     /// Bytes of chunks in a request; one chunk goes in any case.
     private(set) var bytes = Self.first

@@ -151,6 +151,15 @@ import UbiquityControl
         }
     }
 
+    @Test func aDeviceHasAName() async throws {
+        try await World.run { world in
+            for name in ["", "a\nb", "\u{1b}[31m", String(repeating: "x", count: 256)] {
+                let outcome = try await world.ubiquity("mount", "--device", name, world.folder + "/nowhere")
+                #expect(outcome.status == 2 && outcome.err.contains("--device"), "\(outcome)")
+            }
+        }
+    }
+
     @Test func signingInTellsWhatIsMounted() async throws {
         try await World.run { world in
             let login = try await Self.serve(world.folder + "/served", in: world)

@@ -26,6 +26,9 @@ import Testing
             // Everything else goes on.
             try await b.waitUntil("test -e on")
             #expect(try await b.shell("find . | sort | grep -v on") == listing)
+            let unmounted = try await a.unmount()
+            #expect(unmounted.err.contains("kept here: 162 deletions are held"), "\(unmounted)")
+            try await a.mount()
             // Also after a crash.
             try await a.kill()
             try await a.mount()
