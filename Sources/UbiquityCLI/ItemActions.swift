@@ -15,7 +15,8 @@ struct ItemAction {
     /// Carries it out. Ends with exit code 1 if an item failed.
     func run(paths: [String], _ state: StateOptions, asJSON: Bool) async throws {
         let located = try LocatedPaths(paths, state)
-        var failures = 0
+        var failures = located.elsewhere.count
+        for result in located.elsewhere { try report(result, among: [], asJSON: asJSON) }
         try await Progress.showing("\(doing) …") { progress in
             var count = 0
             try await located.forEachMount { daemon, items in

@@ -15,13 +15,24 @@ struct LocatedPaths {
 
     /// Each mount's state folder with its items, in the order of the command line.
     private(set) var mounts: [(stateFolder: String, items: [Item])] = []
+    /// Those that are in no mounted container, or not in one of the device.
+    private(set) var elsewhere: [ItemResult] = []
 
-    /// - Throws: `MountUnreachable` if one is in no mounted container, or not in one of the device.
-    init(_ paths: [String], _ state: StateOptions) throws {
+    /// - Parameter needsAll: whether one path that is elsewhere spoils the command.
+    /// - Throws: `MountUnreachable` if one or, unless `needsAll`, each of them is elsewhere.
+    init(_ paths: [String], _ state: StateOptions, needsAll: Bool = false) throws {
         // One for all: each daemon is asked once whether it answers.
         let resolver = MountFinder.resolver(try MountFinder.table())
+        var first: MountUnreachable?
         for path in paths {
-            let item = Item(typed: path, location: try state.locate(path, by: resolver))
+            let item: Item
+            do { item = Item(typed: path, location: try state.locate(path, by: resolver)) } catch let error
+                as MountUnreachable where !needsAll
+            {
+                first = first ?? error
+                elsewhere.append(ItemResult(path: path, error: ControlFailure(UbiquityError(.invalid, error.reason))))
+                continue
+            }
             let folder = String(decoding: item.location.stateFolder, as: UTF8.self)
             if let known = mounts.firstIndex(where: { $0.stateFolder == folder }) {
                 mounts[known].items.append(item)
@@ -29,6 +40,7 @@ struct LocatedPaths {
                 mounts.append((folder, [item]))
             }
         }
+        if mounts.isEmpty, let first { throw first }
     }
 
     /// Asks the daemon of each mount in turn.

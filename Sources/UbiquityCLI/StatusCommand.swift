@@ -45,7 +45,8 @@ struct StatusCommand: AsyncParsableCommand {
 
     private func showItems() async throws {
         let located = try LocatedPaths(paths, state)
-        var failures = 0
+        var failures = located.elsewhere.count
+        for failure in located.elsewhere { _ = try show(ItemStatusLine(failure: failure), among: []) }
         try await Progress.showing("asking the daemon …") { progress in
             try await located.forEachMount { daemon, items in
                 try await daemon.itemStatus(of: items.map(\.relativePath)) { line in

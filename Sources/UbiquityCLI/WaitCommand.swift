@@ -32,7 +32,7 @@ struct WaitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let located = try LocatedPaths(paths, state)
+        let located = try LocatedPaths(paths, state, needsAll: true)
         let end = timeout.map { Output.now() + $0 }
         var isDone = true
         try await Progress.showing("waiting …") { progress in

@@ -151,6 +151,22 @@ import UbiquityControl
         }
     }
 
+    @Test func whatIsElsewhereDoesNotKeepTheRestBack() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            try await a.waitUntilIdle()
+            let (here, elsewhere) = (a.mountPoint + "/f", world.folder)
+            for (command, word) in [("evict", "evicted"), ("download", "downloaded"), ("pin", "pinned"), ("status", "current")] {
+                let some = try await world.ubiquity(command, elsewhere, here)
+                #expect(some.status == 1 && some.out.contains(word), "\(some)")
+                #expect(some.err.contains("\(elsewhere): not in a mounted container"), "\(some)")
+                #expect(try await world.ubiquity(command, elsewhere).status == 3)
+            }
+            #expect(try await world.ubiquity("wait", elsewhere, here).status == 3)
+        }
+    }
+
     @Test func aDeviceHasAName() async throws {
         try await World.run { world in
             for name in ["", "a\nb", "\u{1b}[31m", String(repeating: "x", count: 256)] {
