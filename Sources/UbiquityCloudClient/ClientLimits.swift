@@ -6,13 +6,13 @@ package enum ClientLimits {
     static let connect: TimeAmount = .seconds(3)
     /// Until the answer to a request that carries no chunks begins.
     static let control: TimeAmount = .seconds(15)
-    /// A commit may carry chunks over a slow line. Once it is sent, its answer begins within `silence`.
+    /// Until the answer to a commit that carries no chunks begins.
     static let commit: TimeAmount = .seconds(60)
-    /// Until the answer to an upload begins: 4 MiB at 16 KiB/s. Once it is sent, `uploadSilence` counts.
+    /// Until the answer to an upload, or to a commit with chunks, begins: 4 MiB at 16 KiB/s. Once it is sent, `uploadSilence` counts.
     static let upload: TimeAmount = .seconds(300)
     /// Between two bytes of an upload that the cloud takes, and from the last one to its answer: what the kernel and
     /// whatever stands between have taken in counts as sent, though it may still be on its way.
-    static let uploadSilence: TimeAmount = .seconds(60)
+    static let uploadSilence: TimeAmount = .seconds(90)
     /// Between two bytes of an answer, and between two that the cloud takes of a request.
     static let silence: TimeAmount = .seconds(20)
     /// Between two bytes of an event stream. The cloud sends a comment every 15 s.
@@ -29,8 +29,8 @@ package enum ClientLimits {
     /// a slow line some go in each `uploadSilence`.
     static let unsentBytes = ChannelOptions.Types.WriteBufferWaterMark(low: 128 * 1024, high: 512 * 1024)
     static let frameBytes = 128 * 1024
-    /// Bytes of an upload that the kernel may have taken and not yet sent.
-    static let kernelBytes = 1024 * 1024
+    /// Bytes of an upload that the kernel takes before it has sent them (TCP_NOTSENT_LOWAT of tcp(7)).
+    static let kernelBytes = 128 * 1024
     /// The reason in an answer that is not a success.
     static let failureLength = 1024 * 1024
     /// A page of the feed, a manifest: 33 million chunks of the largest file need 40 bytes each.

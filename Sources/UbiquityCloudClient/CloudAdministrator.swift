@@ -33,7 +33,8 @@ package final class CloudAdministrator: Sendable {
     private func send(_ method: HTTPMethod, _ path: String, _ content: Transport.Content? = nil) async throws -> [UInt8]
     {
         let response = try await transport.send(
-            method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType, within: ClientLimits.control)
+            method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType,
+            answersWithBody: method != .DELETE, within: ClientLimits.control)
         return try await transport.body(of: response, limit: ClientLimits.failureLength)
     }
 

@@ -51,7 +51,9 @@ package final class CloudClient: CloudService {
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
-        try await call(.POST, "/commit", message: request, within: ClientLimits.commit)
+        try await call(
+            .POST, "/commit", message: request, isUpload: !request.chunks.isEmpty,
+            within: request.chunks.isEmpty ? ClientLimits.commit : ClientLimits.upload)
     }
 
     package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
@@ -89,7 +91,8 @@ package final class CloudClient: CloudService {
             .stream(body, length: .known(Int64(length)))
         }
         let response = try await transport.send(
-            .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, within: ClientLimits.upload)
+            .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, answersWithBody: false,
+            isUpload: true, within: ClientLimits.upload)
         _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
     }
 
@@ -154,11 +157,11 @@ package final class CloudClient: CloudService {
 
     private func call<Answer: WireValue>(
         _ method: HTTPMethod, _ path: String, message: (any WireValue)? = nil, as type: Answer.Type = Answer.self,
-        within limit: TimeAmount = ClientLimits.control
+        isUpload: Bool = false, within limit: TimeAmount = ClientLimits.control
     ) async throws -> Answer {
         let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
         let response = try await transport.send(
-            method, base + path, content, accept: WireFormat.protobuf.mediaType, within: limit)
+            method, base + path, content, accept: WireFormat.protobuf.mediaType, isUpload: isUpload, within: limit)
         return try Answer(wire: await transport.body(of: response), as: .protobuf)
     }
 }

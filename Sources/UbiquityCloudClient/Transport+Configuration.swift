@@ -29,15 +29,22 @@ extension Transport {
     }
 
     /// The kernel takes no more than it can send soon: else a request would count as sent long before it is.
-    static func forUploads(_ configuration: HTTPClient.Configuration) -> HTTPClient.Configuration {
+    static func forUploads(
+        _ configuration: HTTPClient.Configuration, _ address: CloudAddress
+    ) -> HTTPClient.Configuration {
+        guard case .web = address else { return configuration }
         var configuration = configuration
         configuration.http1_1ConnectionDebugInitializer = { channel in
             enlargeBuffers(of: channel).flatMap {
-                channel.setOption(.socketOption(.so_sndbuf), value: ClientLimits.kernelBytes)
+                channel.setOption(unsentLimit, value: .init(ClientLimits.kernelBytes))
             }
         }
         return configuration
     }
+
+    /// TCP_NOTSENT_LOWAT of linux/tcp.h.
+    private static let unsentLimit = ChannelOptions.Types.SocketOption(
+        level: .tcp, name: NIOBSDSocket.Option(rawValue: 25))
 
     private static func trusting(_ file: String) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()

@@ -36,7 +36,7 @@ final class Transport: Sendable {
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
         uploads = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: Self.forUploads(Self.timed(configuration, ClientLimits.uploadSilence)))
+            configuration: Self.forUploads(Self.timed(configuration, ClientLimits.uploadSilence), address))
         streams = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
@@ -63,12 +63,16 @@ final class Transport: Sendable {
     }
 
     /// Sends a request; the answer's head is here when it returns.
-    /// - Parameter answer: how long its head may take.
+    /// - Parameters:
+    ///   - answersWithBody: whether a success says something.
+    ///   - isUpload: whether it carries much, so that a slow line needs its time.
+    ///   - answer: how long its head may take.
     /// - Throws: `UbiquityError` for no answer, and what the cloud says if it is not a success.
     func send(
-        _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, within answer: TimeAmount
+        _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, answersWithBody: Bool = true,
+        isUpload: Bool = false, within answer: TimeAmount
     ) async throws -> HTTPClientResponse {
-        let client = client(accept: accept, content)
+        let client = isUpload ? uploads : client(accept: accept)
         let response = try await mapped {
             do {
                 return try await client.execute(request(method, path, content, accept), timeout: answer)
@@ -79,7 +83,7 @@ final class Transport: Sendable {
         }
         traffic.addSent(content?.length ?? 0)
         guard (200..<300).contains(response.status.code) else { throw try await failure(response) }
-        guard isFromCloud(response, accept) else {
+        guard isFromCloud(response, accept, hasBody: answersWithBody) else {
             throw UbiquityError(
                 .offline, "what answers is not the cloud itself (a page of its own)", at: address.description)
         }
@@ -87,17 +91,16 @@ final class Transport: Sendable {
     }
 
     /// Whether a success is what was asked for: a captive portal answers everything with a page.
-    private func isFromCloud(_ response: HTTPClientResponse, _ accept: String) -> Bool {
-        if response.status == .noContent { return true }
+    private func isFromCloud(_ response: HTTPClientResponse, _ accept: String, hasBody: Bool) -> Bool {
+        if response.status == .noContent { return !hasBody }
         guard let type = response.headers.first(name: "content-type") else { return false }
         return type.prefix { $0 != ";" }.lowercased() == accept
     }
 
     static let eventMediaType = "text/event-stream"
 
-    private func client(accept: String, _ content: Content?) -> HTTPClient {
+    private func client(accept: String) -> HTTPClient {
         if accept == Self.eventMediaType { return streams }
-        if content?.mediaType == WireFormat.chunkMediaType { return uploads }
         return accept == WireFormat.chunkMediaType ? downloads : calls
     }
 

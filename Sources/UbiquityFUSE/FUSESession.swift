@@ -226,6 +226,22 @@ package final class FUSESession: Sendable {
     private static func makeSession(
         _ configuration: Configuration, _ context: Unmanaged<SessionContext>
     ) throws(UbiquityError) -> OpaquePointer {
+        let session = try SessionMount.make(configuration) { () throws(UbiquityError) in
+            try newSession(configuration, context)
+        }
+        var io = makeSessionIO()
+        let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
+        guard result == 0 else {
+            fuse_session_unmount(session)
+            fuse_session_destroy(session)
+            throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
+        }
+        return session
+    }
+
+    private static func newSession(
+        _ configuration: Configuration, _ context: Unmanaged<SessionContext>
+    ) throws(UbiquityError) -> OpaquePointer {
         var operations = makeOperations()
         let session = withArguments(arguments(configuration)) { arguments in
             fuse_session_new(arguments, &operations, MemoryLayout<fuse_lowlevel_ops>.size, context.toOpaque())
@@ -234,17 +250,6 @@ package final class FUSESession: Sendable {
             throw UbiquityError(
                 .invalid, "cannot mount: libfuse does not take these options",
                 at: configuration.options.joined(separator: ","))
-        }
-        do throws(UbiquityError) { try SessionMount.make(session, configuration) } catch {
-            fuse_session_destroy(session)
-            throw error
-        }
-        var io = makeSessionIO()
-        let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
-        guard result == 0 else {
-            fuse_session_unmount(session)
-            fuse_session_destroy(session)
-            throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
         }
         return session
     }

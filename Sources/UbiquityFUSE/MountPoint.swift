@@ -27,10 +27,18 @@ package enum MountPoint {
         return try isMount(of: source, at: path)
     }
 
-    /// Of several mounts that are left on top of each other, leaves one.
-    static func clearAllButOne(at path: String) throws(UbiquityError) {
-        let count = try MountedFileSystem.all().count { $0.mountPoint == path }
-        for _ in 0..<max(0, min(count - 1, clearAttempts)) { try clear(path) }
+    /// The mount that is left at a path, the only one there. Several of one container's, left on top of each other by
+    /// processes that died while they took the place of one, become one. Nil if others are among them.
+    static func onlyOne(at path: String, source: String) throws(UbiquityError) -> MountedFileSystem? {
+        for _ in 0..<clearAttempts {
+            let mounts = try MountedFileSystem.all().filter { $0.mountPoint == path }
+            if mounts.count <= 1 { return mounts.first }
+            guard mounts.allSatisfy({ $0.type == MountedFileSystem.containerType && $0.source == source }) else {
+                return nil
+            }
+            try clear(path)
+        }
+        return nil
     }
 
     static func clear(_ path: String) throws(UbiquityError) {
@@ -97,7 +105,7 @@ package enum MountPoint {
 }
 
 /// A line of the mount table, read without touching the mount.
-struct MountedFileSystem: Sendable {
+struct MountedFileSystem: Hashable, Sendable {
     var mountPoint: String
     /// Also the number of a FUSE connection in `/sys/fs/fuse/connections`.
     var deviceMinor: UInt32

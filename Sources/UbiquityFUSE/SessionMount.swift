@@ -8,20 +8,32 @@ internal import UbiquitySystem
 /// which is then taken away. In between, programs that go on meanwhile would write into the folder below both, and what
 /// they were told is done would be hidden, or keep the mount from coming back at all.
 enum SessionMount {
-    static func make(_ session: OpaquePointer, _ configuration: FUSESession.Configuration) throws(UbiquityError) {
+    /// Makes a session where nothing is mounted.
+    /// - Parameter new: makes one that is not mounted.
+    static func make(
+        _ configuration: FUSESession.Configuration, new: () throws(UbiquityError) -> OpaquePointer
+    ) throws(UbiquityError) -> OpaquePointer {
         let place = configuration.mountPoint
         if try MountPoint.isLeft(at: place, source: configuration.source) {
-            if try replace(session, configuration) { return }
+            let session = try new()
+            do throws(UbiquityError) { if try replace(session, configuration) { return session } } catch {
+                fuse_session_destroy(session)
+                throw error
+            }
             // An older kernel, or a user who may not do that.
+            fuse_session_destroy(session)
             try MountPoint.clearDead(place, source: configuration.source)
             _ = try MountPoint.check(place)
         }
+        let session = try new()
         guard mount(session, at: place) else {
+            fuse_session_destroy(session)
             throw UbiquityError(
                 .notPermitted, "cannot mount: the kernel or fusermount3 refused", at: place,
                 remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
                     + "stands above, or in daemon.log in the state folder")
         }
+        return session
     }
 
     private static func mount(_ session: OpaquePointer, at path: String) -> Bool {
@@ -37,14 +49,10 @@ enum SessionMount {
     ) throws(UbiquityError) -> Bool {
         guard ProcessHost.userID == 0, !configuration.options.contains(watched) else { return false }
         let place = configuration.mountPoint
-        // libfuse mounts on a folder that it can look at.
-        let aside = Path.join(configuration.source, "mounting")
-        try describing("prepare the mount", at: aside) { () throws(Errno) in try FileSystem.makeDirectories(aside) }
-        // A process that was killed just then has left its own.
-        try MountPoint.clearDead(aside, source: configuration.source)
         // What is left on top of each other by processes that died in here becomes one.
-        try MountPoint.clearAllButOne(at: place)
-        guard mount(session, at: aside) else { return false }
+        guard let left = try MountPoint.onlyOne(at: place, source: configuration.source),
+            let aside = folderAside(configuration.source), mount(session, at: aside)
+        else { return false }
         do throws(Errno) {
             let copy = try MountCopy(of: aside)
             try Unmounting.unmount(Array(aside.utf8), lazy: true)
@@ -54,7 +62,21 @@ enum SessionMount {
             return false
         }
         try? FileSystem.removeDirectory(aside)
-        try MountPoint.clear(place)
+        // Unless somebody has taken it away just now.
+        if try MountedFileSystem.all().contains(left) { try MountPoint.clear(place) }
         return true
+    }
+
+    /// A folder for the moment: libfuse mounts on one that it can look at. Nil if there can be none.
+    private static func folderAside(_ source: String) -> String? {
+        let folder = Path.join(source, "mounting")
+        do {
+            try FileSystem.makeDirectories(folder)
+            // A process that was killed just then has left its own.
+            try MountPoint.clearDead(folder, source: source)
+            return folder
+        } catch {
+            return nil
+        }
     }
 }

@@ -132,7 +132,7 @@ package struct Planner {
         // that a link brings along before its own turn.
         if isNew, row.isWriting, row.generation == 0, prepared[row.key] == nil { return nil }
         if isNew, row.dirty.contains(.content), row.nextVersion == nil { return nil }
-        if isNew, prepared[row.key] == nil, try reader.comesWithContent(row) { return nil }
+        if isNew, prepared[row.key]?.generation != row.generation, try reader.comesWithContent(row) { return nil }
         var fields = ChangedFields()
         if isNew || row.dirty.contains(.place) {
             guard let entry = row.entry, let parent = try place(row, entry) else { return nil }
@@ -203,7 +203,9 @@ extension IndexReader {
             let folder = try folderAtCloud(entry.parent)
         else { return false }
         return try remoteOccupants(of: folder, named: entry.name).contains { other in
+            // Of another size it is another, and nobody has to wait to see both.
             other.id != row.id && other.kind == .file && other.content?.isAvailable == true
+                && other.content?.size == row.size
         }
     }
 

@@ -95,6 +95,7 @@ extension UbiquityError {
     static func from(_ error: any Error) -> UbiquityError {
         switch error {
         case let error as UbiquityError: error
+        case let full as CloudIsFull: full.reason
         case is CancellationError: UbiquityError(.cancelled, "cancelled")
         default: UbiquityError(.io, "\(error)")
         }

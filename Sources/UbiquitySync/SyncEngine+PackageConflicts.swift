@@ -40,6 +40,9 @@ extension SyncEngine {
             let beside = outgoing.decided.others.count + outgoing.decided.packages.count
             let decision = try decision(conflict, meeting, group, contents, manifests, beside: beside)
             try await carryOut(decision, meeting, outgoing)
+        } catch let full as CloudIsFull {
+            noteRefusal(of: group, full.reason)
+            restPackages(outgoing.owners.union([meeting.key]))
         } catch let error as UbiquityError where Self.isAboutContent(error) {
             noteRefusal(of: group, error)
             restPackages(outgoing.owners.union([meeting.key]))

@@ -72,13 +72,14 @@ extension SyncEngine {
     func gather(_ changes: PackageChanges, deletionsUpTo: Int64) throws -> Outgoing {
         var outgoing = Outgoing(of: changes.packages)
         var prepared = push.withLock { $0.prepared }
+        let limit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
         var bytes = 0, cleaned = 0, rows = [ItemRow]()
         for row in changes.rows {
             guard row.wantsInlineContent, prepared[row.key]?.generation != row.generation else {
                 rows.append(row)
                 continue
             }
-            if bytes + Int(row.size) > Limits.maximumInlineChunkBytes { return outgoing }
+            if bytes > 0, bytes + Int(row.size) > limit { return outgoing }
             // One that is being written keeps all of them waiting.
             guard let (content, data) = try readSmall(row) else { return Outgoing(of: changes.packages) }
             if try markUnchanged(row, content.manifest) {
@@ -196,7 +197,7 @@ extension SyncEngine {
 
     /// Sends chunks that go ahead of a package's commit.
     func sendAhead(_ outgoing: Outgoing) async throws {
-        try await service.upload(outgoing.chunks)
+        try await upload(outgoing.chunks, outgoing.chunks.reduce(0) { $0 + $1.bytes.count })
         push.withLock { state in
             for (key, content) in outgoing.ahead { state.prepared[key] = content }
         }

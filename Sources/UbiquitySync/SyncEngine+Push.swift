@@ -372,16 +372,23 @@ extension SyncEngine {
         } catch let error as OutdatedCommit {
             // Made anew at once, from what is here by then.
             try await goOn(after: error)
+        } catch let full as CloudIsFull {
+            try await divide(group, outgoing, full.reason)
         } catch let error as UbiquityError where Self.isAboutContent(error) {
-            guard outgoing.owners.isEmpty else { return noteRefusal(of: group, error) }
-            guard group.count > 1 else {
-                logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
-                return problems.note(error, .upload, of: group[0].row.key)
-            }
-            let middle = group.count / 2
-            try await commit(Array(group[..<middle]), outgoing)
-            try await commit(Array(group[middle...]), outgoing)
+            try await divide(group, outgoing, error)
         }
+    }
+
+    /// The cloud refuses something in the group: what that is about waits, all else goes.
+    private func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
+        guard outgoing.owners.isEmpty else { return noteRefusal(of: group, error) }
+        guard group.count > 1 else {
+            logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
+            return problems.note(error, .upload, of: group[0].row.key)
+        }
+        let middle = group.count / 2
+        try await commit(Array(group[..<middle]), outgoing)
+        try await commit(Array(group[middle...]), outgoing)
     }
 
     private static func chunks(of group: [PlannedChange], in chunks: [Chunk]) -> [Chunk] {
@@ -395,7 +402,7 @@ extension SyncEngine {
 
     static func isAboutContent(_ error: UbiquityError) -> Bool {
         switch error.code {
-        case .invalid, .tooLarge, .quotaExceeded, .noSpace, .notFound, .notPermitted, .accessDenied: true
+        case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
         default: false
         }
     }
@@ -415,7 +422,13 @@ extension SyncEngine {
 
     private func send(_ request: inout CommitRequest) async throws -> CommitResponse {
         request.sentAt = timekeeper.now()
-        let response = try await service.commit(request)
+        let sending = request, size = request.chunks.reduce(0) { $0 + $1.bytes.count }
+        let response: CommitResponse
+        do { response = try await paced(size) { try await self.service.commit(sending) } } catch let error
+            as UbiquityError where error.code == .noSpace
+        {
+            throw CloudIsFull(reason: error)
+        }
         noteDeletions(response)
         return response
     }
@@ -470,6 +483,11 @@ extension SyncEngine {
             }
         }
     }
+}
+
+/// The cloud has no room for what a commit brings. Not for good, and not the same as a full disk here.
+struct CloudIsFull: Error {
+    var reason: UbiquityError
 }
 
 extension PreparedContent {

@@ -105,7 +105,7 @@ extension SyncEngine {
         try await withThrowingTaskGroup(of: Void.self) { group in
             var inFlight = 0, rest = missing[...]
             while !rest.isEmpty {
-                if inFlight >= uploadPace.withLock({ $0.lanes }) {
+                while inFlight >= uploadPace.withLock({ $0.lanes }) {
                     try await group.next()
                     inFlight -= 1
                 }
@@ -146,15 +146,24 @@ extension SyncEngine {
         return missing.sorted()
     }
 
-    /// Sends chunks, and learns how the line is.
-    private func upload(_ chunks: [Chunk], _ size: Int) async throws {
+    /// Sends chunks.
+    func upload(_ chunks: [Chunk], _ size: Int) async throws {
+        try await paced(size) { try await self.service.upload(chunks) }
+    }
+
+    /// Sends so many bytes by `body`, and learns how the line is.
+    func paced<R>(_ size: Int, _ body: () async throws -> R) async throws -> R {
         let start = timekeeper.uptime()
-        do { try await service.upload(chunks) } catch {
-            if UbiquityError.from(error).isAboutConnection { uploadPace.withLock { $0.failed() } }
+        do {
+            let result = try await body()
+            let duration = timekeeper.uptime() - start
+            if size > 0 { uploadPace.withLock { $0.took(duration, for: size) } }
+            return result
+        } catch let error as UbiquityError where size > 0 && [.offline, .timedOut].contains(error.code) {
+            let now = timekeeper.uptime()
+            uploadPace.withLock { $0.failed(begunAt: start, now: now) }
             throw error
         }
-        let duration = timekeeper.uptime() - start
-        uploadPace.withLock { $0.took(duration, for: size) }
     }
 
     /// Takes the next chunks, together so many bytes or a single one.

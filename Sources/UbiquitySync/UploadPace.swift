@@ -16,8 +16,16 @@ struct UploadPace: Equatable {
         bytes = min(max(Int(wanted), Self.least), SyncLimits.uploadBatchBytes)
     }
 
-    /// A request has failed for the connection, perhaps because it took too long.
-    mutating func failed() { bytes = max(bytes / 4, Self.least) }
+    /// A request has failed for the connection, perhaps because it took too long. Those that were under way when one
+    /// failed tell nothing new.
+    mutating func failed(begunAt start: Duration, now: Duration) {
+        if let failedAt, start < failedAt { return }
+        failedAt = now
+        bytes = max(bytes / 4, Self.least)
+    }
+
+    /// By the machine's uptime.
+    private var failedAt: Duration?
 
     /// Seconds that a request is to take at most.
     private static let goal = 4.0

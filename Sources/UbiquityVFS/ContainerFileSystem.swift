@@ -101,6 +101,9 @@ package final class ContainerFileSystem: Sendable {
     var kernel: any KernelCache { parts.kernel }
     /// Whether programs may still see what was before some change of another device.
     package var hasNewsForKernel: Bool { kernel.hasNews }
+    /// The same of what is replayed: all that has changed till now is told of when `hasReplayed` says so of this mark.
+    package var replayMark: UInt64 { replays.mark }
+    package func hasReplayed(_ mark: UInt64) -> Bool { replays.isOver(mark) }
     var logger: Logger { parts.logger }
 
     /// - Parameter owner: the user whose mount it is; the top folder is theirs.

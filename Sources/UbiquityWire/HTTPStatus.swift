@@ -42,6 +42,8 @@ extension UbiquityError.Code {
         switch status {
         case 401: self = .signedOut
         case 408, 504: self = .timedOut
+        // A proxy's own limit: what is smaller passes.
+        case 413: self = .tooLarge
         default: self = .offline
         }
     }

@@ -34,6 +34,24 @@ import UbiquityControl
         }
     }
 
+    @Test func waitKnowsOfOpenFiles() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f; echo 1 > g")
+            try await world.settle(a, b)
+            let writer = try a.start("exec 5<>f; printf NEW >&5; exec 6<>g; echo open; exec sleep 600")
+            try await world.eventually("it is open") { writer.outputSoFar == "open\n" }
+            try await a.wait("--uploaded", "f")
+            try await b.wait("--idle")
+            #expect(try await b.shell("head -c 3 f") == "NEW")
+            // What comes meanwhile waits, and it is said for whom.
+            try await b.shell("echo 2 > g")
+            try await b.waitUntilIdle()
+            let waited = try await a.ubiquity("wait", "", options: ["--idle", "--timeout", "3"])
+            #expect(waited.status == 1 && waited.err.contains("done with g waits until the program"), "\(waited)")
+        }
+    }
+
     @Test func aReadThatFailedIsNotPending() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

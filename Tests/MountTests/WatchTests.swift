@@ -217,4 +217,50 @@ import UbiquityControl
             #expect(try await world.shell("pgrep -fc 'replay-changes \(b.mountPoint) ' || true").count < 2)
         }
     }
+
+    @Test("PN-16: what goes in a folder that was renamed before is told of") func deletionsInARenamedFolder() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir -p d/s; echo 1 > d/z; echo 1 > d/s/t")
+            try await b.shell("ls -R")
+            let watcher = try await Watcher.start(b, ".", "d", "d/s", recursive: false)
+            try await a.shell("mv d e")
+            try await watcher.waitFor("MOVED_FROM,ISDIR ./d", "MOVED_TO,ISDIR ./e")
+            try await a.shell("rm -r e")
+            try await watcher.waitFor(
+                "DELETE d/z", "DELETE d/s/t", "DELETE,ISDIR d/s", "DELETE_SELF d/s/", "DELETE_SELF d/",
+                "DELETE,ISDIR ./e")
+        }
+    }
+
+    @Test("PN-16: a folder's move is told of, whatever changes in it at the same time", arguments: ["touch s2/new", "rm s2/t"])
+    func aFolderMovesWhileSomethingInItChanges(change: String) async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "true")
+            for round in 0..<5 {
+                try await a.shell("mkdir -p r\(round)/d/s; echo 1 > r\(round)/d/s/t")
+                try await world.settle(a, b)
+                try await b.shell("ls -R")
+                let watcher = try await Watcher.start(
+                    b, "r\(round)", "r\(round)/d", "r\(round)/d/s", recursive: false)
+                try await a.shell("cd r\(round); mv d/s s2; \(change)")
+                try await watcher.waitFor("MOVED_FROM,ISDIR r\(round)/d/s", "MOVED_TO,ISDIR r\(round)/s2")
+                watcher.end()
+            }
+        }
+    }
+
+    /// Also what the kernel remembers not to be there, or to be there.
+    @Test func whatWasWaitedForIsSeen() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d")
+            try await a.shell("for n in $(seq 1000); do echo $n > d/$n; done")
+            let missing = "missing=0; for n in $(seq 1000); do test -e d/$n || missing=$((missing + 1)); done; echo $missing"
+            #expect(try await b.shell("rm -f none; \(missing) > /dev/null; ls d > /dev/null; echo") == "")
+            try await world.settle(a, b)
+            #expect(try await b.shell(missing) == "0")
+            try await a.shell("rm -r d/[1-4]*")
+            try await world.settle(a, b)
+            #expect(try await b.shell(missing) == "445")
+        }
+    }
 }

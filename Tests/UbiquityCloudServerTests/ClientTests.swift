@@ -104,6 +104,8 @@ import UbiquityWire
         // A captive portal, and others that stand between.
         ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .offline),
         ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", .offline),
+        ("HTTP/1.1 204 No Content\r\n\r\n", .offline),
+        ("HTTP/1.1 413 Too Large\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .tooLarge),
         ("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 2\r\n\r\nno", .offline),
         ("HTTP/1.1 302 Found\r\nlocation: http://portal/\r\ncontent-length: 0\r\n\r\n", .offline),
         ("HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>", .offline),

@@ -121,4 +121,19 @@ import UbiquityWire
             #expect(bench.livePaths == ["d 2.rtfd", "d 2.rtfd/\(name)", "d 2.rtfd/x", "d.rtfd", "d.rtfd/x", "d.rtfd/y"].sorted())
         }
     }
+
+    /// What it is without is not what it has.
+    @Test func aNewPackageWithWhatWasMovedInIsNotMerged() throws {
+        try bench.commit(
+            EngineBench.here, [Make.folder(1, "d.rtfd"), Make.folder(2, "s", in: Self.package)], packages: [edit(0)])
+        try bench.commit(
+            EngineBench.there,
+            Make.folder(20, "s"), Make.file(21, "f", in: .number(20), version: 21, "f"))
+        let second = PackageEdit(id: .number(7), base: .zero, changedAt: .at(300))
+        try bench.commit(
+            EngineBench.there,
+            [Make.folder(7, "d.rtfd"), Make.move(20, .directory, base: 2, to: "s", in: .number(7))],
+            packages: [second])
+        #expect(bench.livePaths == ["d 2.rtfd", "d 2.rtfd/s", "d 2.rtfd/s/f", "d.rtfd", "d.rtfd/s"])
+    }
 }

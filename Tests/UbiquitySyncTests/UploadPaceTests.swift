@@ -17,10 +17,10 @@ import Testing
     @Test(arguments: [16_000, 50_000, 125_000, 1_000_000])
     func aSlowLineGetsWhatItCanAnswerForInTime(rate: Int) {
         var pace = UploadPace()
-        for _ in 0..<20 {
+        for round in 0..<20 {
             let bytes = max(pace.bytes, 300_000)
             let duration = Duration.seconds(Double(bytes * pace.lanes) / Double(rate))
-            if duration > .seconds(60) { pace.failed() } else { pace.took(duration, for: bytes) }
+            if duration > .seconds(60) { pace.failed(begunAt: .seconds(round), now: .seconds(round)) } else { pace.took(duration, for: bytes) }
         }
         // A single chunk may be larger than what the pace wants.
         #expect(Double(max(pace.bytes, 300_000) * pace.lanes) / Double(rate) < 20)
@@ -29,7 +29,13 @@ import Testing
 
     @Test func itRecovers() {
         var pace = UploadPace()
-        for _ in 0..<20 { pace.failed() }
+        for round in 0..<20 {
+            pace.failed(begunAt: .seconds(round), now: .seconds(round))
+            // The same outage.
+            let before = pace
+            pace.failed(begunAt: .seconds(round - 1), now: .seconds(round))
+            #expect(pace == before)
+        }
         #expect(pace.bytes == 64 << 10 && pace.lanes == 1)
         // A chunk is larger than that.
         for _ in 0..<10 { pace.took(.milliseconds(20), for: max(pace.bytes, 256 << 10)) }

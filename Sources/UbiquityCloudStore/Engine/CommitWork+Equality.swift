@@ -20,6 +20,8 @@ extension CommitWork {
         case .symlink: return new.linkTarget == existing.linkTarget
         case .directory:
             let inside = children[new.id] ?? []
+            // What this commit moves in has a life of its own.
+            guard inside.allSatisfy({ drafts[$0.id]?.original == nil }) else { return false }
             guard try state.liveChildCount(of: existing.id) == inside.count else { return false }
             return try inside.allSatisfy { child in
                 guard let other = try state.liveChild(of: existing.id, named: child.name).flatMap(record),

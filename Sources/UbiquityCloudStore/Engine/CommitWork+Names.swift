@@ -72,7 +72,7 @@ extension CommitWork {
     private func canMerge(_ new: ItemRecord, into holder: ItemID, underDocuments: Bool) throws -> Bool {
         guard let existing = try record(holder), existing.kind == new.kind else { return false }
         return switch new.kind {
-        case .directory: try !isPackage(new.id) || isEqual(new, existing, childrenOfNew())
+        case .directory: try !isPackage(new.id) || isWhole(new.id) && isEqual(new, existing, childrenOfNew())
         case .file: try !underDocuments || isEqual(new, existing, [:])
         // Both devices gave the same file the same name.
         case .symlink, .hardLink: existing.linkTarget == new.linkTarget

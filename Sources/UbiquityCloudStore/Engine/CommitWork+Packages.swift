@@ -35,6 +35,9 @@ extension CommitWork {
     /// name, as that would mix their members.
     func isPackage(_ id: ItemID) -> Bool { request.packages.contains { $0.id == id } }
 
+    /// Whether all of the package is in this commit: one of many parts has no base.
+    func isWhole(_ package: ItemID) -> Bool { request.packages.contains { $0.id == package && $0.base != nil } }
+
     /// Writes down that the packages were changed, and keeps the states that have lost.
     func notePackages() throws {
         for package in request.packages {

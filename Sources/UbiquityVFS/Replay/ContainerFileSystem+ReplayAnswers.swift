@@ -23,8 +23,9 @@ extension ContainerFileSystem {
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
             // On the way to what was in a folder that has gone on.
+            let asked = Replays.Name(parent: parent, name: name)
             return try lookup(parent: parent, name: name.bytes)
-                ?? replays.behind(at: Replays.Name(parent: parent, name: name)).map(departed)
+                ?? (replays.behind(at: asked) ?? replays.departing(at: asked)).map(departed)
         }
         switch shown {
         case .nothing: return nil

@@ -59,6 +59,13 @@ package final class Replays: Sendable {
         var current: Current?
         /// For folders with replays that wait: where the kernel has them until then.
         var departures: [ItemKey: [ItemRow.Entry]] = [:]
+        /// The same by the name, for folders that the index may have there no more.
+        var departing: [Name: ItemRow] = [:]
+        /// Replays that were ever added, and of these the ones that are over.
+        var added: UInt64 = 0
+        var ended: UInt64 = 0
+        /// While the changes of one commit are added, none is taken: the first may be about what the last has moved.
+        var isAdding = false
         /// Moves and removals that wait or are under way, by the item.
         var leaving: [ItemKey: Int] = [:]
         var behind: [ItemKey: Behind] = [:]
@@ -97,20 +104,35 @@ package final class Replays: Sendable {
                 let replay = Replay(event, replaced: state.replaced)
             else { return false }
             if case .replace(_, let old) = replay.action { state.replaced = old }
-            if let (key, entry) = replay.departure { state.departures[key, default: []].append(entry) }
+            if let (key, entry) = replay.departure {
+                state.departures[key, default: []].append(entry)
+                state.departing[Name(entry)] = replay.event.before
+            }
             if let key = replay.leavingKey { state.leaving[key, default: 0] += 1 }
             state.waiting.append(replay)
+            state.added += 1
             return true
         }
-        if isAdded { state.signal() }
         return isAdded
     }
+
+    /// Adds the changes of one commit by `body`.
+    func adding(_ body: () -> Void) {
+        state.withLock { $0.isAdding = true }
+        body()
+        state.withLock { $0.isAdding = false }
+        state.broadcast()
+    }
+
+    /// Told of by then: all that was added till now.
+    var mark: UInt64 { state.withLock { $0.added } }
+    func isOver(_ mark: UInt64) -> Bool { state.withLock { $0.ended >= mark } }
 
     /// The next one; waits for it. Nil when there will be none any more.
     func take() -> Replay? {
         state.wait { state -> Replay?? in
             if state.isClosed { return .some(nil) }
-            guard state.pauses == 0, state.count > 0 else { return nil }
+            guard state.pauses == 0, !state.isAdding, state.count > 0 else { return nil }
             state.isBusy = true
             let replay = state.waiting[state.taken]
             state.taken += 1
@@ -152,6 +174,9 @@ package final class Replays: Sendable {
         }
     }
 
+    /// The folder that the kernel has at a name until its replay is over.
+    func departing(at name: Name) -> ItemRow? { state.withLock { $0.departing[name] } }
+
     /// The taken one, from the name by which those who watch know its item.
     func fromShown(_ replay: Replay) -> Replay {
         guard let key = replay.row?.key else { return replay }
@@ -172,10 +197,12 @@ package final class Replays: Sendable {
             defer {
                 state.current = nil
                 state.isBusy = false
+                state.ended += 1
             }
-            if let (key, _) = replay.departure, var entries = state.departures[key] {
+            if let (key, entry) = replay.departure, var entries = state.departures[key] {
                 entries.removeFirst()
                 state.departures[key] = entries.isEmpty ? nil : entries
+                if state.departing[Name(entry)]?.key == key { state.departing[Name(entry)] = nil }
             }
             if let key = replay.leavingKey, let count = state.leaving[key] {
                 state.leaving[key] = count > 1 ? count - 1 : nil
@@ -189,10 +216,12 @@ package final class Replays: Sendable {
     /// Takes away all that wait.
     func takeAll() -> [Replay] {
         state.withLock { state in
+            state.ended += UInt64(state.count)
             defer {
                 state.waiting = []
                 state.taken = 0
                 state.departures = [:]
+                state.departing = [:]
                 state.leaving = [:]
                 state.behind = [:]
             }
