@@ -8,7 +8,8 @@ package enum ClientLimits {
     static let control: TimeAmount = .seconds(15)
     /// Until the answer to a commit that carries no chunks begins.
     static let commit: TimeAmount = .seconds(60)
-    /// Until the answer to an upload, or to a commit with chunks, begins: 4 MiB at 16 KiB/s. Once it is sent, `uploadSilence` counts.
+    /// Until the answer to an upload, or to a commit with chunks, begins: 4 MiB at 16 KiB/s. Once it is sent,
+    /// `uploadSilence` counts.
     static let upload: TimeAmount = .seconds(300)
     /// Between two bytes of an upload that the cloud takes, and from the last one to its answer: what the kernel and
     /// whatever stands between have taken in counts as sent, though it may still be on its way.

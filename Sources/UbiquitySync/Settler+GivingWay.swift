@@ -19,10 +19,22 @@ extension Settler {
             // it there as of any other.
             let kept = isOutside ? now.dirty.subtracting([.created, .place])
                 : try isWaitedFor(now, device) ? .content : []
-            if now.dirty.contains(.created), kept.isEmpty, !isOutside { try takeAway(now, synced) } else {
+            if now.dirty.contains(.created), kept.isEmpty, !isOutside, try !isAtCloud(now) {
+                try takeAway(now, synced)
+            } else {
                 try followCloud(now, keeping: kept, isOutside: isOutside, isHeld: held.contains(now.id))
             }
         }
+    }
+
+    /// What was to be brought back is there: another commit has done so, and its answer did not find the row as it was.
+    private func isAtCloud(_ row: ItemRow) throws -> Bool {
+        try transaction.remote(id: row.id).map { !$0.isDeleted } ?? false
+    }
+
+    private func isPlaced(_ row: ItemRow, as item: RemoteItem) throws -> Bool {
+        guard let entry = row.entry, entry.name == item.name else { return false }
+        return try transaction.row(key: entry.parent)?.id == item.parent
     }
 
     /// What was changed of a file that the cloud's state is without, and that has a name outside of the package, is
@@ -69,7 +81,9 @@ extension Settler {
         next.dirty = kept
         if !kept.contains(.content) { next.nextVersion = nil }
         next.flags.remove(.returned)
-        let isMoved = row.dirty.contains(.place) || isOutside && row.dirty.contains(.created)
+        // Of what was to be made anew the place is not told of as a change of its own.
+        let isMoved = try row.dirty.contains(.place)
+            || row.dirty.contains(.created) && (isOutside || !isPlaced(row, as: item))
         if isMoved { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }
         if isMoved { transaction.note(.removed, before: row, after: nil) }

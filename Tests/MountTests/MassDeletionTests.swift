@@ -51,7 +51,7 @@ import Testing
             #expect(try await a.ubiquity("deletions", "", options: ["confirm"]).out.contains("deletions confirmed"))
             try await world.settle(a, b)
             try await b.waitUntil("test \"$(ls -A)\" = keep")
-            #expect(try await !a.ubiquity("status").out.contains("deletions"))
+            #expect(try await !world.ubiquity("status", "--state", a.state).out.contains("deletions"))
         }
     }
 

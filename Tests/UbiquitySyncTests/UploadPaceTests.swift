@@ -20,7 +20,11 @@ import Testing
         for round in 0..<20 {
             let bytes = max(pace.bytes, 300_000)
             let duration = Duration.seconds(Double(bytes * pace.lanes) / Double(rate))
-            if duration > .seconds(60) { pace.failed(begunAt: .seconds(round), now: .seconds(round)) } else { pace.took(duration, for: bytes) }
+            if duration > .seconds(60) {
+                pace.failed(begunAt: .seconds(round), now: .seconds(round))
+            } else {
+                pace.took(duration, for: bytes)
+            }
         }
         // A single chunk may be larger than what the pace wants.
         #expect(Double(max(pace.bytes, 300_000) * pace.lanes) / Double(rate) < 20)
