@@ -61,14 +61,11 @@ struct MountCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard let device else { return }
-        guard !device.isEmpty, device.utf8.count <= Self.maximumDeviceName, Output.shown(device) == device else {
-            throw ValidationError(
-                "--device must be a name of 1 to \(Self.maximumDeviceName) bytes without control characters")
+        let limit = MountSettings.maximumDeviceNameLength
+        guard !device.isEmpty, device.utf8.count <= limit, Output.shown(device) == device else {
+            throw ValidationError("--device must be a name of 1 to \(limit) bytes without control characters")
         }
     }
-
-    /// Bytes: as many as the cloud takes.
-    private static let maximumDeviceName = 255
 
     private static func size(_ text: String) throws -> Int64 { try ByteSize.parse(text) }
 

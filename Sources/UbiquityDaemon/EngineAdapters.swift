@@ -21,11 +21,8 @@ struct EngineTransfers: TransferStatus {
         return ChunkNaming.name(of: Array(text.utf8)).description
     }
 
-    /// The last known; what asks again and again learns what is new soon after.
+    /// The last known (see `Housekeeping`).
     var space: AccountSpace? {
-        if engine.connection.isUsageOld() {
-            Task.detached { [engine] in await engine.refreshUsage() }
-        }
         let status = engine.connection.status
         guard let used = status.usedBytes, let quota = status.quotaBytes else { return nil }
         return AccountSpace(usedBytes: used, quotaBytes: quota)

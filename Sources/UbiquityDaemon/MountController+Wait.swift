@@ -47,12 +47,11 @@ extension MountController {
             return try await unfinished(check)
         }
         let left = limit - (parts.timekeeper.uptime() - start)
-        let isSettled = Lock(false)
+        let isToBeSettled = Lock(true)
         let isDone = try await engine.wait(atMost: max(.zero, left)) { [self] in
             let graceIsOver = parts.timekeeper.uptime() - start > Self.releaseGrace
             // What has come to rest since the first look goes up, though it is open.
-            if graceIsOver, !isSettled.withLock({ $0 }) {
-                isSettled.withLock { $0 = true }
+            if graceIsOver, isToBeSettled.withLock({ isFirst in defer { isFirst = false }; return isFirst }) {
                 try await settle()
             }
             // A person's word is waited for in vain here.

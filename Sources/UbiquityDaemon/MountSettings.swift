@@ -1,5 +1,6 @@
 import UbiquityCore
 import UbiquitySystem
+import UbiquityWire
 
 /// What a mount is told on the command line.
 package struct MountSettings: Hashable, Sendable {
@@ -34,6 +35,8 @@ package struct MountSettings: Hashable, Sendable {
     /// Free space that caching leaves to everyone else, if nothing was said: 1 GiB, enough for a desktop to go on.
     package static let defaultDiskFloor: Int64 = 1 << 30
     package static let defaultContainer = "default"
+    /// Bytes of a device's name: as many as the cloud takes.
+    package static let maximumDeviceNameLength = MessageLimits.maximumDeviceNameLength
 
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,

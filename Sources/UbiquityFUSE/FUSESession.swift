@@ -234,6 +234,8 @@ package final class FUSESession: Sendable {
         guard result == 0 else {
             fuse_session_unmount(session)
             fuse_session_destroy(session)
+            // libfuse knows of another place if this one was a dead mount's.
+            try MountPoint.clearDead(configuration.mountPoint, source: configuration.source)
             throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
         }
         return session

@@ -27,14 +27,9 @@ package final class Connection: Sendable {
         var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
         var backoff = Backoff()
         var isPaused = false
-        /// By the machine's uptime.
-        var usageAskedAt: Duration?
-        /// Whether something was done since that may have changed it.
+        /// Whether something was done that may have changed the account's usage since it was last asked for.
         var isUsageOutdated = false
     }
-
-    /// The cloud is asked for the account's usage at most so often.
-    private static let usageInterval: Duration = .seconds(5)
 
     private let state = Lock(State())
     private let random: any RandomSource
@@ -86,17 +81,6 @@ package final class Connection: Sendable {
             $0.status.reason = ""
             $0.status.lastContact = now
             if let usage { ($0.status.usedBytes, $0.status.quotaBytes) = (usage.used, usage.quota) }
-        }
-    }
-
-    /// Whether the account's usage should be asked for, which the caller then does.
-    package func isUsageOld() -> Bool {
-        let now = timekeeper.uptime()
-        return state.withLock { state in
-            let isOld = state.usageAskedAt.map { $0 + Self.usageInterval < now } ?? true
-            guard state.status.phase == .online, isOld else { return false }
-            state.usageAskedAt = now
-            return true
         }
     }
 

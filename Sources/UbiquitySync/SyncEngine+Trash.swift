@@ -139,6 +139,8 @@ extension SyncEngine {
             // Another commit was sent meanwhile and came first. It was not done, and stands for itself: once more.
             try await goOn(after: error)
             response = try await sendPersistently(request)
+        } catch let full as CloudIsFull {
+            throw full.reason
         }
         try await pool.run(evenIfCancelled: true) { try self.take(response) }
     }

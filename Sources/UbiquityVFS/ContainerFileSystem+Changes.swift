@@ -4,7 +4,11 @@ internal import UbiquityIndex
 // What the index tells of each commit becomes news for the kernel and for those who wait. It comes on the committing
 // thread, in order, with the index's writer held: it is only noted here.
 extension ContainerFileSystem {
-    func take(_ events: [IndexEvent]) { replays.adding { note(events) } }
+    func take(_ events: [IndexEvent]) {
+        // Nothing of what is done here is replayed: the usual case, on every program's way.
+        guard events.contains(where: { $0.origin != .local }) else { return note(events) }
+        replays.adding { note(events) }
+    }
 
     private func note(_ events: [IndexEvent]) {
         for event in events {

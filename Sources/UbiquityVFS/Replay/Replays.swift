@@ -199,10 +199,11 @@ package final class Replays: Sendable {
                 state.isBusy = false
                 state.ended += 1
             }
-            if let (key, entry) = replay.departure, var entries = state.departures[key] {
-                entries.removeFirst()
+            if let (key, _) = replay.departure, var entries = state.departures[key] {
+                // As it was added: the replay may have got another origin since (`fromShown`).
+                let name = Name(entries.removeFirst())
                 state.departures[key] = entries.isEmpty ? nil : entries
-                if state.departing[Name(entry)]?.key == key { state.departing[Name(entry)] = nil }
+                if state.departing[name]?.key == key { state.departing[name] = nil }
             }
             if let key = replay.leavingKey, let count = state.leaving[key] {
                 state.leaving[key] = count > 1 ? count - 1 : nil
