@@ -333,9 +333,7 @@ import UbiquityControl
             defer { kill(cloud, SIGCONT) }
             for signal in [SIGINT, SIGKILL] {
                 let cat = try b.start("exec cat f")
-                try await world.eventually("it opens") {
-                    try String(contentsOfFile: "/proc/\(cat.processID)/syscall", encoding: .utf8).hasPrefix("257 ")
-                }
+                try await world.eventually("it opens") { cat.isOpening("f") }
                 let start = ContinuousClock.now
                 cat.signal(signal)
                 try await cat.finish(within: 60)
@@ -343,6 +341,37 @@ import UbiquityControl
                 #expect(ContinuousClock.now - start < .seconds(5))
             }
             kill(cloud, SIGCONT)
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
+        }
+    }
+
+    /// The kernel does not tell of a signal that came while the request was still on its way to a queue.
+    @Test func anOpenIsInterruptedAlsoBeforeItArrives() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 4000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            try await b.shell("mkfifo '\(world.folder)/go'; stat f")
+            let (cloud, daemon) = (try #require(world.cloudProcess), try #require(b.processID))
+            for signal in [SIGINT, SIGKILL] {
+                let cat = try b.start("echo in; read -r line < '\(world.folder)/go'; exec cat f")
+                try await world.eventually("it has begun") { cat.outputSoFar == "in\n" }
+                kill(cloud, SIGSTOP)
+                kill(daemon, SIGSTOP)
+                defer { for process in [daemon, cloud] { kill(process, SIGCONT) } }
+                try await world.shell("echo > '\(world.folder)/go'")
+                try await world.eventually("it opens") { cat.isOpening("f") }
+                cat.signal(signal)
+                // It sleeps on, and cannot be woken by another one.
+                try await world.eventually("it has the signal") {
+                    try String(contentsOfFile: "/proc/\(cat.processID)/stat", encoding: .utf8).contains(") D ")
+                }
+                kill(daemon, SIGCONT)
+                let start = ContinuousClock.now
+                try await cat.finish(within: 60)
+                // The network's own limit is 15 s.
+                #expect(ContinuousClock.now - start < .seconds(10))
+            }
             try await b.shell("cmp f '\(a.mountPoint)/f'")
         }
     }

@@ -112,6 +112,18 @@ final class Command: Sendable {
         String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
     }
 
+    /// Whether it is in an open of that path, given as here.
+    func isOpening(_ path: String) -> Bool {
+        guard let call = try? String(contentsOfFile: "/proc/\(processID)/syscall", encoding: .utf8).split(separator: " "),
+            call.count > 2, call[0] == "257", let address = UInt64(call[2].dropFirst(2), radix: 16),
+            let memory = FileHandle(forReadingAtPath: "/proc/\(processID)/mem")
+        else { return false }
+        defer { try? memory.close() }
+        let argument = Data(path.utf8) + [0]
+        try? memory.seek(toOffset: address)
+        return (try? memory.read(upToCount: argument.count)) == argument
+    }
+
     /// What the program has written so far.
     var outputSoFar: String { (try? Self.text(output + ".out")) ?? "" }
 
