@@ -26,13 +26,19 @@ struct Reply: ~Copyable, @unchecked Sendable {
         return Caller(uid: context.pointee.uid, gid: context.pointee.gid, pid: context.pointee.pid)
     }
 
+    private var hasRings: Bool { SessionContext.of(fuse_req_userdata(request))?.rings.areActive ?? false }
+
     // MARK: Waiting
 
     /// From now on, an interrupted request cancels what `interruption` holds.
+    ///
+    /// Of a signal that came before the request was sent, the kernel tells with the device only: fuse_dev_do_read looks
+    /// for one, fuse_uring_prepare_send does not (Linux 6.18). It still waits for the program, so it can be seen.
     mutating func listen(to interruption: Interruption) {
         let owned = Unmanaged.passRetained(interruption)
         self.interruption = owned
         fuse_req_interrupt_func(request, interruptCallback, owned.toOpaque())
+        if hasRings, ProcessTree.hasSignal(caller.pid) { interruption.interrupt() }
     }
 
     /// libfuse calls the function under the request's lock, and taking the function away takes that lock: afterwards
@@ -86,8 +92,8 @@ struct Reply: ~Copyable, @unchecked Sendable {
         vector.buf.flags = fuse_buf_flags(FUSE_BUF_IS_FD.rawValue | FUSE_BUF_FD_SEEK.rawValue)
         vector.buf.fd = data.descriptor.rawValue
         vector.buf.pos = off_t(data.offset)
+        let hasRings = hasRings
         let request = finish()
-        let hasRings = SessionContext.of(fuse_req_userdata(request))?.rings.areActive ?? false
         let flags = fuse_buf_copy_flags(hasRings ? FUSE_BUF_NO_SPLICE.rawValue : 0)
         withExtendedLifetime(data.descriptor) { _ = fuse_reply_data(request, &vector, flags) }
     }

@@ -116,15 +116,8 @@ package enum ProcessHost {
     /// Whether two numbers of processes or threads mean the same process. 0 means nobody.
     package static func isSame(_ one: Int32, _ other: Int32) -> Bool {
         guard one > 0, other > 0, one != other else { return one > 0 && one == other }
-        guard let group = threadGroup(of: one) else { return false }
-        return group == threadGroup(of: other)
-    }
-
-    /// The process that a thread belongs to; nil if it has ended.
-    private static func threadGroup(of thread: Int32) -> [UInt8]? {
-        let label = Array("Tgid:".utf8)
-        guard let status = try? SmallFile.read("/proc/\(thread)/status", limit: 64 << 10) else { return nil }
-        return status.split(separator: UInt8(ascii: "\n")).first { $0.starts(with: label) }.map(Array.init)
+        guard let leader = ProcessStatus(one)?.leader else { return false }
+        return leader == ProcessStatus(other)?.leader
     }
 
     package static func exit(_ code: Int32) -> Never { Glibc.exit(code) }
