@@ -100,6 +100,27 @@ import UbiquitySync
         #expect(try Set(ids(other.plan([other.found("a")], deletionsUpTo: 0))) == [Fixture.id(1), Fixture.id(2)])
     }
 
+    /// Else the cloud knows of no such folder, and the same is sent again, for ever.
+    @Test func whatLiesInAFolderThatWaitsWaitsToo() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "a"))
+        try fixture.remove("a")
+        let folder = try fixture.make("a", .directory)
+        let inner = try fixture.make("a/b", .directory)
+        #expect(try fixture.plan([inner], deletionsUpTo: 0).group.isEmpty)
+        #expect(try Set(ids(fixture.plan([inner]))) == [Fixture.id(1), folder.id, inner.id])
+        // What had the folder's name and lies in it now waits for nothing else.
+        let other = try Fixture()
+        try other.receive(other.folder(1, "a"))
+        let new = try other.make("t", .directory)
+        try other.rename("a", "t/a")
+        try other.rename("t", "a")
+        for order in [["a", "a/a"], ["a/a", "a"]] {
+            let rows = try order.map { try other.found($0) }
+            #expect(try Set(ids(other.plan(rows))) == [Fixture.id(1), new.id])
+        }
+    }
+
     @Test func aDeletionIsSentWithTheRevisionItKnew() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "f", at: 7))
