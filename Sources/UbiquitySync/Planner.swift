@@ -183,7 +183,11 @@ package struct Planner {
     /// The folder's id, after adding what must come along.
     private mutating func place(_ row: ItemRow, _ entry: ItemRow.Entry) throws -> ItemID? {
         guard let parent = try reader.row(key: entry.parent) else { return nil }
-        if parent.dirty.contains(.created) { try add(parent) }
+        if parent.dirty.contains(.created) {
+            try add(parent)
+            // It waits for something itself: the cloud would know no such folder.
+            guard settled.contains(parent.key) else { return nil }
+        }
         for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
             guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
             guard try mayComeAlong(other) else { return nil }
