@@ -41,6 +41,9 @@ struct ServeCommand: AsyncParsableCommand {
         }
         let ways = [listen != nil, socket != nil, embedded].count { $0 }
         guard ways <= 1 else { throw ValidationError("--listen, --socket and --embedded exclude each other") }
+        do { try listen.map(CloudProcess.check(address:)) } catch let error as UbiquityError {
+            throw ValidationError("--listen: \(error)")
+        }
     }
 
     func run() async throws {

@@ -19,6 +19,11 @@ package enum CloudProcess {
         case embedded
     }
 
+    /// Whether it is an address to listen on, by its form. Throws `.invalid`.
+    package static func check(address: String) throws {
+        _ = try CloudServerConfiguration.Endpoint.address(address)
+    }
+
     /// - Parameters:
     ///   - days: how long what nobody sees any more is kept.
     ///   - versions: how many earlier versions of one file are kept.

@@ -3,6 +3,7 @@ import Logging
 import UbiquityControl
 import UbiquityCore
 import UbiquityFUSE
+import UbiquitySync
 import UbiquitySystem
 
 /// The process that serves a mount, from its start to its end.
@@ -10,6 +11,10 @@ package enum MountServer {
     /// The argument by which the process is known that makes the calls of replays, and what it does.
     package static let replayArgument = ReplayProcess.argument
     package static func replay(_ arguments: [String]) -> Int32 { ReplayProcess.run(arguments) }
+
+    /// A new device's folder is not shown empty before it is known what is in it. Listing a few thousand items takes a
+    /// fraction of it; a container of millions comes while it is in use, since a mount is to be usable within a second.
+    private static let firstListingLimit = Duration.milliseconds(800)
 
     /// Mounts, reports, and serves until the mount is gone.
     /// - Parameter reporting: whether another process started this one in the background and waits for a report.
@@ -37,7 +42,15 @@ package enum MountServer {
                 "mount point": "\(mount.parts.settings.mountPoint)", "container": "\(settings.container)",
                 "device": "\(mount.parts.identity.name)", "version": "\(ProgramVersion.text)",
             ])
-        try pipe.map { try MountReport().send(over: $0) }
+        let report = pipe.map { pipe in
+            Task {
+                await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
+                do { try MountReport().send(over: pipe) } catch {
+                    mount.parts.logger.error("who started this does not know that it is mounted: \(error)")
+                }
+            }
+        }
+        defer { report?.cancel() }
         try await mount.run()
         logger.notice("unmounted and ended")
         withExtendedLifetime(signals) {}

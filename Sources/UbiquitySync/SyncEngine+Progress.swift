@@ -5,6 +5,20 @@ internal import UbiquitySystem
 
 // What a monitor shows.
 extension SyncEngine {
+    /// Waits until this device has been told once of all that the container has, or hears that the cloud is out of
+    /// reach; at most that long.
+    package func awaitFirstListing(atMost limit: Duration) async {
+        let end = timekeeper.uptime() + limit
+        while !Task.isCancelled {
+            let generation = progress.generation, left = end - timekeeper.uptime()
+            guard left > .zero, connection.status.phase == .connecting || connection.isOnline else { return }
+            guard await (try? pool.run({ [index] in try index.read { try $0.hasBeenCaughtUp() } })) == false else {
+                return
+            }
+            await progress.wait(since: generation, atMost: left, timekeeper)
+        }
+    }
+
     /// The contents on their way up at this moment.
     package var runningUploads: [ItemKey: TransferProgress] { transfers.uploading }
 

@@ -18,6 +18,8 @@ import UbiquityControl
             #expect(try await world.ubiquity("nonsense").status == 2)
             #expect(try await world.ubiquity("mount").status == 2)
             #expect(try await world.ubiquity("mount", "--policy", "odd", "/tmp").status == 2)
+            #expect(try await world.ubiquity("mount", "--container", "..", "/tmp").status == 2)
+            #expect(try await world.ubiquity("serve", "--listen", "nonsense").status == 2)
             for command in [
                 "unmount", "wait", "download", "evict", "pin", "offline", "online", "monitor", "list", "versions",
                 "resolve",

@@ -26,6 +26,27 @@ import UbiquityWire
         }
     }
 
+    /// Who mounts a new device is not shown an empty folder, nor waits for a cloud that is out of reach or slow.
+    @Test func theFirstListingIsAwaited() async throws {
+        try await run(["a", "b", "c"]) { world in
+            for device in [world.a, world.b] { device.link.script(.changes, .hold(.seconds(3))) }
+            world.c.link.setAway(true)
+            func waited(_ device: SimulatedDevice, _ limit: Duration) async throws -> Duration {
+                let start = world.world.uptime
+                try await device.engine.awaitFirstListing(atMost: limit)
+                return world.world.uptime - start
+            }
+            #expect(try await waited(world.a, .seconds(1)) == .seconds(1))
+            #expect(try await waited(world.b, .seconds(60)) < .seconds(5))
+            let isKnown = try world.b.index.read { try $0.hasBeenCaughtUp() }
+            #expect(isKnown)
+            #expect(try await waited(world.b, .seconds(60)) == .zero)
+            #expect(try await waited(world.c, .seconds(60)) < .seconds(60))
+            let isListed = try world.c.index.read { try $0.hasBeenCaughtUp() }
+            #expect(!isListed)
+        }
+    }
+
     /// The feed lists an item where it was changed last: what a page lacks may stand on a later one.
     @Test func whatTheFirstPageLacksMayStandOnALaterOne() async throws {
         for seed in UInt64(1)...10 {
