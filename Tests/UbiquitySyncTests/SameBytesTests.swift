@@ -113,4 +113,25 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// An edit that began before the cloud could say that the file is one with another's is made from that one.
+    @Test(arguments: [3, 300_000]) func anEditWhileTheyBecomeOneIsNoConflict(length: Int) async throws {
+        try await run { world in
+            let same = world.random.bytes(length)
+            for device in world.devices { device.link.setAway(true) }
+            for device in world.devices { try await device.create("f", same) }
+            world.a.link.setAway(false)
+            try await world.settle([world.a])
+            world.b.link.script(.commit, .holdAnswer(.seconds(5)))
+            world.b.link.setAway(false)
+            for _ in 0..<1000 where world.b.link.counts.calls[.commit] == nil { try await world.sleep(.milliseconds(10)) }
+            try await world.sleep(.seconds(1))
+            let edited = same + [1]
+            try await world.b.edit("f") { _ in edited }
+            try await world.settle()
+            #expect(world.cloud.conflictCount() == 0)
+            #expect(try await world.a.read("f") == edited)
+            try await world.check()
+        }
+    }
 }
