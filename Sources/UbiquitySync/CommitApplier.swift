@@ -138,8 +138,11 @@ package struct CommitApplier {
     ) throws {
         guard let content else { return }
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
-        // cloud has not taken is what it was made from, whatever the feed has told meanwhile.
-        if !content.isPassedOver(item) {
+        // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
+        // cloud's is that.
+        if let current = item?.content, let manifest = content.manifest, current.manifest == manifest {
+            row.version = current.version
+        } else if !content.isPassedOver(item) {
             row.version = content.version
         } else if row.generation == sent.generation {
             row.version = content.baseVersion
