@@ -60,7 +60,9 @@ struct MountCommand: AsyncParsableCommand {
     var mountPoint: String
 
     func validate() throws {
-        if ContainerID(container) == nil { throw ValidationError("--container takes \(ContainerID.rules)") }
+        if ContainerID(container) == nil {
+            throw ValidationError("--container takes \(ContainerID.rules); not \"\(Output.shown(container))\"")
+        }
         guard let device else { return }
         let limit = MountSettings.maximumDeviceNameLength
         guard !device.isEmpty, device.utf8.count <= limit, Output.shown(device) == device else {

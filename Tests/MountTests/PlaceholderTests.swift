@@ -220,9 +220,14 @@ import UbiquityControl
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 9000000 /dev/urandom > f; cp f g")
             try await world.settle(a, b)
+            // Stopped, so that nothing comes while it is not to be here.
+            let cloud = try #require(world.cloudProcess)
+            defer { kill(cloud, SIGCONT) }
+            kill(cloud, SIGSTOP)
             try await b.python(
                 """
-                import time
+                import signal, time
+                def cloud(number): os.kill(\(cloud), number)
                 def fails(call, error):
                     try: call()
                     except error: return
@@ -231,6 +236,7 @@ import UbiquityControl
                 assert os.fstat(fd).st_size == 9000000
                 fails(lambda: os.pwrite(fd, b'XYZ', 8999000), BlockingIOError)
                 fails(lambda: os.pread(fd, 3, 8999000), BlockingIOError)
+                cloud(signal.SIGCONT)
                 for attempt in range(600):
                     try:
                         os.pwrite(fd, b'XYZ', 8999000)
@@ -241,9 +247,11 @@ import UbiquityControl
                 os.posix_fallocate(fd, 8999400, 600)
                 os.close(fd)
                 # Nobody waits for what was given up.
+                cloud(signal.SIGSTOP)
                 fd = os.open('g', os.O_WRONLY | os.O_NONBLOCK)
                 fails(lambda: os.pwrite(fd, b'XYZ', 8999000), BlockingIOError)
                 os.close(fd)
+                cloud(signal.SIGCONT)
                 """)
             try await world.settle(b, a)
             try await world.shell(
