@@ -54,8 +54,9 @@ enum BlobCoding {
         return result
     }
 
-    private static var damaged: UbiquityError {
-        UbiquityError(.io, "a record of the index is damaged", remedy: "sign in with a new state folder")
+    static var damaged: UbiquityError {
+        UbiquityError(
+            .io, "a record of the index is damaged", remedy: "unmount, and run ubiquity doctor --state DIR")
     }
 
     private static func append(_ number: Int, width: Int, to bytes: inout [UInt8]) {

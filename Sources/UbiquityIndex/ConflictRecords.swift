@@ -101,7 +101,7 @@ extension IndexReader {
 
     private static func version(_ row: SQLRow) throws -> RemoteVersion {
         guard let id: VersionID = row.id(0), let device: DeviceID = row.id(3) else {
-            throw UbiquityError(.io, "a record of the index is damaged")
+            throw BlobCoding.damaged
         }
         return RemoteVersion(
             content: RemoteContent(

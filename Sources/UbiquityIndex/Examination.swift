@@ -90,6 +90,9 @@ extension ItemIndex {
         }
     }
 
+    /// Whether a row cannot be read, so that who comes across it gets an error.
+    package func hasUnreadableRows() throws -> Bool { try read { try $0.hasUnreadableRows() } }
+
     /// The rules of the index that are broken.
     package func contradictions() throws -> [String] { try write(.startup) { try $0.contradictions() } }
 
@@ -132,11 +135,54 @@ extension IndexTransaction {
     /// Puts right what can be put right without knowing more: entries that lead nowhere go, and what has lost its place
     /// so is found by `strayRows`.
     package func repairContradictions() throws {
-        for statement in Self.repairs { try execute(statement, []) }
+        for statement in Self.readings + Self.repairs { try execute(statement, []) }
         try renumberChanges()
         // These did not go row by row.
         index.cache.removeAll()
     }
+
+    /// Makes all rows readable: by what the cloud told, or by what else is known of the item.
+    private static let readings = [
+        // All of the cloud's records are asked for again.
+        "INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM remote WHERE \(unreadableRecord) LIMIT 1",
+        "DELETE FROM remote WHERE \(unreadableRecord)",
+        """
+        UPDATE items SET kind = (SELECT remote.kind FROM remote WHERE remote.id = items.id)
+        WHERE \(unreadableKind) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
+        """,
+        """
+        UPDATE items SET kind = CASE
+            WHEN content IS NOT NULL THEN 1
+            WHEN EXISTS (SELECT 1 FROM entries WHERE item = key AND directory) THEN 2
+            WHEN link IS NOT NULL THEN 3 ELSE 1 END
+        WHERE \(unreadableKind)
+        """,
+        // What the cloud has comes from there: how much of it is here cannot be told.
+        """
+        UPDATE items SET content = NULL, contentState = 0
+        WHERE \(unreadableState) AND dirty & 32 = 0 AND flags & 4 = 0 AND version IS NOT NULL
+        """,
+        "UPDATE items SET contentState = 2 WHERE \(unreadableState)",
+        """
+        UPDATE items SET id = (\(recordAtPlace)) WHERE \(unreadableID) AND dirty & 64 = 0
+        AND EXISTS (\(recordAtPlace))
+        """,
+        // What is here goes up as new, and what is not comes from the cloud.
+        "DELETE FROM items WHERE \(unreadableID) AND (dirty & 64 OR kind = 1 AND contentState <> 2)",
+        """
+        UPDATE items SET id = randomblob(16), version = NULL, nextVersion = NULL, dirtyBase = 0,
+            dirty = CASE WHEN flags & 4 OR kind > 4 THEN 0 WHEN kind = 1 THEN 33 ELSE 1 END
+        WHERE \(unreadableID)
+        """,
+    ]
+
+    /// The record of what the cloud has where the item is.
+    private static let recordAtPlace = """
+        SELECT remote.id FROM entries JOIN items AS folder ON folder.key = entries.parent
+        JOIN remote ON remote.parent = folder.id AND remote.name = entries.name
+        WHERE entries.item = items.key AND remote.deleted = 0 AND remote.kind = items.kind
+        AND NOT EXISTS (SELECT 1 FROM items AS other WHERE other.id = remote.id)
+        """
 
     private static let repairs = [
         // What has a content, and is a file by its record, is one: else the content would go.

@@ -32,13 +32,31 @@ extension IndexReader {
         return findings
     }
 
+    func hasUnreadableRows() throws -> Bool {
+        var found = false
+        for (table, rule) in [("items", Self.unreadableItem), ("remote", Self.unreadableRecord)] {
+            try db.run("SELECT 1 FROM \(table) WHERE \(rule) LIMIT 1", []) { _ in found = true }
+        }
+        return found
+    }
+
     private static let examplesPerRule = 5
+
+    /// What no row is made of (`RowCoding`): who reads it, or the folder it is in, gets an error.
+    static let unreadableItem = "\(unreadableID) OR \(unreadableKind) OR \(unreadableState)"
+    static let unreadableID = "(typeof(id) <> 'blob' OR length(id) <> 16)"
+    static let unreadableKind = "kind NOT IN (1, 2, 3, 4, 5, 6, 7, 8)"
+    static let unreadableState = "contentState NOT IN (0, 1, 2)"
+    static let unreadableRecord =
+        "\(unreadableID) OR \(unreadableKind) OR typeof(parent) <> 'blob' OR length(parent) <> 16"
 
     /// Queries for the items (by key) that break a rule.
     private static let rules: [(String, String)] = [
         ("no top folder", "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM items WHERE key = 1 AND ino = 1 AND kind = 2)"),
         ("the top folder has an entry", "SELECT item FROM entries WHERE item = 1"),
         ("the top folder is dirty", "SELECT key FROM items WHERE key = 1 AND dirty <> 0"),
+        ("an item that cannot be read", "SELECT key FROM items WHERE \(unreadableItem)"),
+        ("a record that cannot be read", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
         ("an entry without item", "SELECT item FROM entries WHERE item NOT IN (SELECT key FROM items)"),
         ("more than one entry", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
         (

@@ -33,7 +33,7 @@ extension IndexReader {
             WHERE \(Self.deletedHere) AND remote.deleted = 0
             """
         try db.run(question, [.int(order)]) { row in
-            guard let folder: ItemID = row.id(1) else { throw UbiquityError(.io, "a record of the index is damaged") }
+            guard let folder: ItemID = row.id(1) else { throw BlobCoding.damaged }
             moments.append(
                 DeletionMoment(time: row.time(0), folder: folder, name: ItemName(stored: row.bytes(2) ?? [])))
         }

@@ -197,7 +197,7 @@ enum RemoteCoding {
     static func item(_ row: SQLRow) throws -> RemoteItem {
         guard let id: ItemID = row.id(0), let kind = ItemKind(rawValue: UInt8(clamping: row.int(2))),
             let parent: ItemID = row.id(4)
-        else { throw UbiquityError(.io, "a record of the index is damaged") }
+        else { throw BlobCoding.damaged }
         return RemoteItem(
             id: id, kind: kind, revision: Revision(row.int(1)), isDeleted: row.int(3) != 0, parent: parent,
             name: ItemName(stored: row.bytes(5) ?? []), mode: UInt32(truncatingIfNeeded: row.int(6)),

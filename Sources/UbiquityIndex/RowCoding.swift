@@ -72,7 +72,7 @@ enum RowCoding {
     static func row(_ row: SQLRow, leavingOutAttributes: Bool = false) throws -> ItemRow {
         guard let id: ItemID = row.id(2), let kind = ItemKind(rawValue: UInt8(clamping: row.int(3))),
             let state = ContentState(rawValue: UInt8(clamping: row.int(16)))
-        else { throw UbiquityError(.io, "a record of the index is damaged") }
+        else { throw BlobCoding.damaged }
         return ItemRow(
             key: ItemKey(row.int(0)), ino: UInt64(bitPattern: row.int(1)), id: id, kind: kind,
             mode: UInt32(truncatingIfNeeded: row.int(4)), uid: UInt32(truncatingIfNeeded: row.int(5)),

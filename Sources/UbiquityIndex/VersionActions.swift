@@ -40,7 +40,7 @@ extension IndexReader {
         ) { row in
             guard let item: ItemID = row.id(1), let version: VersionID = row.id(2),
                 let kind = PendingVersionAction.Kind(rawValue: row.int(3))
-            else { throw UbiquityError(.io, "a record of the index is damaged") }
+            else { throw BlobCoding.damaged }
             result.append(
                 PendingVersionAction(
                     number: row.int(0), item: item, version: version, kind: kind, newVersion: row.id(4),

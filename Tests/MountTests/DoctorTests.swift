@@ -236,6 +236,47 @@ import UbiquityControl
         }
     }
 
+    /// One row that cannot be read: doctor is what puts it right, and so must not end at it.
+    @Test(arguments: [
+        "UPDATE items SET id = x'00' WHERE key = \(key("f"))", "UPDATE items SET id = x'00' WHERE key = \(key("d"))",
+        "UPDATE items SET kind = 77 WHERE key IN (\(key("f")), \(key("d")), \(key("l")))",
+        "UPDATE items SET contentState = 77 WHERE key IN (\(key("f")), \(key("new")), \(key("d")))",
+        "UPDATE items SET id = 'text' WHERE key = \(key("new")); UPDATE items SET id = 7 WHERE key = \(key("x"))",
+        "UPDATE remote SET kind = 77 WHERE name IN (CAST('f' AS BLOB), CAST('d' AS BLOB))",
+        "UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
+        "UPDATE remote SET parent = 7 WHERE name = CAST('x' AS BLOB)",
+    ])
+    func rowsThatCannotBeReadAreMadeAnew(damage: String) async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 300000 /dev/urandom > f; mkdir d; echo x > d/x; ln -s f l")
+            try await world.settle(a)
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo new > new; sync new")
+            let list = "sha256sum f d/x new; readlink l; find . | sort"
+            let before = try await a.shell(list)
+            try await a.unmount()
+            try await sql(a.containerState + "/index.db", damage, in: world)
+            let found = try await examineUnmounted(a, "--check")
+            #expect(found.status == 1 && found.found.contains { $0.kind == "index-inconsistent" }, "\(found)")
+            let repaired = try await examineUnmounted(a)
+            #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
+            let after = try await examineUnmounted(a, "--check")
+            #expect(after.found == [])
+            try await a.mount()
+            try await world.settle(a)
+            #expect(try await a.shell(list) == before)
+            let b = try await world.mounted("b")
+            try await b.waitUntilIdle()
+            #expect(try await b.shell(list) == before)
+            try await expectWell(a)
+        }
+    }
+
+    private static func key(_ name: String) -> String {
+        "(SELECT item FROM entries WHERE name = CAST('\(name)' AS BLOB))"
+    }
+
     @Test func aDamagedDatabaseIsSetAside() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

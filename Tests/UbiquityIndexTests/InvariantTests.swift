@@ -24,6 +24,9 @@ import UbiquityIndex
         ("synced below what is not", "UPDATE items SET flags = 4 WHERE kind = 2 AND key <> 1"),
         ("kept local without being here", "UPDATE items SET flags = 4, contentState = 1 WHERE kind = 1"),
         ("not written down as used", "UPDATE meta SET value = 3 WHERE name = 'numbers'"),
+        ("an item that cannot be read", "UPDATE items SET kind = 9 WHERE kind = 1"),
+        ("an item that cannot be read", "UPDATE items SET id = x'00' WHERE key <> 1 AND kind = 2"),
+        ("an item that cannot be read", "UPDATE items SET contentState = 3 WHERE kind = 1"),
         ("no top folder", "UPDATE items SET ino = 1 << 40 WHERE key = 1"),
     ])
     func damageIsFound(_ rule: String, _ damage: String) throws {

@@ -12,6 +12,8 @@ extension SyncEngine {
     package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.add(try await pool.run { try self.examineIndex(options) })
+        // What is left of these would end each of the next looks with an error.
+        if try await pool.run({ [index] in try index.hasUnreadableRows() }) { return logged(diagnosis) }
         let damaged = try await pool.run { [index] in try index.read { try $0.damagedFields() } }
         var isAnotherCloud = false
         do {
@@ -35,17 +37,21 @@ extension SyncEngine {
                 diagnosis.cloudProblem = error
             }
         }
+        if options.repairs, !diagnosis.findings.isEmpty {
+            try await pool.run { [index] in try index.makeDurable() }
+            pushSignal.fire()
+            downloadSignal.fire()
+        }
+        return logged(diagnosis)
+    }
+
+    private func logged(_ diagnosis: Diagnosis) -> Diagnosis {
         for finding in diagnosis.findings {
             logger.warning(
                 "doctor", metadata: [
                     "kind": "\(finding.kind.rawValue)", "subject": "\(finding.subject)", "detail": "\(finding.detail)",
                     "outcome": "\(finding.outcome)",
                 ])
-        }
-        if options.repairs, !diagnosis.findings.isEmpty {
-            try await pool.run { [index] in try index.makeDurable() }
-            pushSignal.fire()
-            downloadSignal.fire()
         }
         return diagnosis
     }
