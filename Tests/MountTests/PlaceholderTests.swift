@@ -359,6 +359,8 @@ import UbiquityControl
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
             try await a.shell("head -c 4000000 /dev/urandom > f")
             try await world.settle(a, b)
+            // By the device it is told, and what has not been taken from there goes by itself.
+            guard try await b.status().rings?.isActive == true else { return }
             try await b.shell("mkfifo '\(world.folder)/go'; stat f")
             let (cloud, daemon) = (try #require(world.cloudProcess), try #require(b.processID))
             for signal in [SIGINT, SIGKILL] {
@@ -381,6 +383,36 @@ import UbiquityControl
                 #expect(ContinuousClock.now - start < .seconds(10))
             }
             try await b.shell("cmp f '\(a.mountPoint)/f'")
+        }
+    }
+
+    /// As on a local disk, where an open is never interrupted; but here it can be ended.
+    @Test func aHarmlessSignalEndsNoOpen() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 4000000 /dev/urandom > f; cp f g; cp f h")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let handling = try b.start(
+                "exec python3 -c \"import signal; signal.signal(10, print); print(len(open('f', 'rb').read()))\"")
+            let (stopped, ended) = (try b.start("exec cat g | wc -c"), try b.start("exec cat h"))
+            try await world.eventually("they open") { handling.isOpening("f") && ended.isOpening("h") }
+            handling.signal(SIGUSR1)
+            ended.signal(SIGWINCH)
+            for command in [stopped, ended] {
+                command.signal(SIGTSTP)
+                command.signal(SIGCONT)
+            }
+            ended.signal(SIGINT)
+            let start = ContinuousClock.now
+            #expect(try await ended.finish(within: 60).status == 128 + SIGINT)
+            // The network's own limit is 15 s.
+            #expect(ContinuousClock.now - start < .seconds(10))
+            kill(cloud, SIGCONT)
+            #expect(try await handling.finish(within: 60).text.hasSuffix("4000000"))
+            #expect(try await stopped.finish(within: 60).text == "4000000")
         }
     }
 }

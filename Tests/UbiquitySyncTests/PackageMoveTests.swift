@@ -132,6 +132,20 @@ import UbiquityTestSupport
 
     /// One device has changed a package and put it into another; the other device's later states of both say where it
     /// lies, which the one commit says once.
+    /// What was moved out is a document of its own, and an edit of it wins over a deletion in the package elsewhere.
+    @Test(arguments: [true, false]) func whatWasMovedOutAndEditedIsNotDeleted(aFirst: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try await PackageConflictTests().apart(world, aFirst: aFirst) {
+                try world.a.rename("p.rtfd/c/g", "out/g")
+                try await world.a.edit("out/g/h") { _ in [100] }
+            } _: {
+                try world.b.remove("p.rtfd/c/g/h")
+            }
+            for device in world.devices { #expect(try await device.read("out/g/h") == [100], "\(device.name)") }
+        }
+    }
+
     @Test func onePackageIsPutIntoTheOther() async throws {
         try await PackageConflictTests().run { world in
             try await make(world)
