@@ -21,7 +21,7 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
             let body = {
                 try fileSystem.read(info.fh, offset: Int64(offset), length: size, nonBlocking: isNonBlocking)
             }
-            reply.answerOrWait(with: body) { reply, data in reply.data(data) }
+            reply.answerOrWait(isRead: true, with: body) { reply, data in reply.data(data) }
         }
     }
     operations.write = { request, _, buffer, size, offset, info in

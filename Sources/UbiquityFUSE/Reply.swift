@@ -34,11 +34,15 @@ struct Reply: ~Copyable, @unchecked Sendable {
     ///
     /// Of a signal that came before the request was sent, the kernel tells with the device only: fuse_dev_do_read looks
     /// for one, fuse_uring_prepare_send does not (Linux 6.18). It still waits for the program, so it can be seen.
-    mutating func listen(to interruption: Interruption) {
+    ///
+    /// - Parameter isRead: It may be one that nobody waits for, made ahead; failed, it would give a program that maps the
+    ///   file a SIGBUS. Only who is being killed does not need it.
+    mutating func listen(to interruption: Interruption, isRead: Bool) {
         let owned = Unmanaged.passRetained(interruption)
         self.interruption = owned
         fuse_req_interrupt_func(request, interruptCallback, owned.toOpaque())
-        if hasRings, ProcessTree.hasSignal(caller.pid) { interruption.interrupt() }
+        guard hasRings else { return }
+        if isRead ? ProcessTree.isDying(caller.pid) : ProcessTree.hasSignal(caller.pid) { interruption.interrupt() }
     }
 
     /// libfuse calls the function under the request's lock, and taking the function away takes that lock: afterwards
@@ -46,7 +50,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
     private static func stopListening(_ request: fuse_req_t, _ interruption: Unmanaged<Interruption>?) {
         guard let interruption else { return }
         fuse_req_interrupt_func(request, nil, nil)
-        interruption.release()
+        interruption.takeRetainedValue().end()
     }
 
     // MARK: Answers
@@ -114,12 +118,24 @@ struct Reply: ~Copyable, @unchecked Sendable {
 }
 
 /// What an interrupt of a waiting request stops.
+///
+/// The kernel tells of the first signal only, whichever it is. One that is not to end the call does not: `open` is not
+/// among the calls that a stopped job or a timer makes fail. Later ones are looked for then, until the call is over.
 final class Interruption: Sendable {
     private struct State {
         var isInterrupted = false
+        var isOver = false
         var task: Task<Void, Never>?
+        var watch: Task<Void, Never>?
     }
+    /// How long a Ctrl-C after a harmless signal may take: a person does not notice it.
+    private static let interval = Duration.milliseconds(50)
+
     private let state = Lock(State())
+    private let caller: Int32
+
+    /// - Parameter caller: the thread that waits; 0 if it cannot be seen from here.
+    init(caller: Int32) { self.caller = caller }
 
     /// The task to cancel; it is cancelled at once if the interrupt came before.
     func cancels(_ task: Task<Void, Never>) {
@@ -131,11 +147,32 @@ final class Interruption: Sendable {
     }
 
     func interrupt() {
+        if ProcessTree.hasSignalToEnd(caller) { return cancel() }
+        state.withLock { state in
+            guard !state.isOver, state.watch == nil else { return }
+            state.watch = Task.detached { [self] in
+                while (try? await Task.sleep(for: Self.interval)) != nil {
+                    if ProcessTree.hasSignalToEnd(caller) { return cancel() }
+                }
+            }
+        }
+    }
+
+    private func cancel() {
         let task = state.withLock {
             $0.isInterrupted = true
             return $0.task
         }
         task?.cancel()
+    }
+
+    /// The call is over.
+    func end() {
+        let watch = state.withLock { state in
+            state.isOver = true
+            return state.watch
+        }
+        watch?.cancel()
     }
 }
 

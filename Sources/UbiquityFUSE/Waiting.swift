@@ -12,21 +12,22 @@ extension Reply {
 
     /// The same for an operation that may have to wait: then a task waits and answers, and an interrupt cancels it.
     consuming func answerOrWait<Value: Sendable>(
-        with body: () throws -> Answer<Value>, _ send: @escaping @Sendable (consuming Reply, Value) -> Void
+        isRead: Bool = false, with body: () throws -> Answer<Value>,
+        _ send: @escaping @Sendable (consuming Reply, Value) -> Void
     ) {
         switch Result(catching: body) {
         case .success(.now(let value)): send(self, value)
-        case .success(.later(let work)): wait(for: work, send)
+        case .success(.later(let work)): wait(for: work, isRead: isRead, send)
         case .failure(let error): failure(error)
         }
     }
 
     private consuming func wait<Value: Sendable>(
-        for work: @escaping @Sendable () async throws -> Value,
+        for work: @escaping @Sendable () async throws -> Value, isRead: Bool,
         _ send: @escaping @Sendable (consuming Reply, Value) -> Void
     ) {
-        let interruption = Interruption()
-        listen(to: interruption)
+        let interruption = Interruption(caller: caller.pid)
+        listen(to: interruption, isRead: isRead)
         let reply = TakenOnce(self)
         let task = Task.detached {
             let result: Result<Value, any Error>

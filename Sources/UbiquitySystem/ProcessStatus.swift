@@ -1,3 +1,5 @@
+import Glibc
+
 /// What the kernel tells of a process or thread, as of when it was asked (`/proc/N/status`, proc_pid_status(5)).
 struct ProcessStatus {
     /// About 1500 bytes, more with many groups.
@@ -27,6 +29,24 @@ struct ProcessStatus {
         let signals = (mask("SigPnd:\t") | mask("ShdPnd:\t")) & ~mask("SigBlk:\t")
         return signals != 0
     }
+
+    /// Whether it is being killed: a signal that kills is SIGKILL to each thread.
+    var isDying: Bool { mask("SigPnd:\t") & Self.set([SIGKILL]) != 0 }
+
+    /// Whether one of them is to end what it does: it kills, or it is caught and asks for an end. Others leave a call
+    /// that waits alone, as they do on a local disk: a timer's, a child's, a terminal's new size, a stop.
+    var hasSignalToEnd: Bool {
+        let signals = (mask("SigPnd:\t") | mask("ShdPnd:\t")) & ~mask("SigBlk:\t") & ~mask("SigIgn:\t")
+        let caught = mask("SigCgt:\t")
+        return signals & (caught & Self.asking | ~caught & ~Self.harmless) != 0
+    }
+
+    /// The kernel's numbers: 32 is what the C library cancels a thread with.
+    private static let asking = set([SIGHUP, SIGINT, SIGQUIT, SIGTERM, 32])
+    /// Not caught, these end no process (signal(7)).
+    private static let harmless = set([SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH])
+
+    private static func set(_ signals: [Int32]) -> UInt64 { signals.reduce(0) { $0 | 1 << UInt64($1 - 1) } }
 
     private func mask(_ label: StaticString) -> UInt64 { value(of: label).flatMap { UInt64($0, radix: 16) } ?? 0 }
 

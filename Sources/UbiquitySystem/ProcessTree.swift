@@ -47,4 +47,10 @@ package enum ProcessTree {
     /// Whether a signal waits for the thread, which it will see when its call is over. False for one that has ended,
     /// or of which nothing may be known.
     package static func hasSignal(_ thread: Int32) -> Bool { ProcessStatus(thread)?.hasSignal ?? false }
+
+    /// Whether it is being killed. False for one that has ended, or of which nothing may be known.
+    package static func isDying(_ thread: Int32) -> Bool { ProcessStatus(thread)?.isDying ?? false }
+
+    /// Whether one of these is to end its call (see `ProcessStatus`). True for one of which nothing may be known.
+    package static func hasSignalToEnd(_ thread: Int32) -> Bool { ProcessStatus(thread)?.hasSignalToEnd ?? true }
 }
