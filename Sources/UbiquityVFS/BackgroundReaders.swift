@@ -7,7 +7,8 @@ package struct BackgroundReaders: Sendable {
     package static let standardNames = [
         // Thumbnailers.
         "tumblerd", "ffmpegthumbnailer", "totem-video-thumbnailer", "evince-thumbnailer", "atril-thumbnailer",
-        "xreader-thumbnailer", "gdk-pixbuf-thumbnailer", "glycin-thumbnailer", "gnome-thumbnail-font", "mate-thumbnail-font",
+        "xreader-thumbnailer", "gdk-pixbuf-thumbnailer", "glycin-thumbnailer", "gnome-thumbnail-font",
+        "mate-thumbnail-font",
         "gsf-office-thumbnailer", "gnome-epub-thumbnailer", "raw-thumbnailer", "papers-thumbnailer",
         // Indexers.
         "tracker-miner-fs", "tracker-miner-fs-3", "tracker-extract", "tracker-extract-3", "localsearch",

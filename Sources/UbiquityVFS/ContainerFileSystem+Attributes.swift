@@ -118,7 +118,7 @@ extension ContainerFileSystem {
             return try attributes(of: row, isOrphan: isOrphan)
         }
         if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {
-            openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true }
+            openNodes.node(ino)?.state.withLock { $0.gainPrivileges() }
         }
         guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change)) }
         let changed = row.applying(change, now: parts.timekeeper.now())
@@ -165,7 +165,10 @@ extension ContainerFileSystem {
             let stamp = OpenNode.Stamp(try file.status())
             let isUnchanged = seesWrites && state.stamp == stamp
             try file.setTimes(accessed: nil, modified: time)
-            if isUnchanged { state.stamp = OpenNode.Stamp(try file.status()) }
+            guard isUnchanged || state.privilegedSince == stamp else { return }
+            let now = OpenNode.Stamp(try file.status())
+            if isUnchanged { state.stamp = now }
+            if state.privilegedSince == stamp { state.privilegedSince = now }
         }
     }
 
@@ -200,6 +203,12 @@ extension FileMode {
 extension OpenNode.State {
     mutating func notePrivileges(_ row: ItemRow) {
         hasPrivileges = FileMode.withoutPrivileges(row.mode) != nil || row.hasCapability
+    }
+
+    /// Without a look at the file, all that is written counts as written later.
+    mutating func gainPrivileges() {
+        hasPrivileges = true
+        privilegedSince = try? whole.map { OpenNode.Stamp(try $0.file.status()) }
     }
 }
 

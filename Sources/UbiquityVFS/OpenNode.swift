@@ -46,6 +46,9 @@ final class OpenNode: Sendable {
         var isSynced = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
+        /// The backing file when it got such a right while the kernel served it: only what is written after that takes
+        /// the right away.
+        var privilegedSince: Stamp?
     }
 
     struct Whole: Sendable {
