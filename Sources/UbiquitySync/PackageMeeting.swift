@@ -25,7 +25,7 @@ struct PackageMeeting: Sendable {
     var places: [ItemID: Place?] = [:]
     /// Other packages in which such a place is.
     var neighbours: Set<ItemID> = []
-    /// The records of the rows that lie elsewhere at the cloud, or were deleted there.
+    /// The records of the rows, and of what was deleted here, that lie elsewhere at the cloud, or were deleted there.
     var departed: [ItemID: RemoteItem]
     /// Where the cloud's items lie.
     var remotePaths: [ItemID: [ItemName]]

@@ -81,8 +81,12 @@ extension SyncEngine {
                     after: transaction.confirmedDeletions(), limit: Self.undoneAtOnce)
                 // All of them are away before the first comes back: each brings what waited for it.
                 for row in rows { try transaction.delete(row) }
+                let files = try rows.compactMap { try transaction.takeBackName(of: $0) }
                 var settler = settler(transaction)
-                for row in rows { try settler.settle(row.id) }
+                for row in rows.reversed() where row.kind == .directory { try settler.settle(row.id) }
+                for file in files { try settler.review(file) }
+                for row in rows where row.kind != .directory { try settler.settle(row.id) }
+                try settler.settleAll(limit: Self.undoneAtOnce)
                 return (rows.count, settler.dropped)
             }
             discard(dropped)
@@ -92,5 +96,22 @@ extension SyncEngine {
         deletions.withLock { $0.held = 0 }
         progress.fire()
         return count
+    }
+}
+
+extension IndexTransaction {
+    /// Of a file that has several names and lost the one that it was made under, another one became that: the further
+    /// name is what was deleted, and where it was the file is. Both are as they were before, as far as the file has not
+    /// been moved on.
+    /// - Returns: the file, which follows its record from now on; nil if the deleted item is no such name.
+    fileprivate func takeBackName(of deleted: ItemRow) throws -> ItemID? {
+        guard deleted.kind == .hardLink, let record = try remote(id: deleted.id), let file = try named(deleted),
+            file.dirty.contains(.place), !file.dirty.contains(.created), let entry = file.entry,
+            entry.name == record.name, try row(key: entry.parent)?.id == record.parent
+        else { return nil }
+        var next = file
+        next.dirty.remove(.place)
+        try update(next, before: file)
+        return file.id
     }
 }

@@ -69,6 +69,10 @@ extension SyncEngine {
             let own = try group.filter { try finder.packages(changedBy: $0.row).contains(key) }
             meeting.own = Set(own.map(\.row.id))
             meeting.deleted = own.filter { $0.change.action == .delete }.map(\.row)
+            // What was moved out at the cloud stays outside, whatever became of it here.
+            for row in meeting.deleted where meeting.remotePaths[row.id] == nil {
+                meeting.departed[row.id] = try reader.remote(id: row.id)
+            }
             return .states(meeting)
         }
     }

@@ -244,6 +244,7 @@ import UbiquityControl
         "UPDATE items SET id = 'text' WHERE key = \(key("new")); UPDATE items SET id = 7 WHERE key = \(key("x"))",
         "UPDATE remote SET kind = 77 WHERE name IN (CAST('f' AS BLOB), CAST('d' AS BLOB))",
         "UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
+        "UPDATE items SET id = x'00' WHERE key = \(key("f")); UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE remote SET parent = 7 WHERE name = CAST('x' AS BLOB)",
     ])
     func rowsThatCannotBeReadAreMadeAnew(damage: String) async throws {

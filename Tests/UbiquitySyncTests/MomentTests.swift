@@ -36,14 +36,14 @@ import UbiquityWire
                 try await device.engine.awaitFirstListing(atMost: limit)
                 return world.world.uptime - start
             }
+            #expect(try await waited(world.c, .seconds(60)) < .seconds(60))
+            let isListed = try world.c.index.read { try $0.hasBeenCaughtUp() }
+            #expect(!isListed)
             #expect(try await waited(world.a, .seconds(1)) == .seconds(1))
             #expect(try await waited(world.b, .seconds(60)) < .seconds(5))
             let isKnown = try world.b.index.read { try $0.hasBeenCaughtUp() }
             #expect(isKnown)
             #expect(try await waited(world.b, .seconds(60)) == .zero)
-            #expect(try await waited(world.c, .seconds(60)) < .seconds(60))
-            let isListed = try world.c.index.read { try $0.hasBeenCaughtUp() }
-            #expect(!isListed)
         }
     }
 
