@@ -50,8 +50,12 @@ package enum MountServer {
                 }
             }
         }
-        defer { report?.cancel() }
-        try await mount.run()
+        let outcome: Result<Void, any Error>
+        do { outcome = .success(try await mount.run()) } catch { outcome = .failure(error) }
+        // It was mounted, whatever came of it.
+        report?.cancel()
+        await report?.value
+        try outcome.get()
         logger.notice("unmounted and ended")
         withExtendedLifetime(signals) {}
     }

@@ -141,40 +141,54 @@ extension IndexTransaction {
         index.cache.removeAll()
     }
 
-    /// Makes all rows readable: by what the cloud told, or by what else is known of the item.
+    /// Makes all rows readable: by what the cloud told, or by what else is known of the item. Not the top folder's:
+    /// without that the index does not open.
     private static let readings = [
         // All of the cloud's records are asked for again.
         "INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM remote WHERE \(unreadableRecord) LIMIT 1",
         "DELETE FROM remote WHERE \(unreadableRecord)",
+        "INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM conflicts WHERE \(unreadableConflict) LIMIT 1",
+        "DELETE FROM conflicts WHERE \(unreadableConflict)",
+        "DELETE FROM versionActions WHERE \(unreadableAction)",
         """
         UPDATE items SET kind = (SELECT remote.kind FROM remote WHERE remote.id = items.id)
-        WHERE \(unreadableKind) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
+        WHERE key > 1 AND \(unreadableKind) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
+        """,
+        // Of one that is nowhere else and has nothing, like a socket, there is nothing to keep.
+        """
+        DELETE FROM items WHERE key > 1 AND \(unreadableKind) AND content IS NULL AND link IS NULL AND version IS NULL
+        AND NOT EXISTS (SELECT 1 FROM entries WHERE item = key AND directory)
         """,
         """
         UPDATE items SET kind = CASE
             WHEN content IS NOT NULL THEN 1
             WHEN EXISTS (SELECT 1 FROM entries WHERE item = key AND directory) THEN 2
+            WHEN EXISTS (SELECT 1 FROM items AS linked WHERE linked.id = items.link) THEN 4
             WHEN link IS NOT NULL THEN 3 ELSE 1 END
-        WHERE \(unreadableKind)
+        WHERE key > 1 AND \(unreadableKind)
         """,
-        // What the cloud has comes from there: how much of it is here cannot be told.
+        // What the cloud has comes from there: how much of it is here cannot be told. Not what was changed here, or is
+        // kept here only.
         """
         UPDATE items SET content = NULL, contentState = 0
-        WHERE \(unreadableState) AND dirty & 32 = 0 AND flags & 4 = 0 AND version IS NOT NULL
+        WHERE \(unreadableState) AND dirty & 32 = 0 AND flags & 5 = 0 AND version IS NOT NULL
         """,
         "UPDATE items SET contentState = 2 WHERE \(unreadableState)",
         """
-        UPDATE items SET id = (\(recordAtPlace)) WHERE \(unreadableID) AND dirty & 64 = 0
+        UPDATE items SET id = (\(recordAtPlace)) WHERE key > 1 AND \(unreadableID) AND \(isAtCloud)
         AND EXISTS (\(recordAtPlace))
         """,
         // What is here goes up as new, and what is not comes from the cloud.
-        "DELETE FROM items WHERE \(unreadableID) AND (dirty & 64 OR kind = 1 AND contentState <> 2)",
+        "DELETE FROM items WHERE key > 1 AND \(unreadableID) AND (dirty & 64 OR kind = 1 AND contentState <> 2)",
         """
         UPDATE items SET id = randomblob(16), version = NULL, nextVersion = NULL, dirtyBase = 0,
             dirty = CASE WHEN flags & 4 OR kind > 4 THEN 0 WHEN kind = 1 THEN 33 ELSE 1 END
-        WHERE \(unreadableID)
+        WHERE key > 1 AND \(unreadableID)
         """,
     ]
+
+    /// Neither deleted, nor kept here only, nor new and never sent: what is at its place there is it.
+    private static let isAtCloud = "dirty & 64 = 0 AND flags & 4 = 0 AND NOT (dirty & 1 AND flags & 64 = 0)"
 
     /// The record of what the cloud has where the item is.
     private static let recordAtPlace = """
@@ -228,8 +242,8 @@ extension IndexTransaction {
         var keys = [ItemKey]()
         try db.run(
             """
-            SELECT key FROM items WHERE dirty <> 0 AND EXISTS (SELECT 1 FROM items AS other
-            WHERE other.dirty <> 0 AND other.dirtyOrder = items.dirtyOrder AND other.key < items.key) ORDER BY key
+            SELECT key FROM items WHERE dirty <> 0 AND (dirtyOrder < 1 OR EXISTS (SELECT 1 FROM items AS other
+            WHERE other.dirty <> 0 AND other.dirtyOrder = items.dirtyOrder AND other.key < items.key)) ORDER BY key
             """, []
         ) { keys.append(ItemKey($0.int(0))) }
         for key in keys {

@@ -34,7 +34,11 @@ extension IndexReader {
 
     func hasUnreadableRows() throws -> Bool {
         var found = false
-        for (table, rule) in [("items", Self.unreadableItem), ("remote", Self.unreadableRecord)] {
+        let rules = [
+            ("items", Self.unreadableItem), ("remote", Self.unreadableRecord), ("conflicts", Self.unreadableConflict),
+            ("versionActions", Self.unreadableAction),
+        ]
+        for (table, rule) in rules {
             try db.run("SELECT 1 FROM \(table) WHERE \(rule) LIMIT 1", []) { _ in found = true }
         }
         return found
@@ -44,11 +48,13 @@ extension IndexReader {
 
     /// What no row is made of (`RowCoding`): who reads it, or the folder it is in, gets an error.
     static let unreadableItem = "\(unreadableID) OR \(unreadableKind) OR \(unreadableState)"
-    static let unreadableID = "(typeof(id) <> 'blob' OR length(id) <> 16)"
+    static let unreadableID = isNoID("id")
     static let unreadableKind = "kind NOT IN (1, 2, 3, 4, 5, 6, 7, 8)"
     static let unreadableState = "contentState NOT IN (0, 1, 2)"
-    static let unreadableRecord =
-        "\(unreadableID) OR \(unreadableKind) OR typeof(parent) <> 'blob' OR length(parent) <> 16"
+    static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent"))"
+    static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
+    static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version"))"
+    private static func isNoID(_ column: String) -> String { "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)" }
 
     /// Queries for the items (by key) that break a rule.
     private static let rules: [(String, String)] = [
@@ -57,6 +63,9 @@ extension IndexReader {
         ("the top folder is dirty", "SELECT key FROM items WHERE key = 1 AND dirty <> 0"),
         ("an item that cannot be read", "SELECT key FROM items WHERE \(unreadableItem)"),
         ("a record that cannot be read", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
+        ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
+        ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),
+        ("a change without a place in the order", "SELECT key FROM items WHERE dirty <> 0 AND dirtyOrder < 1"),
         ("an entry without item", "SELECT item FROM entries WHERE item NOT IN (SELECT key FROM items)"),
         ("more than one entry", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
         (
