@@ -35,8 +35,8 @@ struct Reply: ~Copyable, @unchecked Sendable {
     /// Of a signal that came before the request was sent, the kernel tells with the device only: fuse_dev_do_read looks
     /// for one, fuse_uring_prepare_send does not (Linux 6.18). It still waits for the program, so it can be seen.
     ///
-    /// - Parameter isRead: It may be one that nobody waits for, made ahead; failed, it would give a program that maps the
-    ///   file a SIGBUS. Only who is being killed does not need it.
+    /// - Parameter isRead: It may be one that nobody waits for, made ahead; failed, it would give a program that maps
+    ///   the file a SIGBUS. Only who is being killed does not need it.
     mutating func listen(to interruption: Interruption, isRead: Bool) {
         let owned = Unmanaged.passRetained(interruption)
         self.interruption = owned

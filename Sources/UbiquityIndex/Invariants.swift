@@ -54,7 +54,9 @@ extension IndexReader {
     static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent"))"
     static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
     static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version"))"
-    private static func isNoID(_ column: String) -> String { "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)" }
+    private static func isNoID(_ column: String) -> String {
+        "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)"
+    }
 
     /// Queries for the items (by key) that break a rule.
     private static let rules: [(String, String)] = [
