@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityControl
 
@@ -202,6 +203,25 @@ import UbiquityControl
                 let outcome = try await world.attempt([World.program] + words + ["--state", a.state])
                 #expect(outcome.status == 0 && outcome.err.contains("\(a.mountPoint) goes on with the account"), "\(outcome)")
             }
+        }
+    }
+
+    /// Who has a file open for writing holds up what others do with it, and is told that it does.
+    @Test func statusTellsWhatProgramsHoldUp() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo old > changed; echo old > removed")
+            try await world.settle(a, b)
+            let writer = try b.start("exec 3<> changed 4<> removed; echo in; exec sleep 1000")
+            try await world.eventually("they are open") { writer.outputSoFar == "in\n" }
+            try await a.shell("echo new > changed; rm removed")
+            try await world.eventually("both are told of") {
+                let held = try await b.status().pending.filter { $0.error?.contains("closed it") == true }
+                return held.map(\.path) == ["changed", "removed"]
+            }
+            writer.signal(SIGTERM)
+            try await b.waitUntil("test \"$(cat changed)\" = new && ! test -e removed")
+            #expect(try await b.status().pending.isEmpty)
         }
     }
 }
