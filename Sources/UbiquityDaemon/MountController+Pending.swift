@@ -3,6 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
+import UbiquityVFS
 
 // What is pending, item by item, each with the reason; at most `MountStatus.maximumPendingItems`.
 extension MountController {
@@ -44,6 +45,26 @@ extension MountController {
         try parts.tree.path(of: row.key) ?? parts.tree.pathAtCloud(of: row.id).map { "\($0) (deleted)" } ?? "(deleted)"
     }
 
+    static let waitsForWriter = "waits until the program that writes to it has closed it"
+
+    /// Files that another device has changed, or deleted, and that a program here has open for writing.
+    func heldUpByPrograms() throws -> [(key: ItemKey, path: String)] {
+        let written = parts.fileSystem.writtenInodes.prefix(MountStatus.maximumPendingItems)
+        let keys = try parts.index.read { reader -> [ItemKey] in
+            let records = try reader.records(.waiting, limit: MountStatus.maximumPendingItems)
+            let waiting = try records.compactMap { try reader.row(id: $0) }.filter(\.isWriting)
+            let outdated = try written.compactMap { try reader.row(ino: $0) }.filter { row in
+                let newest = try reader.remote(id: row.id)?.content?.version
+                return newest != nil && newest != row.version && !row.dirty.contains(.content)
+            }
+            return (waiting + outdated).map(\.key)
+        }
+        var seen = Set<ItemKey>()
+        return try keys.filter { seen.insert($0).inserted }.compactMap { key in
+            try parts.tree.path(of: key).map { (key, $0) }
+        }
+    }
+
     /// What is on its way down, and what failed and comes by itself. What only a program had asked for is not pending:
     /// nobody tries it again until it is opened again.
     func pendingDownloads() throws -> [PendingItem] {
@@ -51,8 +72,15 @@ extension MountController {
         let failed = engine.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
         let wanted = try engine.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
         let keys = (Array(running) + wanted).prefix(MountStatus.maximumPendingItems)
-        return try keys.compactMap { key in try parts.tree.path(of: key).map { try pendingDownload(key, at: $0) } }
-            .sorted { $0.path < $1.path }
+        let held = try heldUpByPrograms().filter { !keys.contains($0.key) }.map { item in
+            PendingItem(
+                path: item.path, direction: .download, reason: .waiting,
+                error: "what another device has done with it \(Self.waitsForWriter)")
+        }
+        let items = try keys.compactMap { key in
+            try parts.tree.path(of: key).map { try pendingDownload(key, at: $0) }
+        }
+        return (items + held.prefix(MountStatus.maximumPendingItems - items.count)).sorted { $0.path < $1.path }
     }
 
     /// What there is to say of a content that is not here.

@@ -106,18 +106,7 @@ extension MountController {
 
     /// Says which change of another device waits until a program has closed the file.
     private func waitingForPrograms() throws -> String? {
-        let written = parts.fileSystem.writtenInodes.prefix(MountStatus.maximumPendingItems)
-        let row = try parts.index.read { reader -> ItemRow? in
-            let records = try reader.records(.waiting, limit: MountStatus.maximumPendingItems)
-            let waiting = try records.compactMap { try reader.row(id: $0) }
-            if let row = waiting.first(where: \.isWriting) { return row }
-            return try written.compactMap { try reader.row(ino: $0) }.first { row in
-                let newest = try reader.remote(id: row.id)?.content?.version
-                return newest != nil && newest != row.version && !row.dirty.contains(.content)
-            }
-        }
-        guard let row, let path = try parts.tree.path(of: row.key) else { return nil }
-        return "what another device has done with \(path) waits until the program that writes to it has closed it"
+        try heldUpByPrograms().first.map { "what another device has done with \($0.path) \(Self.waitsForWriter)" }
     }
 
     /// Says what another device has made whose name something has here that is not synced.
