@@ -140,11 +140,14 @@ package struct CommitApplier {
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
         // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
         // cloud's is that.
-        if let current = item?.content, let manifest = content.manifest, current.manifest == manifest {
+        let isPassedOver = content.isPassedOver(item), isSame = row.generation == sent.generation
+        if let current = item?.content, let manifest = content.manifest, current.manifest == manifest,
+            isSame || !isPassedOver
+        {
             row.version = current.version
-        } else if !content.isPassedOver(item) {
+        } else if !isPassedOver {
             row.version = content.version
-        } else if row.generation == sent.generation {
+        } else if isSame {
             row.version = content.baseVersion
         }
         guard let manifest = content.manifest else { return }

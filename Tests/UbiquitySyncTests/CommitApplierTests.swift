@@ -251,6 +251,7 @@ import UbiquityWire
         }
         var answer = try fixture.answer(sent)
         answer.content?.version = other
+        answer.content?.manifest = []
         try fixture.apply([sent], [applied(answer)])
         let row = try fixture.found("f")
         #expect(base != nil && row.version == (isReplaced ? other : base))
