@@ -25,10 +25,7 @@ struct ProcessStatus {
     var parent: Int32? { value(of: "PPid:\t").flatMap { Int32($0, radix: 10) } }
 
     /// Whether a signal waits for it that it does not block.
-    var hasSignal: Bool {
-        let signals = (mask("SigPnd:\t") | mask("ShdPnd:\t")) & ~mask("SigBlk:\t")
-        return signals != 0
-    }
+    var hasSignal: Bool { waitingSignals != 0 }
 
     /// Whether it is being killed: a signal that kills is SIGKILL to each thread.
     var isDying: Bool { mask("SigPnd:\t") & Self.set([SIGKILL]) != 0 }
@@ -36,9 +33,8 @@ struct ProcessStatus {
     /// Whether one of them is to end what it does: it kills, or it is caught and asks for an end. Others leave a call
     /// that waits alone, as they do on a local disk: a timer's, a child's, a terminal's new size, a stop.
     var hasSignalToEnd: Bool {
-        let signals = (mask("SigPnd:\t") | mask("ShdPnd:\t")) & ~mask("SigBlk:\t") & ~mask("SigIgn:\t")
         let caught = mask("SigCgt:\t")
-        return signals & (caught & Self.asking | ~caught & ~Self.harmless) != 0
+        return waitingSignals & ~mask("SigIgn:\t") & (caught & Self.asking | ~caught & ~Self.harmless) != 0
     }
 
     /// The kernel's numbers: 32 is what the C library cancels a thread with.
@@ -47,6 +43,9 @@ struct ProcessStatus {
     private static let harmless = set([SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH])
 
     private static func set(_ signals: [Int32]) -> UInt64 { signals.reduce(0) { $0 | 1 << UInt64($1 - 1) } }
+
+    /// Its own and its process's.
+    private var waitingSignals: UInt64 { (mask("SigPnd:\t") | mask("ShdPnd:\t")) & ~mask("SigBlk:\t") }
 
     private func mask(_ label: StaticString) -> UInt64 { value(of: label).flatMap { UInt64($0, radix: 16) } ?? 0 }
 

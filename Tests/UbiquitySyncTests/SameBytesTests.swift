@@ -125,7 +125,9 @@ import UbiquityTestSupport
             world.b.link.script(.commit, .holdAnswer(.seconds(5)))
             world.b.link.setAway(false)
             for _ in 0..<1000 where world.b.link.counts.calls[.commit] == nil { try await world.sleep(.milliseconds(10)) }
+            // It has reached the cloud, and its answer is held (virtual time, as all sleeps here).
             try await world.sleep(.seconds(1))
+            #expect(world.b.link.counts.calls[.commit] == 1)
             let edited = same + [1]
             try await world.b.edit("f") { _ in edited }
             try await world.settle()
