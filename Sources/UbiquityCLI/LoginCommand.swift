@@ -24,12 +24,14 @@ struct LoginCommand: AsyncParsableCommand {
     var certificateAuthority: String?
 
     func run() async throws {
-        let signIn = SignIn(
+        let given = SignIn(
             url: url, account: account, token: try token(),
             certificateAuthority: try certificateAuthority.map(AbsolutePath.of))
-        try await Progress.showing("asking the cloud …") { _ in
+        let signIn = try await Progress.showing("asking the cloud …") { _ in
             do {
+                var signIn = given
                 try await signIn.check()
+                return signIn
             } catch let error as UbiquityError where [.offline, .timedOut].contains(error.code) {
                 throw CloudUnreachable(cause: error)
             }

@@ -77,9 +77,8 @@ struct MountCommand: AsyncParsableCommand {
         let path = try UserConfiguration.path()
         Output.messages(try UserConfiguration.load().complaints.map { Output.shown("\(path), \($0); it is ignored") })
         guard !foreground else { return try await MountServer.run(settings, reporting: report) }
-        try await Progress.showing("mounting …") { _ in
-            try MountLauncher.launch(settings)
-        }
+        let notices = try await Progress.showing("mounting …") { _ in try MountLauncher.launch(settings) }
+        Output.messages(notices.map(Output.shown))
     }
 
     /// The state of a container in another would wait for itself sooner or later.

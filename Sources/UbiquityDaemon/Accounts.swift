@@ -39,26 +39,28 @@ package struct Accounts: Sendable {
 }
 
 extension SignIn {
-    /// Asks the cloud whether it knows the token. Throws `.signedOut`, `.offline`, `.timedOut`, `.invalid`.
-    package func check() async throws {
+    /// Asks the cloud whether it knows the token, and takes note of which cloud it is. Throws `.signedOut`, `.offline`,
+    /// `.timedOut`, `.invalid`.
+    package mutating func check() async throws {
         let address = try CloudAddress(url, certificates: certificateAuthority)
         guard let container = ContainerID(MountSettings.defaultContainer) else { return }
         var generator = SourcedGenerator(SystemRandom())
         let client = try CloudClient(
             address, container: container, token: token, device: DeviceID(using: &generator),
             deviceName: ProcessHost.hostName)
-        let description: String
+        let description: ContainerDescription
         do {
-            description = try await client.open().account
+            description = try await client.open()
             await client.shutdown()
         } catch {
             await client.shutdown()
             throw error
         }
-        guard description == account else {
+        guard description.account == account else {
             throw UbiquityError(
-                .notPermitted, "the token is of another account: \(description)", at: url,
+                .notPermitted, "the token is of another account: \(description.account)", at: url,
                 remedy: "give that account's name, or this account's token")
         }
+        cloud = String(description.incarnation, radix: 16)
     }
 }

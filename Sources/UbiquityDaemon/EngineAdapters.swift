@@ -15,9 +15,12 @@ struct EngineTransfers: TransferStatus {
 
     var identityToken: String? { engine.connection.status.phase == .signedOut ? nil : identity }
 
-    /// A name for an account and a container on this device that says nothing of them.
-    static func identity(_ account: String, _ container: ContainerID, _ device: DeviceID) -> String {
-        let text = ["identity", device.description, account, container.name].joined(separator: "\0")
+    /// A name for an account (the device's first of that name, or a further one) and a container on this device that
+    /// says nothing of them.
+    static func identity(_ account: String, _ number: Int, _ container: ContainerID, _ device: DeviceID) -> String {
+        var words = ["identity", device.description, account, container.name]
+        if number > 1 { words.append("\(number)") }
+        let text = words.joined(separator: "\0")
         return ChunkNaming.name(of: Array(text.utf8)).description
     }
 

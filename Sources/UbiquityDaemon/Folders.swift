@@ -51,10 +51,21 @@ package enum AbsolutePath {
 
 /// The state of one container on one device: `<state>/<account>/<container>/`.
 struct ContainerFolder: Hashable, Sendable {
+    let account: AccountFolder
     let path: String
 
-    init(device: String, account: String, container: ContainerID) {
-        path = Path.join(Path.join(device, Self.fileName(account: account)), container.name)
+    init(account: AccountFolder, container: ContainerID) {
+        self.account = account
+        path = Path.join(account.path, container.name)
+    }
+
+    /// Makes it, and notes whose it is.
+    func make() throws(UbiquityError) {
+        try account.claim()
+        try describing("make the state folder", at: path) { () throws(Errno) in
+            try FileSystem.makeDirectories(path)
+            try FileSystem.syncPath(to: path)
+        }
     }
 
     var index: String { Path.join(path, "index.db") }

@@ -30,10 +30,7 @@ final class Mount: Sendable {
     /// Mounts. Everything that could refuse does so before the mount appears.
     init(_ settings: MountSettings, logger: Logger) async throws {
         let folder = try MountLauncher.containerFolder(settings)
-        try describing("make the state folder", at: folder.path) { () throws(Errno) in
-            try FileSystem.makeDirectories(folder.path)
-            try FileSystem.syncPath(to: folder.path)
-        }
+        try folder.make()
         IndexReserve(besideIndexAt: folder.index).giveIfFull()
         lock = try ProcessLock(folder.lock)
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
@@ -74,7 +71,8 @@ final class Mount: Sendable {
                 index: index, contents: contents, materializer: engine,
                 transfers: EngineTransfers(
                     engine: engine, index: index,
-                    identity: EngineTransfers.identity(idle.account, settings.container, idle.identity.id)),
+                    identity: EngineTransfers.identity(
+                        idle.account, folder.account.number, settings.container, idle.identity.id)),
                 control: EngineControl(engine: engine, eviction: eviction, tree: tree, pool: pool),
                 versions: EngineVersions(engine: engine), kernel: kernel, passthrough: passthrough,
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
@@ -88,12 +86,20 @@ final class Mount: Sendable {
             ItemUsers(
                 fileSystem: fileSystem, index: index, coordination: coordination, presenters: presenters, pool: pool))
         // What the last run was interrupted in is put right before anybody can see it.
-        try engine.recover()
+        let setAside = try engine.recover()
         try fileSystem.adoptWriters()
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
             rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
-            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger)
+            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger,
+            notices: setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
+    }
+
+    /// Whatever was not uploaded is in these files only, and nobody would look there.
+    private static func lostIndexNotice(_ count: Int, _ store: ContentStore) -> String {
+        let contents = count == 1 ? "1 content is" : "\(count) contents are"
+        return "the index of this container was lost, and its tree comes from the cloud again; \(contents) kept in "
+            + "\(store.asideDirectory), and may never have been uploaded"
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

@@ -10,16 +10,15 @@ package enum MountLauncher {
     private static let limit = Duration.seconds(60)
     private static let tick: Int32 = 1000
 
+    /// - Returns: lines to tell the person.
     /// - Throws: `UbiquityError` with the daemon's reason; nothing has been changed then.
-    package static func launch(_ settings: MountSettings) throws(UbiquityError) {
+    package static func launch(_ settings: MountSettings) throws(UbiquityError) -> [String] {
         var settings = settings
         settings.mountPoint = try preflight(settings)
         let folder = try containerFolder(settings)
-        try describing("make the state folder", at: folder.path) { () throws(Errno) in
-            try FileSystem.makeDirectories(folder.path)
-        }
+        try folder.make()
         let (process, pipe) = try start(settings, log: folder.log)
-        try awaitReport(pipe: pipe, process: process, log: folder.log)
+        return try awaitReport(pipe: pipe, process: process, log: folder.log).notices ?? []
     }
 
     /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so
@@ -63,13 +62,12 @@ package enum MountLauncher {
     static func containerFolder(_ settings: MountSettings) throws(UbiquityError) -> ContainerFolder {
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
         return ContainerFolder(
-            device: settings.deviceFolder, account: signIn?.account ?? DeviceFolder.localAccount,
-            container: settings.container)
+            account: try AccountFolder(device: settings.deviceFolder, signIn: signIn), container: settings.container)
     }
 
     private static func awaitReport(
         pipe: FileDescriptor, process: Int32, log: String
-    ) throws(UbiquityError) {
+    ) throws(UbiquityError) -> MountReport {
         let end = ContinuousClock.now + limit
         let bytes = try describing("wait for the daemon") { () throws(Errno) -> [UInt8]? in
             var report = [UInt8]()
@@ -90,6 +88,8 @@ package enum MountLauncher {
         guard !bytes.isEmpty else {
             throw UbiquityError(.io, "the daemon ended before the mount was usable", at: log, remedy: "see that log")
         }
-        if let failure = try ControlCodec.decode(MountReport.self, from: bytes).failure { throw failure.error }
+        let report = try ControlCodec.decode(MountReport.self, from: bytes)
+        if let failure = report.failure { throw failure.error }
+        return report
     }
 }

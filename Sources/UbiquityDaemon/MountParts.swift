@@ -38,6 +38,8 @@ struct MountParts: Sendable {
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger
+    /// What whoever mounts should be told.
+    var notices: [String]
 
     subscript<Part>(dynamicMember part: KeyPath<IdleParts, Part>) -> Part { idle[keyPath: part] }
 

@@ -5,6 +5,8 @@ import UbiquitySystem
 /// What a daemon tells the process that started it, once, over a pipe: that the mount is usable, or why it is not.
 struct MountReport: Codable, Hashable, Sendable {
     var failure: ControlFailure?
+    /// Lines for the person.
+    var notices: [String]?
 
     /// Bytes of a report: a failure in a few lines.
     static let maximumLength = 64 * 1024

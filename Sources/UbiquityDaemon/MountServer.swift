@@ -42,10 +42,11 @@ package enum MountServer {
                 "mount point": "\(mount.parts.settings.mountPoint)", "container": "\(settings.container)",
                 "device": "\(mount.parts.identity.name)", "version": "\(ProgramVersion.text)",
             ])
+        for notice in mount.parts.notices { logger.warning("\(notice)") }
         let report = pipe.map { pipe in
             Task {
                 await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
-                do { try MountReport().send(over: pipe) } catch {
+                do { try MountReport(notices: mount.parts.notices).send(over: pipe) } catch {
                     mount.parts.logger.error("who started this does not know that it is mounted: \(error)")
                 }
             }

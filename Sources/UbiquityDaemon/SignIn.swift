@@ -8,12 +8,15 @@ package struct SignIn: Codable, Hashable, Sendable {
     package var token: String
     /// A file with certificates (PEM) to trust besides the system's.
     package var certificateAuthority: String?
+    /// Which cloud answered at the address when the device signed in (see `AccountFolder`); nil if that was not asked.
+    package var cloud: String?
 
-    package init(url: String, account: String, token: String, certificateAuthority: String?) {
+    package init(url: String, account: String, token: String, certificateAuthority: String?, cloud: String? = nil) {
         self.url = url
         self.account = account
         self.token = token
         self.certificateAuthority = certificateAuthority
+        self.cloud = cloud
     }
 
     private static func path(_ deviceFolder: String) -> String { Path.join(deviceFolder, "account.json") }

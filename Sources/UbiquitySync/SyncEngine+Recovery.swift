@@ -7,28 +7,33 @@ internal import UbiquitySystem
 // What the last run left, and what must be done now and then.
 extension SyncEngine {
     /// Puts right what the end of the last run may have left half done. To be called before the mount serves anyone.
-    package func recover() throws {
+    /// - Returns: how many contents of an index that is gone were set aside.
+    @discardableResult
+    package func recover() throws -> Int {
         try index.write(.startup) { try $0.forgetUnusedContents() }
-        try sweep()
+        let setAside = try sweep()
         try distrustUnsynced()
         try reviewChangedContents()
         try reviewInterruptedWriters()
+        return setAside
     }
 
     /// Removes backing files that no item has: a crash came between the index and the disk.
-    private func sweep() throws {
+    /// - Returns: how many it set aside instead.
+    private func sweep() throws -> Int {
         let used = try index.read { try $0.contentsInUse() }
         let orphans = try store.all().filter { !used.contains($0) }
-        guard !orphans.isEmpty else { return }
+        guard !orphans.isEmpty else { return 0 }
         guard try index.read({ try $0.lastBoot() }) != nil else {
             // The index is a new one, and these are of another that is gone: what was never uploaded is only here.
             logger.warning("setting contents of a lost index aside", metadata: ["count": "\(orphans.count)"])
             for content in orphans { try store.setAside(content) }
-            return
+            return orphans.count
         }
         logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
         discard(orphans)
         try removeRetired()
+        return 0
     }
 
     /// Removes the backing files of what was given up, once the index that says so is on the disk: after this the room

@@ -139,12 +139,12 @@ import UbiquityControl
 
     /// A cloud of its own with an account.
     /// - Returns: the words with which a device signs in to it.
-    private static func serve(_ data: String, in world: World) async throws -> [String] {
+    static func serve(_ data: String, in world: World) async throws -> [String] {
         let server = try world.start([World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"])
         try await world.eventually("it listens") { server.outputSoFar.contains("listening on ") }
         let url = try #require(server.outputSoFar.split(separator: " ").last).trimmingPrefix("http://")
         let created = try await world.ubiquity("account", "create", "ann", "--data", data)
-        let token = world.folder + "/token"
+        let token = data + ".token"
         try await world.shell("printf '%s' '\(created.text)' > '\(token)'")
         return ["login", "http://\(url.prefix { $0 != "\n" })", "--account", "ann", "--token-file", token]
     }
@@ -192,6 +192,32 @@ import UbiquityControl
                 let outcome = try await world.ubiquity("mount", "--device", name, world.folder + "/nowhere")
                 #expect(outcome.status == 2 && outcome.err.contains("--device"), "\(outcome)")
             }
+        }
+    }
+
+    /// Signing in at another cloud, where an account has the same name, brings that account's documents only.
+    @Test func twoCloudsMayHaveAccountsOfOneName() async throws {
+        try await World.run { world in
+            let device = try world.device("a")
+            let clouds = [world.folder + "/one", world.folder + "/two"]
+            var logins = [[String]]()
+            for cloud in clouds { logins.append(try await Self.serve(cloud, in: world)) }
+            func mount(_ login: [String]) async throws {
+                try #require(try await world.attempt([World.program] + login + ["--state", device.state]).status == 0)
+                try await device.mount()
+            }
+            try await mount(logins[0])
+            try await device.shell("echo first > f")
+            try await world.settle(device)
+            try await device.unmount()
+            try await mount(logins[1])
+            #expect(try await device.shell("ls") == "")
+            try await device.shell("echo second > g")
+            try await world.settle(device)
+            #expect(try await device.status().pending.isEmpty)
+            try await device.unmount()
+            try await mount(logins[0])
+            #expect(try await device.shell("cat *") == "first")
         }
     }
 

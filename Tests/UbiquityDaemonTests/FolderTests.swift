@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 @testable import UbiquityDaemon
 import UbiquityCore
@@ -13,11 +14,49 @@ import UbiquityCore
 
     @Test func everythingOfAContainerIsInItsFolder() throws {
         let container = try #require(ContainerID("default"))
-        let folder = ContainerFolder(device: "/s", account: "local", container: container)
+        let folder = ContainerFolder(account: try AccountFolder(device: "/s", signIn: nil), container: container)
         #expect(folder.path == "/s/local/default")
         let all = [folder.index, folder.lock, folder.controlSocket, folder.log]
         #expect(all.allSatisfy { $0.hasPrefix(folder.path + "/") })
         #expect(Set(all).count == all.count)
+    }
+
+    @Test func accountsOfOneNameAtTwoCloudsHaveTwoFolders() throws {
+        try withTemporaryFolder { (device: String) throws in
+            func folder(_ url: String, _ cloud: String?) throws -> String {
+                let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil, cloud: cloud)
+                let folder = try AccountFolder(device: device, signIn: signIn)
+                try folder.claim()
+                return String(folder.path.dropFirst(device.count + 1))
+            }
+            #expect(try folder("http://a:1", "1") == "ann")
+            #expect(try folder("http://b:1", "2") == "ann+2")
+            #expect(try folder("http://c:1", nil) == "ann+3")
+            #expect(try folder("http://a:1/", "1") == "ann")
+            // The second cloud moved, also in the end to where the first one was.
+            #expect(try folder("http://d:1", "2") == "ann+2")
+            #expect(try folder("http://a:1", "2") == "ann+2")
+            // The third was set up anew.
+            #expect(try folder("http://c:1", "4") == "ann+3")
+            #expect(try folder("http://e:1", "4") == "ann+3")
+        }
+    }
+
+    /// State from before there were marks is whose it is at the next mount.
+    @Test func aFolderWithoutAMarkIsTheFirstOnes() throws {
+        try withTemporaryFolder { (device: String) throws in
+            try FileManager.default.createDirectory(
+                atPath: device + "/ann/default", withIntermediateDirectories: true)
+            let first = SignIn(url: "http://a", account: "ann", token: "t", certificateAuthority: nil)
+            let second = SignIn(url: "http://b", account: "ann", token: "t", certificateAuthority: nil)
+            for _ in 0..<2 {
+                for (signIn, number) in [(first, 1), (second, 2)] {
+                    let folder = try AccountFolder(device: device, signIn: signIn)
+                    try folder.claim()
+                    #expect(folder.number == number)
+                }
+            }
+        }
     }
 
     @Test func pathsBecomeAbsolute() throws {
@@ -26,6 +65,13 @@ import UbiquityCore
         #expect(try AbsolutePath.of("x").hasPrefix("/"))
         #expect(throws: UbiquityError.self) { try AbsolutePath.of("") }
     }
+}
+
+private func withTemporaryFolder(_ body: (String) throws -> Void) throws {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ubiquity-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try body(folder.path)
 }
 
 @Suite struct CivilTimeTests {

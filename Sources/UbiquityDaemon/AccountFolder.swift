@@ -1,0 +1,84 @@
+import UbiquityControl
+import UbiquityCore
+import UbiquitySystem
+
+/// Where a device keeps what it holds of one account: `<state>/<account>/`. Accounts of different clouds may have the
+/// same name; the first one has that folder, the others `<account>+2` and so on. Without that, signing in at another
+/// cloud would send it all documents of the first.
+struct AccountFolder: Hashable, Sendable {
+    /// Accounts of one name that a device can hold.
+    private static let limit = 100
+
+    let path: String
+    /// 1 for the first account of the name, 2 for the next.
+    let number: Int
+    /// What is noted there, and what should be.
+    private let known: Mark?
+    private let mark: Mark?
+
+    /// Whose folder it is: `<state>/<account>/cloud.json`. The embedded cloud has none.
+    private struct Mark: Codable, Hashable {
+        var url: String
+        var cloud: String?
+
+    }
+
+    /// The folder of the account that the device is signed in to; it need not be there yet.
+    init(device: String, signIn: SignIn?) throws(UbiquityError) {
+        let name = ContainerFolder.fileName(account: signIn?.account ?? DeviceFolder.localAccount)
+        let first = Path.join(device, name)
+        guard let signIn else {
+            (path, number, known, mark) = (first, 1, nil, nil)
+            return
+        }
+        let mark = Mark(url: Self.plain(signIn.url), cloud: signIn.cloud)
+        let folders = try Self.folders(first)
+        // A cloud that moved is the same at another address. One that was set up anew has the old one's address, and is
+        // told again what is here.
+        guard
+            let found = folders.firstIndex(where: { $0.mark?.cloud != nil && $0.mark?.cloud == mark.cloud })
+                ?? folders.firstIndex(where: { $0.mark?.url == mark.url })
+                // One without a mark is of a time when there were none, or not there yet.
+                ?? folders.firstIndex(where: { $0.mark == nil })
+        else {
+            throw UbiquityError(
+                .tooLarge, "this device holds accounts named \"\(signIn.account)\" of \(Self.limit) clouds", at: device,
+                remedy: "remove one that is no longer wanted, or use another --state")
+        }
+        (path, number) = (folders[found].path, found + 1)
+        (known, self.mark) = (folders[found].mark, mark)
+    }
+
+    /// Those of one name that are there, and the next one, if there may be one more.
+    private static func folders(_ first: String) throws(UbiquityError) -> [(path: String, mark: Mark?)] {
+        var folders = [(path: String, mark: Mark?)]()
+        for number in 1...limit {
+            let path = number == 1 ? first : "\(first)+\(number)"
+            folders.append((path, try StoredJSON.read(Mark.self, at: markPath(path))))
+            let exists = try describing("look for the account", at: path) { () throws(Errno) in
+                try FileSystem.exists(path)
+            }
+            if !exists { break }
+        }
+        return folders
+    }
+
+    /// Notes whose folder it is. To be called before anything of the account is put there.
+    func claim() throws(UbiquityError) {
+        guard let mark else { return }
+        // Which cloud it is may not have been asked this time.
+        let next = Mark(url: mark.url, cloud: mark.cloud ?? known?.cloud)
+        guard next != known else { return }
+        try describing("make the state folder", at: path) { () throws(Errno) in try FileSystem.makeDirectories(path) }
+        try StoredJSON.write(next, at: Self.markPath(path))
+    }
+
+    private static func markPath(_ folder: String) -> String { Path.join(folder, "cloud.json") }
+
+    /// The same for addresses that differ in a slash at the end only.
+    private static func plain(_ url: String) -> String {
+        var url = url
+        while url.hasSuffix("/") { url.removeLast() }
+        return url
+    }
+}
