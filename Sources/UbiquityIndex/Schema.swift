@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 5
+    static let formatVersion: Int64 = 6
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -52,6 +52,7 @@ enum Schema {
             if found < 3 { try db.execute(sql: version3) }
             if found < 4 { try db.execute(sql: version4) }
             // 5: nothing here; programs of the format before would not find the contents (`ContentFolders`).
+            if found < 6 { try db.execute(sql: version6) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
@@ -69,6 +70,14 @@ enum Schema {
         }
         return try expected.subtracting(tables(db)).sorted()
     }
+
+    /// Versions made from this index, of which the cloud may have taken some that the index has not heard of.
+    private static let version6 = """
+        CREATE TABLE sentVersions (number INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE);
+        INSERT INTO sentVersions (version)
+            SELECT nextVersion FROM items WHERE nextVersion IS NOT NULL
+            UNION SELECT newVersion FROM versionActions WHERE newVersion IS NOT NULL;
+        """
 
     /// What a restoration was decided about. One from before is taken to be about the state that is there when it goes.
     private static let version4 = """

@@ -78,7 +78,9 @@ extension IndexTransaction {
         var newVersion: VersionID?, base: VersionID?, generation: Int64?
         if kind == .restore, let row = try row(id: item) {
             var generator = SourcedGenerator(index.random)
-            newVersion = VersionID(using: &generator)
+            let drawn = VersionID(using: &generator)
+            try noteSent([drawn])
+            newVersion = drawn
             // A version that is still shown here, while the newer one is on its way, is wanted in the place of that.
             let isDecided = try row.version == version || conflicts(of: item).contains { $0.id == version }
             base = isDecided ? try remote(id: item)?.content?.version ?? row.version : row.version
@@ -100,7 +102,10 @@ extension IndexTransaction {
 
     /// The cloud has taken these decisions in, or will never.
     package func forgetVersionActions(_ actions: [PendingVersionAction]) throws {
-        for action in actions { try execute("DELETE FROM versionActions WHERE number = ?", [.int(action.number)]) }
+        for action in actions {
+            try execute("DELETE FROM versionActions WHERE number = ?", [.int(action.number)])
+            if let version = action.newVersion { try forgetSent(version) }
+        }
     }
 
     /// The file was deleted here after these were decided: they are none any more.

@@ -137,6 +137,7 @@ package struct CommitApplier {
         _ row: inout ItemRow, _ sent: ItemRow, _ content: ContentChange?, _ item: RemoteItem?
     ) throws {
         guard let content else { return }
+        try transaction.forgetSent(content.version)
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
         // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
         // cloud's is that.

@@ -199,7 +199,7 @@ extension SyncEngine {
             var settler = settler(transaction)
             try settler.receive(page: items, index)
             try settler.settleAll(limit: SyncLimits.settleBatch)
-            for item in own { try continueOwnVersion(item, transaction) }
+            for item in own { try meetOwnVersion(item, transaction) }
             for item in items { try noteLost(item, transaction) }
             var next = position
             next.revision = page.revision
@@ -228,6 +228,14 @@ extension SyncEngine {
         else { return false }
         let known = try transaction.remote(id: item.id)?.content
         return known?.version != content.version || known?.isAvailable == false
+    }
+
+    /// A version of this device that it has not heard of. One that it knows not to have sent was made by another copy of
+    /// this index: the one that a backup was made of, or a clone of the machine. It counts like any other device's.
+    private func meetOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
+        guard let version = item.content?.version, try transaction.isSent(version) else { return }
+        try continueOwnVersion(item, transaction)
+        try transaction.forgetSent(version)
     }
 
     /// A version that this device made, and whose commit it never heard the answer of: what was changed here since, or

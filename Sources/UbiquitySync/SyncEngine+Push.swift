@@ -323,7 +323,9 @@ extension SyncEngine {
                 if current.bringsIntoBeing { current.flags.insert(.creationSent) }
                 if current.dirty.contains(.content), current.nextVersion == nil {
                     var generator = SourcedGenerator(random)
-                    current.nextVersion = VersionID(using: &generator)
+                    let version = VersionID(using: &generator)
+                    try transaction.noteSent([version])
+                    current.nextVersion = version
                 }
                 try transaction.update(current, before: before)
             }
@@ -410,13 +412,24 @@ extension SyncEngine {
     /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
     func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
         var request = request
-        request.number = try await pool.run { [index] in try index.nextCommitNumber() }
+        let drawn = request.packages.isEmpty ? [] : Self.versions(of: request)
+        request.number = try await pool.run { [index] in
+            // A package's decision draws some of its own, which stand in no row.
+            if !drawn.isEmpty { try index.write(.remote) { try $0.noteSent(drawn) } }
+            return try index.nextCommitNumber()
+        }
         do {
             return try await send(&request)
         } catch let error as UbiquityError where error.code == .offline || error.code == .timedOut {
             try connection.requireAllowed()
             try await timekeeper.sleep(for: Backoff.shortest)
             return try await send(&request)
+        }
+    }
+
+    private static func versions(of request: CommitRequest) -> [VersionID] {
+        request.changes.compactMap { change in
+            if case .put(let fields) = change.action { fields.content?.version } else { nil }
         }
     }
 

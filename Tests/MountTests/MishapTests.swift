@@ -29,6 +29,33 @@ import UbiquityControl
         }
     }
 
+    /// The backup knows of an edit that went up long ago, and not of the one that came after it.
+    @Test func aStatePutBackFromABackupOverwritesNothing() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo base > f")
+            try await world.settle(a, b)
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo older > f")
+            try await a.unmount()
+            try await world.shell("cp -a '\(a.state)' '\(a.state).backup'")
+            try await a.mount()
+            try await world.settle(a, b)
+            try await a.shell("echo newer > f")
+            try await world.settle(a, b)
+            try await a.unmount()
+            try await world.shell("rm -r '\(a.state)'; mv '\(a.state).backup' '\(a.state)'")
+            try await a.mount()
+            try await world.settle(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("cat f") == "newer")
+                let count = try await device.shell("getfattr -n user.ubiquity.conflict-count --only-values f")
+                #expect(count == "1")
+                #expect(try await device.shell("cat .versions/f/*").contains("older"))
+            }
+        }
+    }
+
     @Test func whatAnOpenWriterHasWrittenSurvivesAKill() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

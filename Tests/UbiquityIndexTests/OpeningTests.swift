@@ -128,7 +128,7 @@ import UbiquitySystem
                 sql: """
                     DROP INDEX itemsLinks; DROP INDEX remoteLinks;
                     DROP INDEX remoteVersions; ALTER TABLE remote DROP COLUMN history;
-                    DROP TABLE conflicts; DROP TABLE versionActions; PRAGMA user_version = 1;
+                    DROP TABLE conflicts; DROP TABLE versionActions; DROP TABLE sentVersions; PRAGMA user_version = 1;
                     """)
         }
         try former.close()
