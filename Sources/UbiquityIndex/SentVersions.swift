@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-// Which versions this index has sent, until it hears that the cloud has them. The device's id in a version does not tell:
+// Which versions this index has sent, until it hears that the cloud has them. A version's device does not tell:
 // an index that was put back from a backup, or copied to another machine, meets versions of its own device that it
 // knows nothing of, and what was changed here was not made from these.
 extension IndexTransaction {

@@ -230,7 +230,7 @@ extension SyncEngine {
         return known?.version != content.version || known?.isAvailable == false
     }
 
-    /// A version of this device that it has not heard of. One that it knows not to have sent was made by another copy of
+    /// A version of this device that it has not heard of. One that it never sent was made by another copy of
     /// this index: the one that a backup was made of, or a clone of the machine. It counts like any other device's.
     private func meetOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let version = item.content?.version, try transaction.isSent(version) else { return }
