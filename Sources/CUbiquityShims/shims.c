@@ -2,6 +2,7 @@
 #include "CUbiquityShims.h"
 
 #include <fcntl.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <linux/mount.h>
@@ -185,6 +186,22 @@ int CUbiquity_fileSystemKind(int fd, int64_t *kind) {
     if (fstatfs(fd, &status) != 0) return -1;
     *kind = status.f_type;
     return 0;
+}
+
+int CUbiquity_isUnplaced(int fd, uint64_t length) {
+    enum { maximumExtents = 8 };
+    struct {
+        struct fiemap map;
+        struct fiemap_extent extents[maximumExtents];
+    } request = {.map = {.fm_length = length, .fm_extent_count = maximumExtents}};
+    if (ioctl(fd, FS_IOC_FIEMAP, &request) != 0) return -1;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < request.map.fm_mapped_extents && i < maximumExtents; i++) {
+        const struct fiemap_extent *extent = &request.map.fm_extents[i];
+        if (!(extent->fe_flags & FIEMAP_EXTENT_DELALLOC) || extent->fe_logical > end) return 0;
+        end = extent->fe_logical + extent->fe_length;
+    }
+    return end >= length;
 }
 
 int CUbiquity_startWriteback(int fd) {

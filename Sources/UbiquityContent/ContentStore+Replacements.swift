@@ -63,9 +63,7 @@ extension ContentStore {
     private func syncReplacement(_ id: ContentID, _ synced: FileStatus?) throws {
         // None: replaced itself meanwhile, and removed.
         guard let status = try status(of: id), !status.isSame(as: synced) else { return }
-        let file = try open(id, writable: false)
-        try describing("sync the content", at: path(of: id)) { () throws(Errno) in try file.syncData() }
-        try syncName(of: id)
+        try syncWhole(id)
     }
 }
 

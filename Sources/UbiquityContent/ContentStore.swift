@@ -36,10 +36,17 @@ package final class ContentStore: Sendable {
     /// Folders whose sync has failed.
     private let failedFolders = Lock([String: Errno]())
     let folders: ContentFolders
+    /// Nil where contents are always synced themselves.
+    package let journal: ContentJournal?
 
     /// Opens the store in a container's state folder, and makes its folders if they are missing.
-    /// - Parameter folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
-    package init(stateFolder: String, folders count: Int = 256) throws(UbiquityError) {
+    /// - Parameters:
+    ///   - folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
+    ///   - journal: of the small contents that are synced.
+    package init(
+        stateFolder: String, folders count: Int = 256, journal: ContentJournal? = nil
+    ) throws(UbiquityError) {
+        self.journal = journal
         let directory = Path.join(stateFolder, "content")
         let stagingDirectory = Path.join(stateFolder, "staging")
         folders = try describing("open the content store", at: stateFolder) { () throws(Errno) in

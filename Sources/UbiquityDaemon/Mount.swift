@@ -88,6 +88,7 @@ final class Mount: Sendable {
         // What the last run was interrupted in is put right before anybody can see it.
         let setAside = try engine.recover()
         try fileSystem.adoptWriters()
+        fileSystem.beginKeeping(BlockingPool(name: "keep-contents", threads: 1))
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
             rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
@@ -117,14 +118,24 @@ final class Mount: Sendable {
             path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
             packages: options.packages, owner: owner)
         index.keepReserve()
-        let contents = try ContentStore(stateFolder: folder.path)
+        let boot = Array(try Boot.id(ofFolder: folder.path).utf8)
+        let room = ItemIndex.journalRoom(ofIndexAt: folder.index)
+        let contents = try ContentStore(
+            stateFolder: folder.path,
+            journal: ContentJournal(path: room.path, start: room.start, boot: boot, random: random))
+        let restored = try contents.journal?.restore(into: contents) { id in
+            try index.read { try $0.row(content: id) }?.contentState == .complete
+        }
+        if let restored, !restored.isEmpty {
+            logger.notice("contents were written anew after a loss of power", metadata: ["count": "\(restored.count)"])
+        }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
-            boot: Array(try Boot.id(ofFolder: folder.path).utf8), owner: owner)
+            boot: boot, owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         let engine = SyncEngine(
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
@@ -179,6 +190,9 @@ final class Mount: Sendable {
         housekeeping.cancel()
         merges.cancel()
         parts.fileSystem.settle()
+        do { try parts.fileSystem.settleContents() } catch {
+            parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
+        }
         parts.fileSystem.endPreparation()
         engine.cancel()
         await Self.end(of: [engine, merges], within: Self.endLimit)
@@ -261,6 +275,7 @@ struct Housekeeping: Sendable {
             do {
                 try await parts.pool.run { [parts] in
                     parts.fileSystem.settle()
+                    try parts.fileSystem.settleContents()
                     try parts.index.checkpoint()
                 }
             } catch let error as UbiquityError {

@@ -25,15 +25,22 @@ extension ItemIndex {
 
     /// Makes every change so far survive power loss. Throws `.io`: then it may not survive, until a later call has
     /// succeeded.
-    package func makeDurable() throws {
-        guard let journal else { return }
+    package func makeDurable() throws { _ = try makeDurableByJournal() }
+
+    /// The same, and whatever else the journal's file has.
+    /// - Returns: false if the index is on the disk in another way: then nothing is known of the rest.
+    package func makeDurableByJournal() throws -> Bool {
+        guard let journal else { return false }
         let known = trust.withLock { $0.last }
         // Asked first: what a change from here on needs is the business of whoever made it.
         let sync = writer.writeWithoutTransaction { _ in journal.beginSync() }
+        var isThere = false
         try withPrecursors {
-            if try !bringToDisk(journal, sync) { try copyBack(journal) }
+            isThere = try bringToDisk(journal, sync)
+            if !isThere { try copyBack(journal) }
         }
         trust.withLock { $0.forget(through: known) }
+        return isThere
     }
 
     /// As `makeDurable`, by the flush of the disk that the sync of a content ends with.

@@ -110,10 +110,10 @@ extension SyncEngine {
         guard !records.isEmpty else { return }
         var synced = [ContentID]()
         for record in records {
-            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete
-            else {
-                continue
-            }
+            // What is in the journal still would take its place after a loss of power, whatever is here by then.
+            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete,
+                store.journal?.isKept(record.content) != true
+            else { continue }
             let file = try store.open(record.content, writable: false)
             try file.syncData()
             try store.syncName(of: record.content)

@@ -26,6 +26,12 @@ extension FileDescriptor {
         return result
     }
 
+    /// Whether of the first bytes, so many, all were written and nothing has come to the disk yet, nor has a place there.
+    /// Throws EOPNOTSUPP where the file system does not tell.
+    package func isUnplaced(_ length: Int64) throws(Errno) -> Bool {
+        try check(CUbiquity_isUnplaced(rawValue, UInt64(length))) == 1
+    }
+
     /// Begins to bring all that was written to the disk. The next store through a mapping to any of these pages then
     /// shows in the file's times, which it does not while a page has still to be written.
     package func startWriteback() throws(Errno) { _ = try retrying { CUbiquity_startWriteback(rawValue) } }

@@ -127,6 +127,7 @@ extension ContainerFileSystem {
         let before = try whole.file.status()
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
+        if try syncInJournal(whole, before) { return }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
         // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the
         // index there. With one flush for both an fsync takes hardly more than that of the content alone.
@@ -143,19 +144,20 @@ extension ContainerFileSystem {
         }
     }
 
-    private func rememberingFailure(of whole: OpenNode.Whole, _ body: () throws(Errno) -> Void) throws {
+    func rememberingFailure(of id: ContentID, _ body: () throws(Errno) -> Void) throws {
         do throws(Errno) { try body() } catch {
-            failedSyncs.withLock { $0[whole.id] = error }
+            failedSyncs.withLock { $0[id] = error }
             throw error
         }
     }
 
     private func sendContent(of whole: OpenNode.Whole) throws {
-        try rememberingFailure(of: whole) { () throws(Errno) in try whole.file.startWriting() }
+        try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.startWriting() }
     }
 
     private func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
-        try rememberingFailure(of: whole) { () throws(Errno) in try whole.file.syncData() }
+        let kept = contents.journal?.mark(of: whole.id)
+        try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.syncData() }
         let (isFirst, needsName) = node.state.withLock { state in
             guard state.whole?.id == whole.id else { return (false, false) }
             defer { state.isSynced = true }
@@ -166,6 +168,8 @@ extension ContainerFileSystem {
             try contents.syncName(of: whole.id)
             node.state.withLock { $0.isNameSynced = $0.whole?.id == whole.id }
         }
+        let isWhollyThere = node.state.withLock { $0.whole?.id == whole.id && $0.isNameSynced }
+        if let kept, isWhollyThere { try forgetKept(whole.id, kept) }
         contents.noteSynced(whole.id, before)
     }
 

@@ -14,6 +14,9 @@ final class DeviceLife: Sendable {
     /// Making, listing and copying all 256 takes a sixth of a run.
     private static let contentFolders = 4
 
+    /// Some thirty small contents.
+    private static let journalHalf: Int64 = 16 << 10
+
     let index: ItemIndex
     let store: ContentStore
     let engine: SyncEngine
@@ -31,7 +34,15 @@ final class DeviceLife: Sendable {
         let folder = device.disk.folder
         index = try ItemIndex(
             path: "\(folder)/index.db", timekeeper: device.timekeeper, random: world.random, owner: (1000, 1000))
-        store = try ContentStore(stateFolder: folder, folders: Self.contentFolders)
+        let disk = device.disk
+        let room = ItemIndex.journalRoom(ofIndexAt: "\(folder)/index.db")
+        let journal = ContentJournal(
+            path: room.path, start: room.start, boot: configuration.boot, random: world.random,
+            placement: ContentJournal.Placement { file, _ in disk.isUnplaced(file) }, halfSize: Self.journalHalf)
+        store = try ContentStore(stateFolder: folder, folders: Self.contentFolders, journal: journal)
+        _ = try store.journal?.restore(into: store) { [index] id in
+            try index.read { try $0.row(content: id) }?.contentState == .complete
+        }
         let logger = Logger(label: name, factory: { _ in TraceLogHandler(world: world, device: name) })
         engine = SyncEngine(
             index: index, store: store, service: device.link, configuration: configuration,
@@ -50,6 +61,7 @@ final class DeviceLife: Sendable {
                 sharesFlushes: false), owner: (1000, 1000))
         engine.setOpenItems(OpenFiles(fileSystem))
         try engine.recover()
+        fileSystem.beginKeeping(BlockingPool(pausing: {}))
     }
 
     func run() {
@@ -58,7 +70,10 @@ final class DeviceLife: Sendable {
             tasks.append(Task(executorPreference: executor) { await engine.run() })
             tasks.append(
                 Task(executorPreference: executor) {
-                    while (try? await world.sleep(for: Self.housekeeping)) != nil { fileSystem.settle() }
+                    while (try? await world.sleep(for: Self.housekeeping)) != nil {
+                        fileSystem.settle()
+                        try? fileSystem.settleContents()
+                    }
                 })
         }
     }

@@ -41,7 +41,7 @@ struct DiskImage {
             if try isHere ? FileSystem.status(path).isDirectory : isFolder(chosen) {
                 try writeFolder(chosen, isHere ? path : nil, to: "\(new)/\(name)")
             } else {
-                try writeFile(bytes(chosen, isHere ? path : nil), to: "\(new)/\(name)")
+                try writeFile(bytes(chosen, isHere ? path : nil), isHere ? path : nil, to: "\(new)/\(name)")
             }
         }
     }
@@ -86,9 +86,14 @@ struct DiskImage {
         return result
     }
 
-    private func writeFile(_ bytes: [UInt8], to path: String) throws {
+    /// A file that is as it was has its time; the time of one that lacks something has not come to the disk either.
+    private func writeFile(_ bytes: [UInt8], _ original: String?, to path: String) throws {
         let file = try FileDescriptor.open(path, [.readWrite, .create])
         try file.write(bytes, at: 0)
+        guard let original else { return }
+        let last = try FileSystem.status(original).modifiedAt
+        let time = Self.bytes(original) == bytes ? last : last.advanced(bySeconds: -1)
+        try file.setTimes(accessed: nil, modified: time)
     }
 
     // MARK: Looking at folders

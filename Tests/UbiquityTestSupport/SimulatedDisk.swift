@@ -140,6 +140,15 @@ package final class SimulatedDisk: Sendable {
         }
     }
 
+    /// Whether nothing of a file has ever come to the disk. A fault of the syncs of contents is to be found, and not
+    /// gone round.
+    func isUnplaced(_ file: FileDescriptor) -> Bool {
+        guard !state.withLock({ $0.skipsContentSyncs }) else { return false }
+        guard losesPower else { return true }
+        guard let inode = try? file.status().inode else { return false }
+        return state.withLock { $0.files[inode]?.durable.isEmpty == true }
+    }
+
     /// What stands on the disk for sure is kept before it is changed for the first time.
     private func preserve(_ event: disk_event, _ target: DiskWatch.Target) {
         switch event.operation {

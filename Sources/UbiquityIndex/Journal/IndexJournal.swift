@@ -19,7 +19,8 @@ internal import UbiquitySystem
 ///
 /// Only used on the writing connection's queue, which makes it safe to share; but for `sync`.
 final class IndexJournal: @unchecked Sendable {
-    /// Length of the file, which has its room from the start: what has been accepted so far fits on a full disk.
+    /// Length of its part of the file, which has its room from the start: what has been accepted so far fits on a full
+    /// disk. What lies behind it is another's, who has it brought to the disk with the journal.
     static let capacity: Int64 = 1 << 20
     /// Transactions gathered before they are committed: what a restart runs again, and what a failed one undoes.
     static let maximumBatch = 512
@@ -141,8 +142,8 @@ final class IndexJournal: @unchecked Sendable {
 
     /// Nothing stands there any more.
     func clear() throws(Errno) {
-        try file.truncate(to: 0)
-        try takeRoom()
+        try file.write([UInt8](repeating: 0, count: Int(Self.capacity)), at: 0)
+        try file.sync()
     }
 
     /// What is written from now on belongs to another opening than what stands here.
@@ -226,16 +227,10 @@ final class IndexJournal: @unchecked Sendable {
         return checksum(number, first, payload) == sum ? (number, payload) : nil
     }
 
-    /// FNV-1a over 64-bit words: tells a record that was cut off, not one that somebody forged.
     private func checksum(_ number: UInt64, _ first: UInt64, _ bytes: ArraySlice<UInt8>) -> UInt64 {
-        var hash = (0xcbf2_9ce4_8422_2325 ^ number ^ life) &* 0x100_0000_01b3
-        hash = (hash ^ first) &* 0x100_0000_01b3
-        var rest = bytes
-        while let word: UInt64 = JournalCoding.number(&rest) {
-            hash = (hash ^ word) &* 0x100_0000_01b3
-            hash ^= hash >> 29
-        }
-        for byte in rest { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return hash
+        var sum = RecordChecksum(seed: number ^ life)
+        sum.add(first)
+        sum.add(bytes)
+        return sum.value
     }
 }

@@ -1,0 +1,72 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// A record of `ContentJournal`. Numbers are little-endian, 8 bytes each.
+///
+/// Checksum, the beginning of its half (the same in all records there), number, boot, content, time of the last change
+/// in nanoseconds, length (or that the content is forgotten), and so many bytes.
+struct ContentRecord: Hashable {
+    static let headerSize = 7 * 8
+    private static let forgotten = UInt64.max
+
+    var beginning: UInt64
+    var number: UInt64
+    var boot: UInt64
+    var content: ContentID
+    /// Of the content's file when it was read.
+    var modifiedAt: Timestamp
+    /// Nil if an earlier record of the content counts no more.
+    var bytes: [UInt8]?
+
+    var encoded: [UInt8] {
+        var result = [UInt8]()
+        result.reserveCapacity(Self.headerSize + (bytes?.count ?? 0))
+        let words = [
+            0, beginning, number, boot, UInt64(bitPattern: content.rawValue), UInt64(bitPattern: modifiedAt.nanoseconds),
+            bytes.map { UInt64($0.count) } ?? Self.forgotten,
+        ]
+        for word in words { Self.append(word, to: &result) }
+        if let bytes { result += bytes }
+        let sum = Self.checksum(result[...])
+        withUnsafeBytes(of: sum.littleEndian) { result.replaceSubrange(0..<8, with: $0) }
+        return result
+    }
+
+    /// The records of a half, from its beginning to where one is not whole or of an earlier one.
+    static func all(in half: [UInt8]) -> [ContentRecord] {
+        var result = [ContentRecord](), position = 0
+        while let record = read(half, at: position), record.beginning == result.first?.beginning ?? record.beginning {
+            result.append(record)
+            position += headerSize + (record.bytes?.count ?? 0)
+        }
+        return result
+    }
+
+    private static func read(_ half: [UInt8], at position: Int) -> ContentRecord? {
+        guard half.count - position >= headerSize else { return nil }
+        let words = (0..<7).map { word(half, at: position + $0 * 8) }
+        let isForgotten = words[6] == forgotten
+        guard isForgotten || words[6] <= UInt64(half.count - position - headerSize) else { return nil }
+        let start = position + headerSize, end = start + (isForgotten ? 0 : Int(words[6]))
+        guard checksum(half[position..<end]) == words[0] else { return nil }
+        return ContentRecord(
+            beginning: words[1], number: words[2], boot: words[3], content: ContentID(Int64(bitPattern: words[4])),
+            modifiedAt: Timestamp(nanoseconds: Int64(bitPattern: words[5])),
+            bytes: isForgotten ? nil : Array(half[start..<end]))
+    }
+
+    /// Of all but the checksum itself. Room that was never written to, all zero, is no record.
+    private static func checksum(_ record: ArraySlice<UInt8>) -> UInt64 {
+        var sum = RecordChecksum(seed: 0)
+        sum.add(record.dropFirst(8))
+        return sum.value
+    }
+
+    private static func append(_ word: UInt64, to bytes: inout [UInt8]) {
+        withUnsafeBytes(of: word.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    private static func word(_ bytes: [UInt8], at position: Int) -> UInt64 {
+        bytes.withUnsafeBytes { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: position, as: UInt64.self)) }
+    }
+}

@@ -1,0 +1,231 @@
+import Testing
+@testable import UbiquityContent
+import UbiquityCore
+import UbiquitySystem
+
+/// What a loss of power leaves is made by hand: the contents' files are changed behind the journal's back.
+@Suite struct ContentJournalTests {
+    private static let start: Int64 = 4096
+    private let folder: TemporaryFolder
+    private let random = SystemRandom()
+
+    init() throws {
+        folder = try TemporaryFolder()
+        try FileDescriptor.open(folder("journal"), [.readWrite, .create])
+            .write([UInt8](repeating: 7, count: Int(Self.start)), at: 0)
+    }
+
+    private func journal(boot: UInt8 = 1, half: Int64 = 64 << 10, unplaced: Bool = true) -> ContentJournal {
+        ContentJournal(
+            path: folder("journal"), start: Self.start, boot: [boot], random: random,
+            placement: ContentJournal.Placement { _, _ in unplaced }, halfSize: half)
+    }
+
+    private func store(_ journal: ContentJournal) throws -> ContentStore {
+        try ContentStore(stateFolder: folder.path, folders: 4, journal: journal)
+    }
+
+    /// A store whose journal has these contents, as after a death.
+    @discardableResult
+    private func kept(_ contents: [Int64: [UInt8]], half: Int64 = 64 << 10) throws -> ContentStore {
+        let journal = journal(half: half), store = try store(journal)
+        try journal.prepare()
+        for (id, bytes) in contents.sorted(by: { $0.key < $1.key }) {
+            let file = try store.create(ContentID(id))
+            try file.write(bytes, at: 0)
+            let kept = try #require(try journal.keep(ContentID(id), file))
+            try kept.syncData()
+        }
+        return store
+    }
+
+    /// What a start on another boot makes of it.
+    private func restart(
+        boot: UInt8 = 2, isUsed: (ContentID) -> Bool = { _ in true }
+    ) throws -> (restored: [Int64], store: ContentStore) {
+        let journal = journal(boot: boot), store = try store(journal)
+        return (try journal.restore(into: store, isUsed: isUsed).map(\.rawValue), store)
+    }
+
+    private func bytes(_ id: Int64, _ store: ContentStore) throws -> [UInt8] {
+        try store.open(ContentID(id), writable: false).read(count: 1 << 20, at: 0)
+    }
+
+    @Test func whatTheDiskLacksIsWrittenAnew() throws {
+        let before = try kept([1: [1, 1, 1], 2: [2, 2, 2], 3: [3], 4: [4]])
+        try before.remove(ContentID(1))
+        try before.open(ContentID(2), writable: true).truncate(to: 0)
+        try before.open(ContentID(3), writable: true).write([9], at: 0)
+        let old = try before.open(ContentID(3), writable: true)
+        try old.setTimes(accessed: nil, modified: Timestamp(nanoseconds: 1))
+        let (restored, store) = try restart()
+        #expect(restored == [1, 2, 3])
+        #expect(try [1, 2, 3, 4].map { try bytes($0, store) } == [[1, 1, 1], [2, 2, 2], [3], [4]])
+        // What was found instead may be of use to somebody.
+        #expect(try FileSystem.entries(of: folder("set-aside")).count == 1)
+        // And it does not come back a second time.
+        try store.open(ContentID(1), writable: true).truncate(to: 0)
+        #expect(try restart(boot: 3).restored == [])
+    }
+
+    @Test func theLastStateStands() throws {
+        let journal = journal(), store = try store(journal)
+        try journal.prepare()
+        let file = try store.create(ContentID(1))
+        for state: [UInt8] in [[1], [2, 2], [3, 3, 3], [4]] {
+            try file.truncate(to: 0)
+            try file.write(state, at: 0)
+            #expect(try journal.keep(ContentID(1), file) != nil)
+        }
+        try store.remove(ContentID(1))
+        #expect(try bytes(1, restart().store) == [4])
+    }
+
+    /// Of the same boot the kernel's memory is whole, and may have more than was synced.
+    @Test func afterADeathAloneNothingIsWritten() throws {
+        let before = try kept([1: [1, 1]])
+        try before.open(ContentID(1), writable: true).truncate(to: 0)
+        let (restored, store) = try restart(boot: 1)
+        #expect(restored == [])
+        #expect(try bytes(1, store) == [])
+        #expect(try restart(boot: 2).restored == [])
+    }
+
+    /// It got its place after it was kept: by a mapping that was synced, past the journal.
+    @Test func whatIsNewerOnTheDiskStays() throws {
+        let before = try kept([1: [1, 1]])
+        let file = try before.open(ContentID(1), writable: true)
+        try file.write([5], at: 0)
+        try file.setTimes(accessed: nil, modified: Timestamp(nanoseconds: .max / 2))
+        let (restored, store) = try restart()
+        #expect(restored == [])
+        #expect(try bytes(1, store) == [5, 1])
+    }
+
+    /// The same, of which a part has no place: that is no state that anybody has synced.
+    @Test func whatHasHolesIsNotNewer() throws {
+        let before = try kept([1: [UInt8](repeating: 1, count: 20_000)])
+        let file = try before.open(ContentID(1), writable: true)
+        try file.truncate(to: 0)
+        try file.truncate(to: 20_000)
+        try file.setTimes(accessed: nil, modified: Timestamp(nanoseconds: .max / 2))
+        let (restored, store) = try restart()
+        #expect(restored == [1])
+        #expect(try bytes(1, store) == [UInt8](repeating: 1, count: 20_000))
+    }
+
+    @Test func whatNoItemHasIsNotMade() throws {
+        try kept([1: [1], 2: [2]]).remove(ContentID(1))
+        let (restored, store) = try restart { $0.rawValue == 2 }
+        #expect(restored == [])
+        #expect(try !store.exists(ContentID(1)))
+    }
+
+    @Test func whatWasSyncedItselfIsNotBroughtBack() throws {
+        let journal = journal(), store = try store(journal)
+        try journal.prepare()
+        let file = try store.create(ContentID(1))
+        try file.write([1, 1], at: 0)
+        #expect(try journal.keep(ContentID(1), file) != nil)
+        let mark = try #require(journal.mark(of: ContentID(1)))
+        try file.truncate(to: 0)
+        try file.syncData()
+        try journal.forget(ContentID(1), mark)
+        #expect(!journal.isKept(ContentID(1)))
+        #expect(try restart().restored == [])
+    }
+
+    /// It was kept once more while it was synced itself: the later state counts.
+    @Test func aLaterStateIsNotForgotten() throws {
+        let journal = journal(), store = try store(journal)
+        try journal.prepare()
+        let file = try store.create(ContentID(1))
+        try file.write([1, 1], at: 0)
+        #expect(try journal.keep(ContentID(1), file) != nil)
+        let mark = try #require(journal.mark(of: ContentID(1)))
+        try file.write([2, 2], at: 0)
+        #expect(try journal.keep(ContentID(1), file) != nil)
+        try journal.forget(ContentID(1), mark)
+        try store.remove(ContentID(1))
+        #expect(try bytes(1, restart().store) == [2, 2])
+    }
+
+    @Test func whatIsNotForTheJournalIsNotKept() throws {
+        func isKept(_ size: Int, unplaced: Bool = true, prepares: Bool = true, half: Int64 = 64 << 10) throws -> Bool {
+            let journal = journal(half: half, unplaced: unplaced), store = try store(journal)
+            if prepares { try journal.prepare() }
+            let file = try store.create(ContentID(1))
+            defer { try? store.remove(ContentID(1)) }
+            try file.write([UInt8](repeating: 1, count: size), at: 0)
+            return try journal.keep(ContentID(1), file) != nil
+        }
+        #expect(try isKept(1) && isKept(32 << 10))
+        #expect(try !isKept(0) && !isKept(32 << 10 + 1) && !isKept(1, unplaced: false))
+        #expect(try !isKept(1, prepares: false) && !isKept(1000, half: 1000))
+    }
+
+    /// While one half is emptied the other one is written; both full, contents are synced themselves.
+    @Test func theHalvesTakeTurns() throws {
+        let journal = journal(half: 1000), store = try store(journal)
+        try journal.prepare()
+        var number: Int64 = 0
+        func keepOne() throws -> Bool {
+            number += 1
+            let file = try store.create(ContentID(number))
+            try file.write([UInt8](repeating: 1, count: 300), at: 0)
+            return try journal.keep(ContentID(number), file) != nil
+        }
+        var synced = [ContentID]()
+        func settle() throws {
+            try journal.settle(isGone: { $0 == ContentID(1) }, makeDurable: {}, sync: { synced.append($0) })
+        }
+        for _ in 0..<4 { #expect(try keepOne()) }
+        #expect(try !keepOne())
+        try settle()
+        // What is gone need not be brought there.
+        #expect(synced.map(\.rawValue) == [2, 3, 4])
+        for _ in 0..<3 {
+            for _ in 0..<4 { #expect(try keepOne()) }
+            try settle()
+        }
+        #expect(synced.count == 15)
+        #expect(try restart().restored == [])
+    }
+
+    @Test func aContentThatCannotBeSyncedStaysKept() throws {
+        let store = try kept([1: [1]])
+        let journal = try #require(store.journal)
+        #expect(throws: Errno.EIO) {
+            try journal.settle(isGone: { _ in false }, makeDurable: {}, sync: { _ in throw Errno.EIO })
+        }
+        #expect(journal.isKept(ContentID(1)))
+        try store.remove(ContentID(1))
+        #expect(try bytes(1, restart().store) == [1])
+    }
+
+    /// Records end where one is not whole; nothing that is damaged becomes a content.
+    @Test func damageBringsNothingBack() throws {
+        try kept([1: [1, 1], 2: [2, 2], 3: [3, 3]])
+        let file = try FileDescriptor.open(folder("journal"), .readWrite)
+        let second = Self.start + Int64(ContentRecord.headerSize) + 2
+        try file.write([0xff], at: second + Int64(ContentRecord.headerSize))
+        for id: Int64 in 1...3 { try store(journal()).remove(ContentID(id)) }
+        #expect(try restart().restored == [1])
+        // Nor does it reach past its room.
+        #expect(try file.read(count: Int(Self.start), at: 0) == [UInt8](repeating: 7, count: Int(Self.start)))
+    }
+
+    /// Where the kernel tells: what is written and not yet placed, until it is synced.
+    @Test func theKernelTellsWhatHasAPlace() throws {
+        let file = try FileDescriptor.open(folder("f"), [.readWrite, .create])
+        guard try ContentJournal.Placement.asKernelSays.isKnown(file) else { return }
+        try file.write([UInt8](repeating: 1, count: 9000), at: 0)
+        #expect(try file.isUnplaced(9000))
+        #expect(try !file.isUnplaced(20_000))
+        try file.syncData()
+        #expect(try !file.isUnplaced(9000))
+        let sparse = try FileDescriptor.open(folder("g"), [.readWrite, .create])
+        try sparse.write([1], at: 8192)
+        #expect(try !sparse.isUnplaced(8193))
+    }
+}
