@@ -78,21 +78,39 @@ extension SyncEngine {
 
     /// The next group, with the contents of small files; nil if nothing can go now.
     private func gather() throws -> Outgoing? {
+        var start: Int64 = 0
+        while true {
+            let sendable = try sendableRows(after: start)
+            let (outgoing, isAll) = try gather(sendable)
+            // As many as make a group may all wait for what is held up; what comes after them does not.
+            guard outgoing == nil, isAll, let last = sendable.loose.last,
+                sendable.loose.count >= SyncLimits.changesPerCommit
+            else { return outgoing }
+            start = last.dirtyOrder
+        }
+    }
+
+    /// - Returns: nil if none of these can go, and whether all of them were looked at.
+    private func gather(_ sendable: SendableRows) throws -> (Outgoing?, isAll: Bool) {
         var chunks = [ChunkID: Chunk]()
         var prepared = push.withLock { $0.prepared }
-        let sendable = try sendableRows()
-        if let package = sendable.package { return try gather(package, deletionsUpTo: sendable.deletionsUpTo ?? 0) }
+        if let package = sendable.package {
+            return (try gather(package, deletionsUpTo: sendable.deletionsUpTo ?? 0), isAll: true)
+        }
         let rows = sendable.loose
-        guard !rows.isEmpty else { return nil }
+        guard !rows.isEmpty else { return (nil, isAll: true) }
         let inlineLimit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
-        var inlineBytes = 0, cleaned = 0
+        var inlineBytes = 0, cleaned = 0, isAll = true
         var ready = [ItemRow]()
         for row in rows where ready.count < SyncLimits.changesPerCommit {
             guard row.wantsInlineContent, prepared[row.key]?.generation != row.generation else {
                 ready.append(row)
                 continue
             }
-            guard inlineBytes == 0 || inlineBytes + Int(row.size) <= inlineLimit else { break }
+            guard inlineBytes == 0 || inlineBytes + Int(row.size) <= inlineLimit else {
+                isAll = false
+                break
+            }
             guard let (content, bytes) = try readSmall(row) else {
                 // What else was changed goes ahead: another item may wait for the name that this one gave up.
                 if row.hasMoreThanContent { ready.append(row) }
@@ -119,14 +137,15 @@ extension SyncEngine {
         if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(deletionLimit(now: timekeeper.now())) }
         holdFolderTimes(&group)
         let isIdle = group.isEmpty && cleaned == 0
-        return isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values))
+        return (isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values)), isAll)
     }
 
     /// Dirty rows that may go now, in order: as many as make a group, or all of one package.
-    private func sendableRows() throws -> SendableRows {
+    /// - Parameter start: the place in the order of changes that those before have, which cannot go; 0 for the first.
+    private func sendableRows(after start: Int64) throws -> SendableRows {
         let now = timekeeper.now()
         var result = SendableRows()
-        var packages = PackageGroups(), order: Int64 = 0, scanned = 0
+        var packages = PackageGroups(), order = start, scanned = 0
         var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?, unfinished = Set<ItemKey>()
         while true {
             let (rows, owners, ends, unknown) = try index.read { reader in
@@ -160,6 +179,10 @@ extension SyncEngine {
             guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in
+            guard start == 0 else {
+                state.finishedAt = [state.finishedAt, finishedAt].compactMap { $0 }.min()
+                return
+            }
             state.finishedAt = finishedAt
             state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
             state.keepPackages(packages.packages)

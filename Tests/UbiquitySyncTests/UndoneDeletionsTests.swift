@@ -28,4 +28,27 @@ import UbiquityTestSupport
             try await world.check()
         }
     }
+
+    /// What was made anew waits for the names; there is more of it than goes up at a time, and other changes come after.
+    @Test func whatComesAfterWhatWaitsGoesUp() async throws {
+        let count = SyncLimits.changesPerCommit + 100
+        try await run { world in
+            try world.a.makeFolder("d")
+            // More than there is afterwards, so that they are held.
+            for number in 0..<count + 200 { try await world.a.create("d/f\(number)", [1]) }
+            try await world.settle()
+            try world.a.remove("d")
+            for _ in 0..<100 where try world.a.engine.heldDeletions == 0 { try await world.sleep(.seconds(1)) }
+            try world.a.makeFolder("d")
+            for number in 0..<count { try await world.a.create("d/f\(number)", [2]) }
+            try await world.a.create("other", [3])
+            for _ in 0..<100 where try world.b.row("other") == nil { try await world.sleep(.seconds(1)) }
+            #expect(try world.a.engine.heldDeletions > count)
+            #expect(try await world.b.read("other") == [3])
+            #expect(try await world.b.read("d/f7") == [1])
+            _ = try world.a.engine.confirmDeletions()
+            try await world.settle()
+            #expect(try await world.b.read("d/f7") == [2])
+        }
+    }
 }
