@@ -36,7 +36,13 @@ struct CoordinateCommand: AsyncParsableCommand {
 
     func validate() throws {
         if command.isEmpty { throw ValidationError("name a command after --") }
-        if let timeout, !(timeout >= 0) { throw ValidationError("--timeout must be a number of seconds, 0 or more") }
+        if let timeout, !(timeout >= 0 && timeout.isFinite) {
+            throw ValidationError("--timeout must be a number of seconds, 0 or more")
+        }
+        let known = use == .read ? ClaimItem.readingOptions : ClaimItem.writingOptions
+        guard let unknown = option.first(where: { !known.contains($0) }) else { return }
+        let names = known.joined(separator: ", ")
+        throw ValidationError("--option of \(use) is one of \(names); not \"\(Output.shown(unknown))\"")
     }
 
     func run() async throws {

@@ -33,7 +33,7 @@ struct TrashCommand: AsyncParsableCommand {
 
         func run() async throws {
             let location = try state.mount(of: mountPoint)
-            let report: TrashReport = try await Daemon.asking(location, "asking the cloud …") {
+            let report: TrashReport = try await Daemon.askingCloud(location, "asking the cloud …") {
                 try await $0.ask(ControlRoute.trash, TrashRequest(folder: `in`, limit: limit))
             }
             for item in report.items {
@@ -75,7 +75,7 @@ struct TrashCommand: AsyncParsableCommand {
             let location = try isID ? state.mount(of: mount ?? to) : state.locate(item)
             let wanted = isID ? item : location.path
             let target = try to.map { try location.sameMount($0) }
-            let report: TrashRestoreReport = try await Daemon.asking(location, "restoring …") {
+            let report: TrashRestoreReport = try await Daemon.askingCloud(location, "restoring …") {
                 try await $0.ask(ControlRoute.trashRestore, TrashRestoreRequest(item: wanted, to: target))
             }
             if output.asJSON { return try Output.json(report) }

@@ -129,6 +129,17 @@ extension Daemon {
     ) async throws -> Value {
         try await Progress.showing(text) { _ in try await connected(to: location.folder, question) }
     }
+
+    /// The same for one that only the cloud can answer.
+    static func askingCloud<Value>(
+        _ location: PathResolver.Location, _ text: String, _ question: (DaemonConnection) async throws -> Value
+    ) async throws -> Value {
+        do { return try await asking(location, text, question) } catch let error as UbiquityError
+            where [.offline, .timedOut].contains(error.code)
+        {
+            throw CloudUnreachable(cause: error)
+        }
+    }
 }
 
 extension String {

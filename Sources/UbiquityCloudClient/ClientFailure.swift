@@ -16,7 +16,7 @@ enum ClientFailure {
         case let error as NIOConnectionError:
             return UbiquityError(.offline, "cannot reach the cloud: \(cause(of: error))", at: place)
         case let error as IOError:
-            return UbiquityError(.offline, "cannot reach the cloud: \(error.description)", at: place)
+            return UbiquityError(.offline, "cannot reach the cloud: \(Errno(rawValue: error.errnoCode))", at: place)
         case is HTTPParserError:
             return UbiquityError(.offline, "what answers there is no cloud: \(error)", at: place)
         case let error as NIOSSLError: return UbiquityError(.offline, reason(of: error), at: place, remedy: remedy)

@@ -131,9 +131,15 @@ package struct ClaimItem: Codable, Hashable, Sendable {
     /// An item, or a free name in a folder that is there.
     package var path: String
     package var use: Use
-    /// "without-changes", "resolves-symbolic-link", "immediately-available-metadata-only", "for-uploading" to read; one
-    /// of "for-deleting", "for-moving", "for-merging", "for-replacing", "content-independent-metadata-only" to write.
+    /// Some of `readingOptions`, or one of `writingOptions`.
     package var options: [String]?
+
+    package static let readingOptions = [
+        "without-changes", "resolves-symbolic-link", "immediately-available-metadata-only", "for-uploading",
+    ]
+    package static let writingOptions = [
+        "for-deleting", "for-moving", "for-merging", "for-replacing", "content-independent-metadata-only",
+    ]
 
     package init(path: String, use: Use, options: [String]? = nil) {
         self.path = path

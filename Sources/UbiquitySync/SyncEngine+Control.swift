@@ -94,6 +94,12 @@ extension SyncEngine {
             throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy")
         }
         guard !row.isWriting else { throw UbiquityError(.busy, "a program has it open for writing") }
+        // Its account may be gone, and this the only copy.
+        guard connection.status.phase != .signedOut else {
+            throw UbiquityError(
+                .notPermitted, "the device is signed out, and cannot ask whether the cloud has it",
+                remedy: "sign in: ubiquity login")
+        }
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
             throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
         }

@@ -40,7 +40,6 @@ extension UbiquityError.Code {
     /// it and the device (a proxy, a captive portal) has made it, so the cloud is away.
     fileprivate init(foreignStatus status: Int) {
         switch status {
-        case 401: self = .signedOut
         case 408, 504: self = .timedOut
         // A proxy's own limit: what is smaller passes.
         case 413: self = .tooLarge

@@ -221,6 +221,47 @@ import UbiquityControl
         }
     }
 
+    @Test func wrongUsageAndAnAbsentCloudHaveTheirExitCodes() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            try await a.waitUntilIdle()
+            let file = a.mountPoint + "/f"
+            for words in [
+                ["coordinate", "--option", "bogus", "write", file, "--", "true"],
+                ["coordinate", "--option", "for-deleting", "read", file, "--", "true"],
+                ["coordinate", "--timeout", "inf", "read", file, "--", "true"], ["wait", "--timeout", "inf", file],
+            ] {
+                let outcome = try await world.attempt([World.program] + words)
+                #expect(outcome.status == 2 && outcome.err.contains("must be") || outcome.err.contains("is one of"), "\(outcome)")
+            }
+            try await a.ubiquity("offline", "")
+            for words in [["trash", "list", a.mountPoint], ["trash", "restore", file]] {
+                let outcome = try await world.attempt([World.program] + words)
+                #expect(outcome.status == 3 && !outcome.err.isEmpty, "\(outcome)")
+            }
+        }
+    }
+
+    /// The account may be gone, and what is here the only copy.
+    @Test func nothingIsEvictedWhileTheDeviceIsSignedOut() async throws {
+        try await World.run { world in
+            let login = try await Self.serve(world.folder + "/served", in: world)
+            let a = try world.device("a")
+            try #require(try await world.attempt([World.program] + login + ["--state", a.state]).status == 0)
+            try await a.mount()
+            try await a.shell("echo text > f")
+            try await world.settle(a)
+            let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
+            try #require(deleted.status == 0, "\(deleted)")
+            try await a.shell("echo more > g")
+            try await world.eventually("it is told") { try await a.status().cloud.state == .signedOut }
+            let outcome = try await world.ubiquity("evict", a.mountPoint + "/f")
+            #expect(outcome.status == 1 && outcome.text.isEmpty && outcome.err.contains("signed out"), "\(outcome)")
+            #expect(try await a.shell("cat f") == "text")
+        }
+    }
+
     @Test func signingInTellsWhatIsMounted() async throws {
         try await World.run { world in
             let login = try await Self.serve(world.folder + "/served", in: world)
