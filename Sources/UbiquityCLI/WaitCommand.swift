@@ -28,7 +28,9 @@ struct WaitCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
-        if let timeout, !(timeout >= 0 && timeout.isFinite) { throw ValidationError("--timeout must be a number of seconds, 0 or more") }
+        if let timeout, !(timeout >= 0 && timeout.isFinite) {
+            throw ValidationError("--timeout must be a number of seconds, 0 or more")
+        }
     }
 
     func run() async throws {

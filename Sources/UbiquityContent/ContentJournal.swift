@@ -3,12 +3,12 @@ package import UbiquitySystem
 
 /// Small new contents that a program has synced, in the file of the index's journal: a save then waits for one sync of
 /// that file, whose blocks the disk has already, instead of one for it and one for a new file, which has to get its
-/// place first. The content's own file is brought to the disk later (`settle`), and not at all if the next save replaces
-/// it first.
+/// place first. The content's own file is brought to the disk later (`settle`), and not at all if the next save
+/// replaces it first.
 ///
-/// After a loss of power the contents that are not whole on the disk are written anew from here (`restore`). So a record
-/// may only be written over when its content is on the disk itself, and what a program syncs past the journal takes its
-/// content's record back.
+/// After a loss of power the contents that are not whole on the disk are written anew from here (`restore`). So a
+/// record may only be written over when its content is on the disk itself, and what a program syncs past the journal
+/// takes its content's record back.
 ///
 /// Its room has two halves: while the contents of one are brought to the disk, the other one is written. A record: see
 /// `ContentRecords`. Only contents of which nothing has a place on the disk yet are taken: what is there of them later

@@ -22,7 +22,8 @@ struct ContentRecord: Hashable {
         var result = [UInt8]()
         result.reserveCapacity(Self.headerSize + (bytes?.count ?? 0))
         let words = [
-            0, beginning, number, boot, UInt64(bitPattern: content.rawValue), UInt64(bitPattern: modifiedAt.nanoseconds),
+            0, beginning, number, boot, UInt64(bitPattern: content.rawValue),
+            UInt64(bitPattern: modifiedAt.nanoseconds),
             bytes.map { UInt64($0.count) } ?? Self.forgotten,
         ]
         for word in words { Self.append(word, to: &result) }

@@ -94,8 +94,8 @@ package final class ItemIndex: Sendable {
         try loadIgnoreFiles()
     }
 
-    /// The file of the journal of the index at a path, and from which byte on others may use it: what stands there comes
-    /// to the disk with the journal (`makeDurableByJournal`).
+    /// The file of the journal of the index at a path, and from which byte on others may use it: what stands there
+    /// comes to the disk with the journal (`makeDurableByJournal`).
     package static func journalRoom(ofIndexAt path: String) -> (path: String, start: Int64) {
         (journalPath(path), IndexJournal.capacity)
     }

@@ -106,7 +106,7 @@ extension IndexTransaction {
                 throw UbiquityError(target.kind == .directory ? .isDirectory : .notDirectory, "the kinds differ")
             }
             try requireKind(of: target, directory: target.kind == .directory)
-            let isNextContent = canReplaceContent(of: target, by: move.source, excluded: excluded)
+            let isNextContent = try canReplaceContent(of: target, by: move.source, excluded: excluded)
             if isNextContent, let document = try documentWithLinkedBackup(target, now: move.now) {
                 return try replaceContent(move, of: document, shown: target)
             } else if try moveToOtherName(target, now: move.now) {
@@ -142,10 +142,14 @@ extension IndexTransaction {
         return document
     }
 
-    /// A file whose content is here may become the content of the file at the new name.
-    private func canReplaceContent(of target: ItemRow, by source: ItemRow, excluded: Bool) -> Bool {
-        target.kind == .file && source.kind == .file && source.contentState == .complete && !source.isLinked
-            && !excluded && !target.isExcluded
+    /// A file whose content is here may become the content of the file at the new name. One with a conflict that nobody
+    /// has decided stays the item that it is.
+    private func canReplaceContent(of target: ItemRow, by source: ItemRow, excluded: Bool) throws -> Bool {
+        guard target.kind == .file, source.kind == .file, source.contentState == .complete, !source.isLinked,
+            !excluded, !target.isExcluded
+        else { return false }
+        guard source.version != nil, try !conflicts(of: source.id).isEmpty else { return true }
+        return try !conflicts(of: target.id).isEmpty
     }
 
     /// The target keeps identity, attributes and base version, and takes the source's inode, content and mode.

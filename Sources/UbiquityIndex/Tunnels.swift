@@ -32,33 +32,34 @@ final class Tunnels: Sendable {
         var taker: ItemKey?
     }
 
+    /// Names remembered of one document: it may be renamed by a person, and then given a backup by who saves it.
+    static let placesKept = 4
+
     fileprivate struct State {
         var byPlace: [ItemRow.Entry: GivenUp] = [:]
-        var places: [ItemKey: ItemRow.Entry] = [:]
+        /// In the order of time.
+        var places: [ItemKey: [ItemRow.Entry]] = [:]
         /// In the order of time; places that were forgotten since may still be in it.
         var order: [(place: ItemRow.Entry, at: Duration)] = []
     }
 
     private let state = Lock(State())
 
-    /// Notes that a document has lost its name. Of several names it gives up, the first counts: there it was.
+    /// Notes that a document has lost its name.
     /// - Parameter new: the place it has now; nil if it was deleted.
     func giveUp(_ given: GivenUp, for new: ItemRow.Entry?) {
         state.withLock { state in
             state.forget(before: given.at - Self.window)
-            if let first = state.places[given.key], state.byPlace[first] != nil {
-                guard first != new else {
-                    state.byPlace[first] = nil
-                    state.places[given.key] = nil
-                    return
-                }
-                state.byPlace[first]?.isHeld = given.isHeld
-                state.byPlace[first]?.removed = given.removed
-                return
+            let known = state.places[given.key] ?? []
+            if let new, known.contains(new) { return state.forget(given.key) }
+            for place in known {
+                state.byPlace[place]?.isHeld = given.isHeld
+                state.byPlace[place]?.removed = given.removed
             }
-            if let other = state.byPlace[given.place] { state.places[other.key] = nil }
+            guard known.count < Self.placesKept else { return }
+            if let other = state.byPlace[given.place] { state.forget(given.place, of: other.key) }
             state.byPlace[given.place] = given
-            state.places[given.key] = given.place
+            state.places[given.key, default: []].append(given.place)
             state.order.append((given.place, given.at))
             if state.byPlace.count > Self.capacity { state.forgetOldest() }
         }
@@ -69,27 +70,21 @@ final class Tunnels: Sendable {
         state.withLock { $0.byPlace[place].flatMap { $0.at > now - Self.window ? $0 : nil } }
     }
 
-    /// What the document gave up.
+    /// What the document gave up, and somebody else has now; of several the last.
     func origin(of key: ItemKey, at now: Duration) -> GivenUp? {
-        state.withLock { state in
-            state.places[key].flatMap { state.byPlace[$0] }.flatMap { $0.at > now - Self.window ? $0 : nil }
-        }
+        state.withLock { $0.givenUp(by: key, since: now - Self.window).last { $0.taker != nil } }
     }
 
     func noteTaker(_ taker: ItemKey, of place: ItemRow.Entry) {
         state.withLock { if $0.byPlace[place] != nil { $0.byPlace[place]?.taker = taker } }
     }
 
-    func forget(_ key: ItemKey) {
-        state.withLock { state in
-            if let place = state.places.removeValue(forKey: key) { state.byPlace[place] = nil }
-        }
-    }
+    func forget(_ key: ItemKey) { state.withLock { $0.forget(key) } }
 
     /// How long a document's changes are still held; nil if they are not.
     func held(_ key: ItemKey, at now: Duration) -> Duration? {
-        guard let given = origin(of: key, at: now), given.isHeld else { return nil }
-        return given.at + Self.window - now
+        let given = state.withLock { $0.givenUp(by: key, since: now - Self.window).last { $0.isHeld } }
+        return given.map { $0.at + Self.window - now }
     }
 
     /// How long until some document is held no longer; nil if none is.
@@ -112,8 +107,21 @@ extension Tunnels.State {
         guard !order.isEmpty else { return }
         let (place, at) = order.removeFirst()
         guard let given = byPlace[place], given.at == at else { return }
+        forget(place, of: given.key)
+    }
+
+    fileprivate mutating func forget(_ place: ItemRow.Entry, of key: ItemKey) {
         byPlace[place] = nil
-        places[given.key] = nil
+        places[key]?.removeAll { $0 == place }
+        if places[key]?.isEmpty == true { places[key] = nil }
+    }
+
+    fileprivate mutating func forget(_ key: ItemKey) {
+        for place in places.removeValue(forKey: key) ?? [] { byPlace[place] = nil }
+    }
+
+    fileprivate func givenUp(by key: ItemKey, since limit: Duration) -> [Tunnels.GivenUp] {
+        (places[key] ?? []).compactMap { byPlace[$0] }.filter { $0.at > limit }
     }
 }
 

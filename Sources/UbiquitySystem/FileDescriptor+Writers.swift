@@ -26,7 +26,8 @@ extension FileDescriptor {
         return result
     }
 
-    /// Whether of the first bytes, so many, all were written and nothing has come to the disk yet, nor has a place there.
+    /// Whether of the first bytes, so many, all were written and nothing has come to the disk yet, nor has a place
+    /// there.
     /// Throws EOPNOTSUPP where the file system does not tell.
     package func isUnplaced(_ length: Int64) throws(Errno) -> Bool {
         try check(CUbiquity_isUnplaced(rawValue, UInt64(length))) == 1

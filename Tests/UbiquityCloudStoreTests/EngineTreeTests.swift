@@ -28,6 +28,19 @@ import UbiquityCore
         #expect(bench.path(.number(2)) == "a" && bench.path(.number(1)) == nil)
     }
 
+    /// A deletion from before, which was long on its way, is not about what somebody has brought back since.
+    @Test func whatWasBroughtBackFromTheTrashStays() throws {
+        try bench.commit(here, Make.file(1, "a", version: 1), Make.file(2, "b", version: 2))
+        try bench.commit(here, Make.delete(1, base: 1), Make.delete(2, base: 1))
+        try bench.commit(here, Make.undelete(1), Make.undelete(2))
+        try bench.commit(there, Make.delete(1, base: 1))
+        #expect(bench.livePaths == ["a", "b"])
+        // One that knows it is.
+        try bench.commit(there, Make.delete(1, base: 3))
+        try bench.commit(here, Make.delete(2, base: 1))
+        #expect(bench.livePaths == [])
+    }
+
     @Test func ofTwoFoldersMovedIntoEachOtherTheFirstHolds() throws {
         try bench.commit(here, Make.folder(1, "a"), Make.folder(2, "b"))
         try bench.commit(here, Make.move(1, .directory, base: 1, at: 200, to: "a", in: .number(2)))

@@ -32,6 +32,30 @@ import UbiquityIndex
         fixture.check(location)
     }
 
+    // MARK: A document that was renamed a moment ago
+
+    @Test(arguments: ["doc~", "doc.bak"]) func whatWasRenamedIsSavedUnderItsNewName(_ backup: String) throws {
+        let document = try document("before")
+        try fixture.rename("before", "doc", process: 1)
+        try fixture.rename("doc", backup, process: 2)
+        try fixture.file("doc", isWriting: true, process: 2)
+        try write("doc", size: 9)
+        try fixture.remove(backup, process: 2)
+        try expectNextVersion(of: document)
+        #expect(!fixture.index.isHeld(document.key))
+        #expect(try fixture.file("before").id != document.id)
+    }
+
+    /// Renamed to and fro, it is as if nothing had happened.
+    @Test func whatIsBackAtOneOfItsNamesHasGivenNothingUp() throws {
+        let document = try document("first")
+        try fixture.rename("first", "second", process: 1)
+        try fixture.rename("second", "third", process: 1)
+        try fixture.rename("third", "first", process: 1)
+        for name in ["second", "third"] { #expect(try fixture.file(name, process: 1).id != document.id) }
+        #expect(try fixture.found("first").id == document.id)
+    }
+
     // MARK: The backup's name is ignored
 
     @Test func aFileMadeAtANameWhoseDocumentBecameABackupIsItsNextVersion() throws {

@@ -43,6 +43,40 @@ import UbiquityWire
         return try device.index.read { try $0.conflicts(of: row.id) }
     }
 
+    /// The name that it is moved to had another document, which is in the trash then.
+    @Test func aFileInConflictStaysItWhenItIsMovedOverAnother() async throws {
+        try await run(["a", "b"]) { world in
+            let (_, won) = try await makeConflict(world)
+            try await world.a.create("other", [7])
+            try await world.settle()
+            let id = try world.a.live("f").id
+            try world.a.rename("f", "other")
+            try await world.settle()
+            for device in world.devices {
+                #expect(try device.live("other").id == id)
+                #expect(try await device.read("other") == won)
+                #expect(try conflicts(device, "other").count == 1)
+            }
+        }
+    }
+
+    /// A program has it open here, so the edit is not shown: who removes the file removes what he sees.
+    @Test func anEditThatWasNotShownYetIsNotRemoved() async throws {
+        try await run(["a", "b"]) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.b.materialize("f")
+            for _ in 0..<4 { world.b.link.script(.fetchChunks, .hold(.seconds(30))) }
+            try await world.a.edit("f") { _ in [2, 2] }
+            try await world.settle([world.a])
+            try await world.sleep(.seconds(5))
+            #expect(try world.b.live("f").size == 1)
+            try world.b.remove("f")
+            try await world.settle()
+            for device in world.devices { #expect(try await device.read("f") == [2, 2]) }
+        }
+    }
+
     private func content(of version: RemoteVersion, on device: SimulatedDevice) async throws -> [UInt8] {
         let engine = try device.engine
         let content = try await engine.begin(version)

@@ -72,8 +72,8 @@ int CUbiquity_startWriteback(int fd);
 /// -1 and EAGAIN. Who opens it for writing meanwhile waits, and this process gets a SIGURG, which it ignores.
 int CUbiquity_leaseForReading(int fd);
 int CUbiquity_endLease(int fd);
-/// Whether the file's first `length` bytes have been written to, all of them, and no place on the disk was chosen for any
-/// of them yet (FS_IOC_FIEMAP, FIEMAP_EXTENT_DELALLOC): 1 or 0.
+/// Whether the file's first `length` bytes have been written to, all of them, and no place on the disk was chosen for
+/// any of them yet (FS_IOC_FIEMAP, FIEMAP_EXTENT_DELALLOC): 1 or 0.
 int CUbiquity_isUnplaced(int fd, uint64_t length);
 /// The kind of file system `fd` is on (fstatfs), as in linux/magic.h.
 int CUbiquity_fileSystemKind(int fd, int64_t *kind);

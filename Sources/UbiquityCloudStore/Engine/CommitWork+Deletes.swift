@@ -42,10 +42,12 @@ extension CommitWork {
         return true
     }
 
-    /// Whether another device changed the content after what the deleting one knew. Its own edits it knew.
+    /// Whether another device changed the content after what the deleting one knew, or has brought the item back from an
+    /// earlier deletion. Its own edits it knew.
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) -> Bool {
-        let content = record.stamps.content
-        return content.revision > change.baseRevision && content.device != request.device
+        [record.stamps.content, record.stamps.existence].contains { stamp in
+            stamp.revision > change.baseRevision && stamp.device != request.device
+        }
     }
 
     /// The name that was removed, if the file takes this link's place: people look for it where it was.
