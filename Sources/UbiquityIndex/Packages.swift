@@ -101,6 +101,10 @@ package struct PackageFinder {
     }
 }
 
+extension IndexTransaction {
+    package var packageFinder: PackageFinder { PackageFinder(self, index) }
+}
+
 extension IndexReader {
     /// The package's folder and everything in it, at most `limit` items.
     package func members(of package: ItemKey, limit: Int) throws -> [ItemRow] {

@@ -207,11 +207,33 @@ package struct CommitApplier {
         if row.isPlaceholder { return known == nil ? try keepPlaceholder(row) : try giveUp(row) }
         if row.kind == .hardLink, try !sendLinkedAgain(row) { return }
         try transaction.sendAsNew(row)
+        try sendPackageAgain(around: row)
         // Its folder may be what is unknown; if it is not, the cloud answers with the record that is known here.
         guard let parent = row.entry?.parent, parent != .root, let folder = try transaction.row(key: parent),
             planned.change.baseRevision == .zero, folder.dirty.isEmpty
         else { return }
         try transaction.sendAsNew(folder)
+    }
+
+    /// A package is one document: of one that the cloud has forgotten, what was not changed here goes up too. (What is not
+    /// here is lost with it.)
+    private mutating func sendPackageAgain(around row: ItemRow) throws {
+        var finder = transaction.packageFinder
+        guard row.entry != nil, let package = try finder.package(of: row), try isForgotten(package) else { return }
+        for member in try transaction.members(of: package, limit: .max) where member.key != row.key {
+            guard !member.isExcluded, !member.dirty.contains(.created), !member.isPlaceholder,
+                try isForgotten(member.key)
+            else { continue }
+            if member.kind == .hardLink, try !sendLinkedAgain(member) { continue }
+            guard let present = try transaction.row(key: member.key), !present.dirty.contains(.created) else { continue }
+            try transaction.forgetRemote(member.id)
+            try transaction.sendAsNew(present)
+        }
+    }
+
+    private func isForgotten(_ key: ItemKey) throws -> Bool {
+        guard let row = try transaction.row(key: key) else { return false }
+        return try transaction.remote(id: row.id)?.isDeleted ?? true
     }
 
     /// It may be the folder that the item was moved into that the cloud has forgotten: that goes up once more, and then

@@ -25,6 +25,33 @@ import UbiquityTestSupport
         }
     }
 
+    /// It was deleted, and edited on a device that was away so long that the cloud does not know it any more.
+    @Test func aPackageThatIsForgottenAndEditedComesBackWhole() async throws {
+        try await run { world in
+            try world.a.makeFolder("p.rtfd")
+            try world.a.makeFolder("p.rtfd/sub")
+            for name in ["1", "2", "sub/3"] { try await world.a.create("p.rtfd/\(name)", [1]) }
+            try await world.settle()
+            for name in ["1", "2", "sub/3"] { _ = try await world.b.read("p.rtfd/\(name)") }
+            try await world.settle()
+            world.b.link.setAway(true)
+            try await world.b.edit("p.rtfd/1") { _ in [2] }
+            try world.a.remove("p.rtfd")
+            try await world.settle([world.a])
+            world.cloud.purge()
+            world.b.link.setAway(false)
+            try await world.settle()
+            for device in world.devices {
+                #expect(try device.paths().map(\.path) == [
+                    "p.rtfd", "p.rtfd/1", "p.rtfd/2", "p.rtfd/sub", "p.rtfd/sub/3",
+                ])
+                #expect(try await device.read("p.rtfd/1") == [2])
+                #expect(try await device.read("p.rtfd/sub/3") == [1])
+            }
+            try await world.check()
+        }
+    }
+
     /// The answer to a commit comes when its item was deleted since, which the snapshot has told by its silence.
     @Test(arguments: [false, true]) func aLateAnswerBringsNothingBack(isEditedAgain: Bool) async throws {
         try await run { world in
