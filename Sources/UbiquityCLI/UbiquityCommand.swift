@@ -25,6 +25,10 @@ struct UbiquityCommand: AsyncParsableCommand {
             ProcessHost.exit(MountServer.replay(Array(CommandLine.arguments.dropFirst(2))))
         }
         do {
+            // Else they would have other characters in their place, and be other names.
+            if let argument = ProcessHost.argumentThatIsNotUTF8 {
+                throw ValidationError("not UTF-8: \(Output.shown(argument))")
+            }
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()

@@ -62,7 +62,7 @@ struct ResolveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let location = try state.locate(path)
-        var report: ResolveReport = try await Daemon.asking(location, "resolving …") {
+        var report: ResolveReport = try await Daemon.askingCloud(location, "resolving …") {
             try await $0.ask(
                 ControlRoute.resolve, ResolveRequest(path: location.path, keep: keep, process: ProcessHost.id))
         }
@@ -96,7 +96,7 @@ struct RestoreCommand: AsyncParsableCommand {
     func run() async throws {
         let location = try state.locate(path)
         let target = try to.map { try location.sameMount($0) }
-        var report: RestoreReport = try await Daemon.asking(location, "restoring …") {
+        var report: RestoreReport = try await Daemon.askingCloud(location, "restoring …") {
             try await $0.ask(
                 ControlRoute.restore,
                 RestoreRequest(path: location.path, version: version, to: target, process: ProcessHost.id))

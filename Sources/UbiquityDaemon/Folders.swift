@@ -7,10 +7,10 @@ package enum DeviceFolder {
     /// The account of a device that is signed in nowhere.
     package static let localAccount = "local"
 
-    /// `--state`, else `UBIQUITY_STATE`, else `$XDG_STATE_HOME/ubiquity`, else `~/.local/state/ubiquity`; absolute.
+    /// `--state`, else `UBIQUITY_STATE`, else `$XDG_STATE_HOME/ubiquity`, else `~/.local/state/ubiquity`; resolved.
     package static func path(option: String?) throws(UbiquityError) -> String {
-        if let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") { return try AbsolutePath.of(chosen) }
-        return try base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity"
+        if let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") { return try AbsolutePath.resolved(chosen) }
+        return try AbsolutePath.resolved(base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity")
     }
 
     /// One of the XDG base folders. The specification: a relative path in the variable is to be ignored.
@@ -22,10 +22,12 @@ package enum DeviceFolder {
 
 /// Where the embedded cloud of this user keeps its data.
 package enum CloudFolder {
-    /// `--data`, else `UBIQUITY_CLOUD_DATA`, else `$XDG_DATA_HOME/ubiquity/cloud`; absolute.
+    /// `--data`, else `UBIQUITY_CLOUD_DATA`, else `$XDG_DATA_HOME/ubiquity/cloud`; resolved.
     package static func path(option: String?) throws(UbiquityError) -> String {
-        if let chosen = option ?? ProcessHost.variable("UBIQUITY_CLOUD_DATA") { return try AbsolutePath.of(chosen) }
-        return try DeviceFolder.base("XDG_DATA_HOME", inHome: ".local/share") + "/ubiquity/cloud"
+        if let chosen = option ?? ProcessHost.variable("UBIQUITY_CLOUD_DATA") {
+            return try AbsolutePath.resolved(chosen)
+        }
+        return try AbsolutePath.resolved(DeviceFolder.base("XDG_DATA_HOME", inHome: ".local/share") + "/ubiquity/cloud")
     }
 
     static func socket(_ data: String) -> String { Path.join(data, "cloud.sock") }
@@ -46,6 +48,24 @@ package enum AbsolutePath {
         }
         while absolute.count > 1, absolute.hasSuffix("/") { absolute.removeLast() }
         return absolute
+    }
+
+    /// The same without symlinks, "." and "..", as far as it is there: what a daemon uses must not lead through the
+    /// folder that it is going to mount on.
+    package static func resolved(_ path: String) throws(UbiquityError) -> String {
+        var there = try of(path), rest = [Substring]()
+        while true {
+            do throws(Errno) {
+                return rest.reversed().reduce(try FileSystem.realPath(there)) { Path.join($0, String($1)) }
+            } catch {
+                let name = there.split(separator: "/").last ?? ""
+                guard error == .ENOENT, there != "/", name != "..", name != "." else {
+                    throw UbiquityError(error, doing: "find the folder", at: path)
+                }
+                rest.append(name)
+                there = Path.parent(of: there)
+            }
+        }
     }
 }
 

@@ -222,6 +222,9 @@ extension MountController {
     /// The folder that a new path is in, and the name there. Throws `.notFound`, `.alreadyExists`.
     private func newPlace(_ path: String) throws -> (ItemRow, ItemName) {
         var names = try ItemTree.names(of: path)
+        guard !names.contains(.versionsFolder) else {
+            throw UbiquityError(.notPermitted, "versions stand there, and nothing else", at: path)
+        }
         guard let name = names.popLast() else { throw UbiquityError(.alreadyExists, "it is there", at: path) }
         guard let folder = try parts.index.read({ try $0.row(path: names) }), folder.kind == .directory,
             !folder.isDeleted

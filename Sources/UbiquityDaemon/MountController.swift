@@ -1,6 +1,7 @@
 import UbiquityControl
 import UbiquityCoordination
 import UbiquityCore
+import UbiquityFUSE
 import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
@@ -61,7 +62,8 @@ final class MountController: Sendable {
 
     /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
-        let mountPoint = parts.settings.mountPoint
+        let mountPoint = try MountPoint.current(source: parts.folder.path, first: parts.settings.mountPoint)
+            ?? parts.settings.mountPoint
         let report = try await pool.run { [self] in
             let summary = try engine.summary()
             return StopReport(

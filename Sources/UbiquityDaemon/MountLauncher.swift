@@ -56,7 +56,14 @@ package enum MountLauncher {
         if try MountPoint.isLeft(at: settings.mountPoint, source: folder.path) {
             return try MountPoint.real(settings.mountPoint)
         }
-        return try MountPoint.check(settings.mountPoint)
+        let mountPoint = try MountPoint.check(settings.mountPoint)
+        for own in [settings.deviceFolder, try CloudFolder.path(option: nil)]
+        where own == mountPoint || own.hasPrefix(mountPoint + "/") {
+            throw UbiquityError(
+                .invalid, "cannot mount: what the mount itself needs lies there, and would be hidden", at: own,
+                remedy: "name a folder outside the mount point")
+        }
+        return mountPoint
     }
 
     static func containerFolder(_ settings: MountSettings) throws(UbiquityError) -> ContainerFolder {

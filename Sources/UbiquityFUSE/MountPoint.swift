@@ -67,6 +67,18 @@ package enum MountPoint {
         try MountedFileSystem.all().contains { $0.type == MountedFileSystem.containerType && $0.source == source }
     }
 
+    /// Where the container whose state is in that folder is mounted now: it may have been moved, with the folder that it
+    /// is in or by itself, and something else be at the place that it had.
+    /// - Parameter first: the place that it had, which counts if it is there still.
+    package static func current(source: String, first: String) throws(UbiquityError) -> String? {
+        let all = try MountedFileSystem.all()
+        func isOurs(_ mount: MountedFileSystem) -> Bool {
+            mount.type == MountedFileSystem.containerType && mount.source == source
+        }
+        if let there = all.last(where: { $0.mountPoint == first }), isOurs(there) { return first }
+        return all.first(where: isOurs)?.mountPoint
+    }
+
     private static func isDead(_ path: String) -> Bool {
         do throws(Errno) {
             _ = try FileSystem.statusFollowing(path)

@@ -3,6 +3,16 @@ import UbiquityCore
 
 /// What this process finds around it: its user, its environment, its standard streams.
 package enum ProcessHost {
+    /// The first one whose bytes are no UTF-8, with characters in their place that say so.
+    package static var argumentThatIsNotUTF8: String? {
+        var position = 0
+        while let argument = CommandLine.unsafeArgv[position] {
+            if String(validatingCString: argument) == nil { return String(cString: argument) }
+            position += 1
+        }
+        return nil
+    }
+
     /// This program's file, also after it was replaced on the disk.
     package static let executable = "/proc/self/exe"
 

@@ -280,4 +280,41 @@ import UbiquityControl
             #expect(try await world.shell("ls -A '\(a.mountPoint)'") == "")
         }
     }
+
+    /// Another container may be mounted by then where it was.
+    @Test func aMountThatWasMovedIsUnmountedWhereItIs() async throws {
+        try await World.run { world in
+            let program = World.program
+            try await world.shell(
+                """
+                cd '\(world.folder)'
+                mkdir -p p/m; '\(program)' mount --state s --container one p/m; mv p q; mkdir -p p/m
+                '\(program)' mount --state s --container two p/m; echo 1 > q/m/f; echo 2 > p/m/f
+                """)
+            let unmounted = try await world.attempt([program, "unmount", world.folder + "/q/m"])
+            let seen = try await world.shell("cd '\(world.folder)'; cat p/m/f; ls q/m | wc -l; mountpoint -q q/m || echo gone")
+            try await world.shell("'\(program)' unmount '\(world.folder)/p/m'")
+            #expect(unmounted.status == 0 && seen == "2\n0\ngone", "\(unmounted) \(seen)")
+        }
+    }
+
+    /// The daemon must reach what it needs past its own mount.
+    @Test func whatTheDaemonNeedsDoesNotLeadThroughTheMount() async throws {
+        try await World.run { world in
+            let program = World.program
+            let seen = try await world.shell(
+                """
+                cd '\(world.folder)'; mkdir -p m s; cd m; timeout 20 '\(program)' mount --state ../s . ; cd ..
+                timeout 10 sh -c 'echo 1 > m/f; cat m/f'; timeout 20 '\(program)' unmount m; echo $?
+                """)
+            #expect(seen.hasPrefix("1\n") && seen.hasSuffix("0"), "\(seen)")
+            for (state, cloud) in [("m/s", "c"), ("s", "m/c")] {
+                let refused = try await world.attempt(
+                    ["env", "UBIQUITY_CLOUD_DATA=\(world.folder)/\(cloud)", program, "mount", "--state",
+                        "\(world.folder)/\(state)", world.folder + "/m"])
+                #expect(refused.status == 1 && refused.err.contains("would be hidden"), "\(refused)")
+            }
+            #expect(try await world.shell("ls -A '\(world.folder)/m' | wc -l") == "0")
+        }
+    }
 }

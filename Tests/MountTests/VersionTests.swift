@@ -51,6 +51,25 @@ import UbiquityControl
         }
     }
 
+    @Test func nothingIsRestoredToAReservedNameOrToAnother() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; echo 1 > d/f")
+            try await a.waitUntilIdle()
+            try await a.shell("echo 2 > d/f")
+            try await a.waitUntilIdle()
+            let seen = try await a.shell(
+                """
+                v=$('\(World.program)' versions --json d/f | grep -o '"id":"[0-9a-f]*"' | tail -1 | cut -d'"' -f4)
+                for to in d/.versions d/.versions/x .versions "$(printf 'x\\377')"; do
+                    '\(World.program)' restore d/f $v --to "$to" > /dev/null 2>&1 && echo 0 || echo $?
+                done
+                find . -mindepth 1
+                """)
+            #expect(seen == "1\n1\n1\n2\n./d\n./d/f", "\(seen)")
+        }
+    }
+
     @Test func everyWayToResolveHoldsOnAllDevices() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
