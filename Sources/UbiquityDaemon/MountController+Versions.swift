@@ -281,6 +281,9 @@ extension MountController {
             }, hasMore: page.hasMore)
     }
 
+    /// What has come back is waited for that long; then it is on its way still.
+    private static let restoredLimit = Duration.seconds(10)
+
     func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
         guard let item = try await trashed(request.item) else {
             if request.to == nil, let report = try await restoreWhatIsLeft(of: request.item) { return report }
@@ -297,6 +300,11 @@ extension MountController {
             place = Place(parent: folder.id, name: name)
         }
         let count = try await engine.undelete(item, to: place)
+        // The folders that have come back with it are in the feed.
+        let isThere = try await pool.run { [self] in
+            try parts.index.read { try $0.row(id: item.item.id) }.map { try parts.tree.path(of: $0.key) != nil } ?? false
+        }
+        if !isThere { _ = try await readFeedToEnd(within: Self.restoredLimit) }
         let path = try await pool.run { [self] in try shownPath(of: item.item.id, wanted: request.to ?? item.path) }
         return TrashRestoreReport(path: path, items: count)
     }

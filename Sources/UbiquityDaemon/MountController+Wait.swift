@@ -145,7 +145,7 @@ extension MountController {
     }
 
     /// Asks the cloud where its feed ends, and waits until that has been read here.
-    private func readFeedToEnd(within limit: Duration) async throws -> Bool {
+    func readFeedToEnd(within limit: Duration) async throws -> Bool {
         let end = parts.timekeeper.uptime() + limit
         while parts.timekeeper.uptime() <= end {
             do {
