@@ -3,60 +3,65 @@ internal import UbiquitySystem
 
 // What a start does with the contents that the last run has kept.
 extension ContentJournal {
+    /// What a restoration came to.
+    package struct Restoration: Sendable {
+        /// Contents that were written anew.
+        package var restored: [ContentID] = []
+        /// What kept one from being brought to the disk: then the journal is left as it is, and not used.
+        package var failure: (any Error)?
+    }
+
     /// Writes the contents anew that a loss of power has taken, and empties the journal. After the death of the process
     /// alone all of them are in the kernel's memory, maybe newer than here, and are brought to the disk. To be called
     /// before anybody can use the contents; it blocks.
     /// - Parameter isUsed: whether the index has the content, and all of it should be here.
-    /// - Returns: those that were written anew.
-    @discardableResult
-    package func restore(into store: ContentStore, isUsed: (ContentID) throws -> Bool) throws -> [ContentID] {
+    package func restore(into store: ContentStore, isUsed: (ContentID) throws -> Bool) throws -> Restoration {
         let records = try records()
-        guard !records.isEmpty else { return [] }
+        var result = Restoration()
+        guard !records.isEmpty else { return result }
         var last = [ContentID: ContentRecord]()
         for record in records.sorted(by: { $0.number < $1.number }) { last[record.content] = record }
-        var restored = [ContentID]()
         for (id, record) in last.sorted(by: { $0.key < $1.key }) {
             guard let bytes = record.bytes, try isUsed(id) else { continue }
-            if record.boot != boot, try restore(id, bytes, record.modifiedAt, store) { restored.append(id) }
-            try store.syncWhole(id)
+            do {
+                if record.boot == boot {
+                    try store.writeAnew(id)
+                } else if try restore(id, record, bytes, store) {
+                    result.restored.append(id)
+                }
+                try store.syncWhole(id)
+            } catch {
+                result.failure = result.failure ?? error
+            }
         }
         FaultPoints.reach("content-journal.restored")
-        try empty()
-        return restored
+        if result.failure == nil { try empty() } else { state.withLock { $0.hasFailed = true } }
+        return result
     }
 
-    /// - Returns: whether it was not as it had been synced.
+    /// - Returns: whether it was not as it had been synced, or newer.
     private func restore(
-        _ id: ContentID, _ bytes: [UInt8], _ modifiedAt: Timestamp, _ store: ContentStore
+        _ id: ContentID, _ record: ContentRecord, _ bytes: [UInt8], _ store: ContentStore
     ) throws -> Bool {
-        let file: FileDescriptor
-        if let status = try store.status(of: id) {
-            file = try store.open(id, writable: true)
-            guard try !isNewer(file, status, than: modifiedAt) else { return false }
-            let found = try describing("read a content", at: store.path(of: id)) { () throws(Errno) in
-                try file.read(count: bytes.count, at: 0)
+        let status = try store.status(of: id)
+        let file = try status == nil ? store.create(id) : store.open(id, writable: true)
+        return try describing("restore a content", at: store.path(of: id)) { () throws(Errno) in
+            let found = try file.read(count: Int(status?.size ?? 0), at: 0)
+            var wanted = bytes
+            if let status, placement.changeTime(status) > record.changedAt {
+                // It was written to after it was kept, and some of that has come to the disk, as when it was mapped and
+                // synced so. When it was kept it had no place there: what has one is newer, and the rest is here.
+                wanted += [UInt8](repeating: 0, count: max(0, found.count - bytes.count))
+                for range in try file.dataRanges(in: 0..<status.size) {
+                    let part = Int(range.lowerBound)..<min(Int(range.upperBound), found.count)
+                    wanted.replaceSubrange(part, with: found[part])
+                }
             }
-            if status.size == bytes.count, found == bytes { return false }
-            // A mixture of what was there at different times; who knows what for.
-            if status.size > 0 { try store.copyAside(id) }
-        } else {
-            file = try store.create(id)
-        }
-        try describing("restore a content", at: store.path(of: id)) { () throws(Errno) in
-            try file.write(bytes, at: 0)
-            try file.truncate(to: Int64(bytes.count))
-            try file.setTimes(accessed: nil, modified: modifiedAt)
-        }
-        return true
-    }
-
-    /// Whether it was written to after it was kept, and that has come to the disk, as when it was mapped and synced so:
-    /// when it was kept it had no place there, so whatever has given it one has brought its times with it.
-    private func isNewer(_ file: FileDescriptor, _ status: FileStatus, than time: Timestamp) throws -> Bool {
-        guard status.size > 0, status.modifiedAt > time else { return false }
-        return try describing("look at a content's holes") { () throws(Errno) in
-            guard let hole = try file.nextHole(from: 0) else { return true }
-            return hole >= status.size
+            guard wanted != found else { return false }
+            try file.write(wanted, at: 0)
+            try file.truncate(to: Int64(wanted.count))
+            try file.setTimes(accessed: nil, modified: record.modifiedAt)
+            return true
         }
     }
 
@@ -91,5 +96,18 @@ extension ContentStore {
         let file = try open(id, writable: false)
         try describing("sync the content", at: path(of: id)) { () throws(Errno) in try file.syncData() }
         try syncName(of: id)
+    }
+
+    /// Has a sync that follows write all of a small content, also what the kernel takes for written since an earlier
+    /// sync has failed. Not while somebody writes to it, who would be undone: then that sync may be wrong about it.
+    package func writeAnew(_ id: ContentID) throws {
+        guard try exists(id), try !hasWriters(id) else { return }
+        let file = try open(id, writable: true)
+        try describing("write the content anew", at: path(of: id)) { () throws(Errno) in
+            let status = try file.status()
+            guard status.size <= ContentJournal.maximumContent else { return }
+            try file.write(try file.read(count: Int(status.size), at: 0), at: 0)
+            try file.setTimes(accessed: nil, modified: status.modifiedAt)
+        }
     }
 }

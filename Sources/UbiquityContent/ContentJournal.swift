@@ -11,8 +11,8 @@ package import UbiquitySystem
 /// takes its content's record back.
 ///
 /// Its room has two halves: while the contents of one are brought to the disk, the other one is written. A record: see
-/// `ContentRecords`. Only contents of which nothing has a place on the disk yet are taken: what is there of them later
-/// is as new as the record or newer.
+/// `ContentRecord`. Only contents of which nothing has a place on the disk yet are taken: what gets one later is as new
+/// as the record or newer, and brings the times of its file along.
 package final class ContentJournal: Sendable {
     /// Whether a place on the disk was chosen for what a file has.
     package struct Placement: Sendable {
@@ -20,21 +20,25 @@ package final class ContentJournal: Sendable {
         var isKnown: @Sendable (FileDescriptor) throws(Errno) -> Bool
         /// Whether nothing of the first bytes, so many, has one.
         var isUnplaced: @Sendable (FileDescriptor, Int64) throws(Errno) -> Bool
+        /// When anything of a file was changed last; no program can set that.
+        var changeTime: @Sendable (FileStatus) -> Timestamp
 
         /// (ext4, which chooses when it writes. Of others it is not known what a loss of power leaves.)
         package static let asKernelSays = Placement { file throws(Errno) in
             try file.sharedFlushes() != nil
         } isUnplaced: { file, length throws(Errno) in
             try file.isUnplaced(length)
-        }
+        } changeTime: { $0.changedAt }
 
-        /// Of simulated disks.
+        /// Of simulated disks, which are copied, and which no program sets times on.
         package init(
             isKnown: @escaping @Sendable (FileDescriptor) throws(Errno) -> Bool = { _ in true },
-            isUnplaced: @escaping @Sendable (FileDescriptor, Int64) throws(Errno) -> Bool
+            isUnplaced: @escaping @Sendable (FileDescriptor, Int64) throws(Errno) -> Bool,
+            changeTime: @escaping @Sendable (FileStatus) -> Timestamp = { $0.modifiedAt }
         ) {
             self.isKnown = isKnown
             self.isUnplaced = isUnplaced
+            self.changeTime = changeTime
         }
     }
 
@@ -42,6 +46,8 @@ package final class ContentJournal: Sendable {
     static let maximumContent: Int64 = 32 * 1024
     /// Bytes of each half.
     package static let halfSize: Int64 = 2 << 20
+    /// Bytes at the end of each half that are for records that a content is forgotten.
+    static let forgettingRoom: Int64 = 64 * Int64(ContentRecord.headerSize)
     /// Bytes that must be free for it to take its room.
     private static let neededRoom: Int64 = 256 << 20
 
@@ -78,9 +84,11 @@ package final class ContentJournal: Sendable {
     let state = Lock(State())
     /// One half is settled at a time.
     private let settling = Lock(())
+    /// Locked while the file is synced: the kernel tells of a failure one of those who wait for it.
+    private let syncing = Lock(())
     let halfSize: Int64
     private let random: any RandomSource
-    private let placement: Placement
+    let placement: Placement
     /// What the boot is called in records (see `Boot`).
     let boot: UInt64
 
@@ -127,20 +135,32 @@ package final class ContentJournal: Sendable {
     // MARK: Keeping
 
     /// Writes the content down, if it is one for the journal. It is durable when the journal's file has been synced.
-    /// - Returns: that file; nil if the content must be synced itself.
-    package func keep(_ id: ContentID, _ content: FileDescriptor) throws(Errno) -> FileDescriptor? {
+    /// - Returns: false if the content must be synced itself.
+    package func keep(_ id: ContentID, _ content: FileDescriptor) throws(Errno) -> Bool {
         let (file, isHalfFull) = try state.withLock { state throws(Errno) -> (FileDescriptor?, Bool) in
             guard let file = state.file, !state.hasFailed, let found = try read(content) else {
                 return (nil, false)
             }
             let length = ContentRecord.headerSize + found.bytes.count
             let before = state.current
-            guard state.makeRoom(for: length, of: halfSize, random) else { return (nil, false) }
-            try append(id, found.bytes, modifiedAt: found.modifiedAt, &state, to: file)
+            guard state.makeRoom(for: length, of: halfSize - Self.forgettingRoom, random) else { return (nil, false) }
+            try append(id, found.bytes, found.status, &state, to: file)
             return (file, state.current != before)
         }
         if isHalfFull { wantsSettling.withLock { $0?() } }
-        return file
+        return file != nil
+    }
+
+    /// Brings what is kept to the disk. After a failure each later call fails too, and nothing more is kept: what
+    /// follows a record that is not there is never found.
+    package func sync() throws(Errno) {
+        try syncing.withLock { _ throws(Errno) in
+            guard let file = state.withLock({ $0.hasFailed ? nil : $0.file }) else { throw Errno.EIO }
+            do throws(Errno) { try file.syncData() } catch {
+                noteFailure()
+                throw error
+            }
+        }
     }
 
     /// Called when a half has to be settled, so that the other one does not come to its end first.
@@ -151,11 +171,12 @@ package final class ContentJournal: Sendable {
 
     /// - Parameter bytes: nil if the content is to be forgotten.
     private func append(
-        _ id: ContentID, _ bytes: [UInt8]?, modifiedAt: Timestamp, _ state: inout State, to file: FileDescriptor
+        _ id: ContentID, _ bytes: [UInt8]?, _ status: FileStatus?, _ state: inout State, to file: FileDescriptor
     ) throws(Errno) {
         let half = state.halves[state.current]
         let record = ContentRecord(
-            beginning: half.beginning, number: state.number + 1, boot: boot, content: id, modifiedAt: modifiedAt,
+            beginning: half.beginning, number: state.number + 1, boot: boot, content: id,
+            modifiedAt: status?.modifiedAt ?? .zero, changedAt: status.map { placement.changeTime($0) } ?? .zero,
             bytes: bytes)
         let encoded = record.encoded
         try file.write(encoded, at: position(of: state.current) + half.end)
@@ -165,14 +186,13 @@ package final class ContentJournal: Sendable {
     }
 
     /// Nil if it is none for the journal. Asked last whether it has a place: it is read as new as it is then.
-    private func read(_ content: FileDescriptor) throws(Errno) -> (bytes: [UInt8], modifiedAt: Timestamp)? {
-        let size = try content.status().size
+    private func read(_ content: FileDescriptor) throws(Errno) -> (bytes: [UInt8], status: FileStatus)? {
+        let status = try content.status(), size = status.size
         guard size > 0, size <= Self.maximumContent else { return nil }
         let bytes = try content.read(count: Int(size), at: 0)
-        let after = try content.status()
-        guard bytes.count == size, after.size == size else { return nil }
+        guard bytes.count == size, try content.status().size == size else { return nil }
         do throws(Errno) { guard try placement.isUnplaced(content, size) else { return nil } } catch { return nil }
-        return (bytes, after.modifiedAt)
+        return (bytes, status)
     }
 
     /// The journal could not be brought to the disk: it is used no more. What it has kept before stays there until that
@@ -188,17 +208,26 @@ package final class ContentJournal: Sendable {
     /// was before. It is forgotten on the disk when this returns. Throws ENOSPC while there is no room for that, which
     /// `settle` makes.
     package func forget(_ id: ContentID, _ mark: UInt64) throws(Errno) {
-        let file = try state.withLock { state throws(Errno) -> FileDescriptor? in
-            guard state.kept[id]?.number == mark, let file = state.file else { return nil }
-            guard state.makeRoom(for: ContentRecord.headerSize, of: halfSize, random) else { throw Errno.ENOSPC }
-            try append(id, nil, modifiedAt: .zero, &state, to: file)
-            return file
-        }
-        guard let file else { return }
-        try file.syncData()
+        guard try write(forgetting: id, mark) else { return }
+        try sync()
         state.withLock { state in
             // Its half is not free before it is settled: an older record is there.
             if state.kept[id]?.number == mark { state.kept[id] = nil }
+        }
+    }
+
+    /// The content is about to become empty: nobody is promised any more what it had. Throws ENOSPC as `forget`.
+    package func giveUp(_ id: ContentID, _ mark: UInt64) throws(Errno) {
+        guard try write(forgetting: id, mark) else { return }
+        state.withLock { if $0.kept[id]?.number == mark { $0.kept[id] = nil } }
+    }
+
+    private func write(forgetting id: ContentID, _ mark: UInt64) throws(Errno) -> Bool {
+        try state.withLock { state throws(Errno) -> Bool in
+            guard state.kept[id]?.number == mark, let file = state.file else { return false }
+            guard state.makeRoom(for: ContentRecord.headerSize, of: halfSize, random) else { throw Errno.ENOSPC }
+            try append(id, nil, nil, &state, to: file)
+            return true
         }
     }
 
@@ -226,9 +255,9 @@ package final class ContentJournal: Sendable {
     ) throws {
         let (file, kept) = state.withLock { state in (state.file, state.kept.filter { $0.value.half == half }) }
         let gone = Set(kept.keys.filter(isGone))
-        // Newer records of what this half has, too, are on the disk before it is given up.
-        if let file {
-            try describing("sync the journal of contents", at: path) { () throws(Errno) in try file.syncData() }
+        // Newer records of what this half has, too, are on the disk before it is given up; after a failure none count.
+        if !state.withLock({ $0.hasFailed }) {
+            try describing("sync the journal of contents", at: path) { () throws(Errno) in try self.sync() }
         }
         if !gone.isEmpty { try makeDurable() }
         for id in kept.keys.sorted(by: { $0.rawValue < $1.rawValue }) where !gone.contains(id) { try sync(id) }

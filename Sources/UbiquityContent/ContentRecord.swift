@@ -3,18 +3,20 @@ internal import UbiquitySystem
 
 /// A record of `ContentJournal`. Numbers are little-endian, 8 bytes each.
 ///
-/// Checksum, the beginning of its half (the same in all records there), number, boot, content, time of the last change
-/// in nanoseconds, length (or that the content is forgotten), and so many bytes.
+/// Checksum, the beginning of its half (the same in all records there), number, boot, content, the file's times (of the
+/// data and of any change, nanoseconds), length (or that the content is forgotten), and so many bytes.
 struct ContentRecord: Hashable {
-    static let headerSize = 7 * 8
+    static let headerSize = 8 * 8
     private static let forgotten = UInt64.max
 
     var beginning: UInt64
     var number: UInt64
     var boot: UInt64
     var content: ContentID
-    /// Of the content's file when it was read.
+    /// Of the content's file.
     var modifiedAt: Timestamp
+    /// Of the content's file before it was read: no program can set that.
+    var changedAt: Timestamp
     /// Nil if an earlier record of the content counts no more.
     var bytes: [UInt8]?
 
@@ -23,7 +25,7 @@ struct ContentRecord: Hashable {
         result.reserveCapacity(Self.headerSize + (bytes?.count ?? 0))
         let words = [
             0, beginning, number, boot, UInt64(bitPattern: content.rawValue),
-            UInt64(bitPattern: modifiedAt.nanoseconds),
+            UInt64(bitPattern: modifiedAt.nanoseconds), UInt64(bitPattern: changedAt.nanoseconds),
             bytes.map { UInt64($0.count) } ?? Self.forgotten,
         ]
         for word in words { Self.append(word, to: &result) }
@@ -45,14 +47,15 @@ struct ContentRecord: Hashable {
 
     private static func read(_ half: [UInt8], at position: Int) -> ContentRecord? {
         guard half.count - position >= headerSize else { return nil }
-        let words = (0..<7).map { word(half, at: position + $0 * 8) }
-        let isForgotten = words[6] == forgotten
-        guard isForgotten || words[6] <= UInt64(half.count - position - headerSize) else { return nil }
-        let start = position + headerSize, end = start + (isForgotten ? 0 : Int(words[6]))
+        let words = (0..<8).map { word(half, at: position + $0 * 8) }
+        let isForgotten = words[7] == forgotten
+        guard isForgotten || words[7] <= UInt64(half.count - position - headerSize) else { return nil }
+        let start = position + headerSize, end = start + (isForgotten ? 0 : Int(words[7]))
         guard checksum(half[position..<end]) == words[0] else { return nil }
         return ContentRecord(
             beginning: words[1], number: words[2], boot: words[3], content: ContentID(Int64(bitPattern: words[4])),
             modifiedAt: Timestamp(nanoseconds: Int64(bitPattern: words[5])),
+            changedAt: Timestamp(nanoseconds: Int64(bitPattern: words[6])),
             bytes: isForgotten ? nil : Array(half[start..<end]))
     }
 

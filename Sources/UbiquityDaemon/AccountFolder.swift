@@ -45,22 +45,31 @@ struct AccountFolder: Hashable, Sendable {
                 .tooLarge, "this device holds accounts named \"\(signIn.account)\" of \(Self.limit) clouds", at: device,
                 remedy: "remove one that is no longer wanted, or use another --state")
         }
-        (path, number) = (folders[found].path, found + 1)
+        (path, number) = (folders[found].path, folders[found].number)
         (known, self.mark) = (folders[found].mark, mark)
     }
 
-    /// Those of one name that are there, and the next one, if there may be one more.
-    private static func folders(_ first: String) throws(UbiquityError) -> [(path: String, mark: Mark?)] {
-        var folders = [(path: String, mark: Mark?)]()
+    /// Those of one name that are there, and the first that is free.
+    private static func folders(_ first: String) throws(UbiquityError) -> [(path: String, number: Int, mark: Mark?)] {
+        var folders = [(path: String, number: Int, mark: Mark?)](), hasFree = false
         for number in 1...limit {
             let path = number == 1 ? first : "\(first)+\(number)"
-            folders.append((path, try StoredJSON.read(Mark.self, at: markPath(path))))
-            let exists = try describing("look for the account", at: path) { () throws(Errno) in
-                try FileSystem.exists(path)
-            }
-            if !exists { break }
+            let mark = try StoredJSON.read(Mark.self, at: markPath(path))
+            guard mark != nil || !hasFree else { continue }
+            folders.append((path, number, mark))
+            hasFree = hasFree || mark == nil
         }
         return folders
+    }
+
+    /// Notes whose folder that of the present sign-in is, before another one takes its place.
+    static func claim(device: String) throws(UbiquityError) {
+        guard let signIn = try SignIn.load(deviceFolder: device) else { return }
+        let folder = try AccountFolder(device: device, signIn: signIn)
+        let exists = try describing("look for the account", at: folder.path) { () throws(Errno) in
+            try FileSystem.exists(folder.path)
+        }
+        if exists { try folder.claim() }
     }
 
     /// Notes whose folder it is. To be called before anything of the account is put there.

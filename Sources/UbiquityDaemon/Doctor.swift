@@ -67,6 +67,7 @@ package enum Doctor {
         var findings = [DoctorFinding]()
         if !problems.database.isEmpty {
             let place = wanted.check ? nil : try setIndexAside(folder)
+            if let place { try restoreContents(folder, indexIn: place) }
             findings += problems.database.map { problem in
                 DoctorFinding(
                     kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
@@ -81,6 +82,16 @@ package enum Doctor {
                 remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
         }
         return (findings, !problems.database.isEmpty)
+    }
+
+    /// What a loss of power has left of contents in the journal alone.
+    private static func restoreContents(_ folder: ContainerFolder, indexIn place: String) throws {
+        let room = ItemIndex.journalRoom(ofIndexAt: Path.join(place, Path.name(of: folder.index)))
+        guard try FileSystem.exists(room.path) else { return }
+        let journal = ContentJournal(
+            path: room.path, start: room.start, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
+            random: SystemRandom())
+        _ = try journal.restore(into: ContentStore(stateFolder: folder.path)) { _ in true }
     }
 
     /// - Returns: the folder they are in.

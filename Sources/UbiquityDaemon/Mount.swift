@@ -123,11 +123,16 @@ final class Mount: Sendable {
         let contents = try ContentStore(
             stateFolder: folder.path,
             journal: ContentJournal(path: room.path, start: room.start, boot: boot, random: random))
-        let restored = try contents.journal?.restore(into: contents) { id in
-            try index.read { try $0.row(content: id) }?.contentState == .complete
+        // Of an index that is gone nobody knows which are of use: they are set aside with the others.
+        let isNew = try index.read { try $0.lastBoot() } == nil
+        let restoration = try contents.journal?.restore(into: contents) { id in
+            try isNew || index.read { try $0.row(content: id) }?.contentState == .complete
         }
-        if let restored, !restored.isEmpty {
+        if let restored = restoration?.restored, !restored.isEmpty {
             logger.notice("contents were written anew after a loss of power", metadata: ["count": "\(restored.count)"])
+        }
+        if let failure = restoration?.failure {
+            logger.error("a content cannot be brought to the disk", metadata: ["reason": "\(failure)"])
         }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)

@@ -29,6 +29,7 @@ package struct SignIn: Codable, Hashable, Sendable {
         try describing("make the state folder", at: deviceFolder) { () throws(Errno) in
             try FileSystem.makeDirectories(deviceFolder)
         }
+        try AccountFolder.claim(device: deviceFolder)
         try StoredJSON.write(self, at: Self.path(deviceFolder))
     }
 
@@ -36,6 +37,7 @@ package struct SignIn: Codable, Hashable, Sendable {
     /// - Returns: false if it was signed in nowhere.
     package static func remove(deviceFolder: String) throws(UbiquityError) -> Bool {
         let path = path(deviceFolder)
+        try AccountFolder.claim(device: deviceFolder)
         return try describing("remove the sign-in", at: path) { () throws(Errno) in
             do throws(Errno) { try FileSystem.unlink(path) } catch .ENOENT { return false }
             try FileSystem.syncDirectory(deviceFolder)

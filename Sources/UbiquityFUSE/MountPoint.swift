@@ -67,8 +67,8 @@ package enum MountPoint {
         try MountedFileSystem.all().contains { $0.type == MountedFileSystem.containerType && $0.source == source }
     }
 
-    /// Where the container whose state is in that folder is mounted now: it may have been moved, with the folder that it
-    /// is in or by itself, and something else be at the place that it had.
+    /// Where the container whose state is in that folder is mounted now: it may have been moved, with the folder that
+    /// it is in or by itself, and something else be at the place that it had.
     /// - Parameter first: the place that it had, which counts if it is there still.
     package static func current(source: String, first: String) throws(UbiquityError) -> String? {
         let all = try MountedFileSystem.all()

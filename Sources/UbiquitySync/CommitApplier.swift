@@ -215,8 +215,8 @@ package struct CommitApplier {
         try transaction.sendAsNew(folder)
     }
 
-    /// A package is one document: of one that the cloud has forgotten, what was not changed here goes up too. (What is not
-    /// here is lost with it.)
+    /// A package is one document: of one that the cloud has forgotten, what was not changed here goes up too. (What is
+    /// not here is lost with it.)
     private mutating func sendPackageAgain(around row: ItemRow) throws {
         var finder = transaction.packageFinder
         guard row.entry != nil, let package = try finder.package(of: row), try isForgotten(package) else { return }
@@ -225,7 +225,8 @@ package struct CommitApplier {
                 try isForgotten(member.key)
             else { continue }
             if member.kind == .hardLink, try !sendLinkedAgain(member) { continue }
-            guard let present = try transaction.row(key: member.key), !present.dirty.contains(.created) else { continue }
+            guard let present = try transaction.row(key: member.key), !present.dirty.contains(.created)
+            else { continue }
             try transaction.forgetRemote(member.id)
             try transaction.sendAsNew(present)
         }

@@ -187,7 +187,8 @@ extension SyncEngine {
             state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
             state.keepPackages(packages.packages)
         }
-        result.package = try readyPackage(among: packages.ordered(without: heldPackages), now)
+        // Of a package all changes must be known.
+        if start == 0 { result.package = try readyPackage(among: packages.ordered(without: heldPackages), now) }
         return result
     }
 

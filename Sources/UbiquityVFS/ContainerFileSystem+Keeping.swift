@@ -9,15 +9,11 @@ extension ContainerFileSystem {
     /// Syncs the content and the index, if it is one for the journal.
     /// - Returns: false if it is not, or if that fails: then the content must be synced itself.
     func syncInJournal(_ whole: OpenNode.Whole, _ before: FileStatus) throws -> Bool {
-        guard let journal = contents.journal, let file = try journal.keep(whole.id, whole.file) else { return false }
+        guard let journal = contents.journal, try journal.keep(whole.id, whole.file) else { return false }
         do {
             // One sync for both, which are in one file.
-            if index.hasDurableChanges {
-                try file.syncData()
-            } else if try !index.makeDurableByJournal() {
-                journal.noteFailure()
-                return false
-            }
+            let isThere = try index.hasDurableChanges ? false : index.makeDurableByJournal()
+            if !isThere { try journal.sync() }
         } catch {
             // Who is at fault is found out by the other way. What was kept of the content before is of an earlier sync.
             logger.error("a content cannot be synced in the journal", metadata: ["reason": "\(error)"])
@@ -30,10 +26,24 @@ extension ContainerFileSystem {
 
     /// The content is on the disk itself, and its name.
     func forgetKept(_ id: ContentID, _ mark: UInt64) throws {
+        try makingRoom { journal throws(Errno) in try journal.forget(id, mark) }
+    }
+
+    /// The file is about to be made shorter. Whoever has synced it is promised the rest of it, but nothing if there is
+    /// none.
+    func noteShortening(of id: ContentID?, _ file: FileDescriptor, to size: Int64) throws {
+        guard let id, let mark = contents.journal?.mark(of: id), try file.status().size > size else { return }
+        if size == 0 { return try makingRoom { journal throws(Errno) in try journal.giveUp(id, mark) } }
+        try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
+        try contents.syncName(of: id)
+        try forgetKept(id, mark)
+    }
+
+    private func makingRoom(_ body: (ContentJournal) throws(Errno) -> Void) throws {
         guard let journal = contents.journal else { return }
-        do throws(Errno) { try journal.forget(id, mark) } catch .ENOSPC {
+        do throws(Errno) { try body(journal) } catch .ENOSPC {
             try settleContents()
-            try journal.forget(id, mark)
+            try body(journal)
         }
     }
 
@@ -41,12 +51,24 @@ extension ContainerFileSystem {
     package func settleContents() throws {
         try contents.journal?.settle(
             isGone: { contents.isRetired($0) }, makeDurable: { try index.makeDurable() },
-            sync: { id in
-                guard try contents.exists(id) else { return }
-                let file = try contents.open(id, writable: false)
-                try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
-                try contents.syncName(of: id)
-            })
+            sync: { try syncKept($0) })
+    }
+
+    private func syncKept(_ id: ContentID) throws {
+        guard try contents.exists(id) else { return }
+        let hasFailed = failedSyncs.withLock { $0[id] != nil }
+        // After a failure the kernel takes for written what is not.
+        if hasFailed {
+            guard try !contents.hasWriters(id) else {
+                throw UbiquityError(
+                    .io, "a content that could not be synced is being written", at: contents.path(of: id))
+            }
+            try contents.writeAnew(id)
+        }
+        let file = try contents.open(id, writable: false)
+        try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
+        try contents.syncName(of: id)
+        if hasFailed { failedSyncs.withLock { _ = $0.removeValue(forKey: id) } }
     }
 
     /// Lets contents be kept in the journal, as soon as that is made.

@@ -46,6 +46,7 @@ extension ContainerFileSystem {
             state.isRecorded = true
         }
         guard let file = state.whole?.file else { throw Errno.EIO }
+        try noteShortening(of: content, file, to: 0)
         try file.truncate(to: 0)
         state.isTouched = true
         if !isWriter, state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
@@ -128,6 +129,7 @@ extension ContainerFileSystem {
     }
 
     private func resize(_ node: OpenNode, _ file: FileDescriptor, to size: Int64) throws {
+        try noteShortening(of: node.state.withLock { $0.whole?.id }, file, to: size)
         try file.truncate(to: size)
         node.state.withLock { $0.isTouched = true }
     }

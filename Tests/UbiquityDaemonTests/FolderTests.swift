@@ -42,6 +42,37 @@ import UbiquityCore
         }
     }
 
+    /// A folder that a person has removed leaves a gap.
+    @Test func aGapHidesNothing() throws {
+        try withTemporaryFolder { (device: String) throws in
+            func folder(_ url: String) throws -> AccountFolder {
+                let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil)
+                let folder = try AccountFolder(device: device, signIn: signIn)
+                try folder.claim()
+                return folder
+            }
+            let folders = try ["http://a", "http://b", "http://c"].map(folder)
+            try FileManager.default.removeItem(atPath: folders[1].path)
+            #expect(try folder("http://c").number == 3)
+            #expect(try folder("http://d").number == 2)
+        }
+    }
+
+    /// What the device was signed in to has its folder still after it signs in elsewhere.
+    @Test func whoSignsInElsewhereNotesWhoseFolderItWas() throws {
+        try withTemporaryFolder { (device: String) throws in
+            try FileManager.default.createDirectory(
+                atPath: device + "/ann/default", withIntermediateDirectories: true)
+            let first = SignIn(url: "http://a", account: "ann", token: "t", certificateAuthority: nil)
+            let second = SignIn(url: "http://b", account: "ann", token: "t", certificateAuthority: nil)
+            try first.save(deviceFolder: device)
+            _ = try SignIn.remove(deviceFolder: device)
+            try second.save(deviceFolder: device)
+            #expect(try AccountFolder(device: device, signIn: second).number == 2)
+            #expect(try AccountFolder(device: device, signIn: first).number == 1)
+        }
+    }
+
     /// State from before there were marks is whose it is at the next mount.
     @Test func aFolderWithoutAMarkIsTheFirstOnes() throws {
         try withTemporaryFolder { (device: String) throws in
