@@ -302,7 +302,8 @@ extension MountController {
         let count = try await engine.undelete(item, to: place)
         // The folders that have come back with it are in the feed.
         let isThere = try await pool.run { [self] in
-            try parts.index.read { try $0.row(id: item.item.id) }.map { try parts.tree.path(of: $0.key) != nil } ?? false
+            let row = try parts.index.read { try $0.row(id: item.item.id) }
+            return try row.flatMap { try parts.tree.path(of: $0.key) } != nil
         }
         if !isThere { _ = try await readFeedToEnd(within: Self.restoredLimit) }
         let path = try await pool.run { [self] in try shownPath(of: item.item.id, wanted: request.to ?? item.path) }

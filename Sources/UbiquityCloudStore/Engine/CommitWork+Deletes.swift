@@ -42,8 +42,8 @@ extension CommitWork {
         return true
     }
 
-    /// Whether another device changed the content after what the deleting one knew, or has brought the item back from an
-    /// earlier deletion. Its own edits it knew.
+    /// Whether another device changed the content after what the deleting one knew, or has brought the item back from
+    /// an earlier deletion. Its own edits it knew.
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) -> Bool {
         [record.stamps.content, record.stamps.existence].contains { stamp in
             stamp.revision > change.baseRevision && stamp.device != request.device
