@@ -23,9 +23,11 @@ package final class ContentJournal: Sendable {
         /// When anything of a file was changed last; no program can set that.
         var changeTime: @Sendable (FileStatus) -> Timestamp
 
-        /// (ext4, which chooses when it writes. Of others it is not known what a loss of power leaves.)
+        /// (ext4, which chooses when it writes. Of others it is not known what a loss of power leaves; and without a
+        /// journal of its own it has nothing to commit for a new file, which then costs less than two writes: measured,
+        /// 0.9 of the saves in the same time. With one, 1.2 to 1.7 times as many.)
         package static let asKernelSays = Placement { file throws(Errno) in
-            try file.sharedFlushes() != nil
+            try file.commitsNewFiles()
         } isUnplaced: { file, length throws(Errno) in
             try file.isUnplaced(length)
         } changeTime: { $0.changedAt }
@@ -112,7 +114,9 @@ package final class ContentJournal: Sendable {
 
     /// Takes its room; without that, and on file systems that do not say what they have placed, contents are synced
     /// themselves. `restore` comes before. It blocks.
-    package func prepare() throws(UbiquityError) {
+    /// - Returns: whether they are kept from now on.
+    @discardableResult
+    package func prepare() throws(UbiquityError) -> Bool {
         let size = halfSize * 2
         let file = try describing("make the journal of contents", at: path) { () throws(Errno) -> FileDescriptor? in
             let file = try FileDescriptor.open(path, .readWrite)
@@ -129,7 +133,10 @@ package final class ContentJournal: Sendable {
             }
             return file
         }
-        state.withLock { $0.file = file }
+        return state.withLock { state in
+            state.file = file
+            return file != nil && !state.hasFailed
+        }
     }
 
     // MARK: Keeping

@@ -83,7 +83,10 @@ extension ContainerFileSystem {
         }
         journal.whenHalfFull { _ = pool.start(settle) }
         _ = pool.start { [logger] in
-            do { try journal.prepare() } catch {
+            do {
+                guard try journal.prepare() else { return }
+                logger.info("small new contents are synced in the index's journal")
+            } catch {
                 logger.error("no contents are kept in the journal", metadata: ["reason": "\(error)"])
             }
         }

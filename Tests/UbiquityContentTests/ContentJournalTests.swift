@@ -261,7 +261,7 @@ import UbiquitySystem
     /// Where the kernel tells: what is written and not yet placed, until it is synced.
     @Test func theKernelTellsWhatHasAPlace() throws {
         let file = try FileDescriptor.open(folder("f"), [.readWrite, .create])
-        guard try ContentJournal.Placement.asKernelSays.isKnown(file) else { return }
+        guard try file.sharedFlushes() != nil else { return }
         try file.write([UInt8](repeating: 1, count: 9000), at: 0)
         #expect(try file.isUnplaced(9000))
         #expect(try !file.isUnplaced(20_000))
