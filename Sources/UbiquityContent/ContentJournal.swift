@@ -223,11 +223,9 @@ package final class ContentJournal: Sendable {
         }
     }
 
-    /// The content is about to become empty: nobody is promised any more what it had. Throws ENOSPC as `forget`.
-    package func giveUp(_ id: ContentID, _ mark: UInt64) throws(Errno) {
-        guard try write(forgetting: id, mark) else { return }
-        state.withLock { if $0.kept[id]?.number == mark { $0.kept[id] = nil } }
-    }
+    /// The content is about to become empty: nobody is promised any more what it had. It counts as kept until that is
+    /// on the disk: what is synced itself meanwhile must not get its old end back. Throws ENOSPC as `forget`.
+    package func giveUp(_ id: ContentID, _ mark: UInt64) throws(Errno) { _ = try write(forgetting: id, mark) }
 
     private func write(forgetting id: ContentID, _ mark: UInt64) throws(Errno) -> Bool {
         try state.withLock { state throws(Errno) -> Bool in

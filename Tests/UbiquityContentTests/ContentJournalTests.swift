@@ -215,8 +215,25 @@ import UbiquitySystem
         let journal = try #require(store.journal)
         try journal.giveUp(ContentID(1), #require(journal.mark(of: ContentID(1))))
         for id: Int64 in [1, 2] { try store.open(ContentID(id), writable: true).truncate(to: 0) }
-        #expect(!journal.isKept(ContentID(1)))
+        #expect(journal.isKept(ContentID(1)))
         #expect(try restart().restored == [2])
+    }
+
+    /// It was emptied, and written and synced itself, before anybody could know that the record counts no more.
+    @Test func whatWasEmptiedAndSyncedKeepsNoOldEnd() throws {
+        let store = try kept([1: [1, 1, 1]])
+        let journal = try #require(store.journal), id = ContentID(1)
+        let file = try store.open(id, writable: true)
+        try journal.giveUp(id, #require(journal.mark(of: id)))
+        try file.truncate(to: 0)
+        let mark = try #require(journal.mark(of: id))
+        try file.write([2], at: 0)
+        try file.setTimes(accessed: nil, modified: Timestamp(nanoseconds: .max / 2))
+        try file.syncData()
+        try journal.forget(id, mark)
+        #expect(!journal.isKept(id))
+        #expect(try restart().restored == [])
+        #expect(try bytes(1, store) == [2])
     }
 
     /// A content that cannot be written keeps none of the others, and nothing that is kept is given up.
