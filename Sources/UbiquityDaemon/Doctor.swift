@@ -66,8 +66,8 @@ package enum Doctor {
         let problems = try ItemIndex.problems(ofIndexAt: folder.index)
         var findings = [DoctorFinding]()
         if !problems.database.isEmpty {
+            if !wanted.check { try restoreContents(folder) }
             let place = wanted.check ? nil : try setIndexAside(folder)
-            if let place { try restoreContents(folder, indexIn: place) }
             findings += problems.database.map { problem in
                 DoctorFinding(
                     kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
@@ -84,14 +84,15 @@ package enum Doctor {
         return (findings, !problems.database.isEmpty)
     }
 
-    /// What a loss of power has left of contents in the journal alone.
-    private static func restoreContents(_ folder: ContainerFolder, indexIn place: String) throws {
-        let room = ItemIndex.journalRoom(ofIndexAt: Path.join(place, Path.name(of: folder.index)))
+    /// What a loss of power has left of contents in the journal alone, which goes aside with the index.
+    private static func restoreContents(_ folder: ContainerFolder) throws {
+        let room = ItemIndex.journalRoom(ofIndexAt: folder.index)
         guard try FileSystem.exists(room.path) else { return }
         let journal = ContentJournal(
             path: room.path, start: room.start, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
             random: SystemRandom())
-        _ = try journal.restore(into: ContentStore(stateFolder: folder.path)) { _ in true }
+        let restoration = try journal.restore(into: ContentStore(stateFolder: folder.path)) { _ in true }
+        if let failure = restoration.failure { throw failure }
     }
 
     /// - Returns: the folder they are in.

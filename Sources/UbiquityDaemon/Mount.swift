@@ -277,15 +277,18 @@ struct Housekeeping: Sendable {
             if parts.engine.connection.isUsageOutdated {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
             }
-            do {
-                try await parts.pool.run { [parts] in
-                    parts.fileSystem.settle()
-                    try parts.fileSystem.settleContents()
-                    try parts.index.checkpoint()
-                }
-            } catch let error as UbiquityError {
-                parts.logger.error("housekeeping failed", metadata: ["error": "\(error)"])
-            }
+            await attempt { $0.fileSystem.settle() }
+            // A content that the disk does not take keeps the index from nothing.
+            await attempt { try $0.fileSystem.settleContents() }
+            await attempt { try $0.index.checkpoint() }
+        }
+    }
+
+    private func attempt(_ work: @escaping @Sendable (MountParts) throws -> Void) async {
+        do { try await parts.pool.run { [parts] in try work(parts) } } catch is CancellationError {
+            // The mount ends, which `run` finds out.
+        } catch {
+            parts.logger.error("housekeeping failed", metadata: ["error": "\(error)"])
         }
     }
 }
