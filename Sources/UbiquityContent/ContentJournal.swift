@@ -192,14 +192,19 @@ package final class ContentJournal: Sendable {
         if bytes != nil { state.kept[id] = Kept(half: state.current, number: state.number) }
     }
 
-    /// Nil if it is none for the journal. Asked last whether it has a place: it is read as new as it is then.
+    /// Nil if it is none for the journal. Asked once more at the end whether it has a place: it is read as new as it is
+    /// then.
     private func read(_ content: FileDescriptor) throws(Errno) -> (bytes: [UInt8], status: FileStatus)? {
         let status = try content.status(), size = status.size
-        guard size > 0, size <= Self.maximumContent else { return nil }
+        guard size > 0, size <= Self.maximumContent, hasNoPlace(content, size) else { return nil }
         let bytes = try content.read(count: Int(size), at: 0)
-        guard bytes.count == size, try content.status().size == size else { return nil }
-        do throws(Errno) { guard try placement.isUnplaced(content, size) else { return nil } } catch { return nil }
+        guard bytes.count == size, try content.status().size == size, hasNoPlace(content, size) else { return nil }
         return (bytes, status)
+    }
+
+    /// False where the file system does not tell.
+    private func hasNoPlace(_ content: FileDescriptor, _ size: Int64) -> Bool {
+        do throws(Errno) { return try placement.isUnplaced(content, size) } catch { return false }
     }
 
     /// The journal could not be brought to the disk: it is used no more. What it has kept before stays there until that

@@ -118,9 +118,12 @@ extension IndexTransaction {
     /// folder, which every device has for itself.
     package func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
         guard !row.isExcluded, row.key != .root else { return }
+        let isRemoved = fields.contains(.deleted)
         if row.dirty.isEmpty {
             row.dirtyOrder = try newDirtyOrder()
-            row.dirtyBase = try remoteRevision(of: row.id) ?? .zero
+            row.dirtyBase = try (isRemoved ? revisionSeen(of: row) : remoteRevision(of: row.id)) ?? .zero
+        } else if isRemoved, let seen = try revisionSeen(of: row) {
+            row.dirtyBase = min(row.dirtyBase, seen)
         }
         row.dirty.formUnion(fields)
         row.dirtyAt = now

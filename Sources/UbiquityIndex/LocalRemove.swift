@@ -55,7 +55,6 @@ extension IndexTransaction {
         } else {
             var row = before
             try markDirty(&row, .deleted, now: now)
-            if try showsOlderContent(before) { row.dirtyBase = min(row.dirtyBase, Self.beforeAnyEdit) }
             // A folder is dirty since something was made in it: its deletion comes after those of what was in it.
             row.dirtyOrder = try newDirtyOrder()
             row.entry = nil
@@ -73,14 +72,14 @@ extension IndexTransaction {
         if before.kind == .hardLink { try touchLinked(before.linkedID, now: now) }
     }
 
-    /// Of a content that was made from another one.
-    private static let beforeAnyEdit = Revision(1)
-
-    /// Whether who removes the file has not seen the content that the cloud has: it waits for a program here, or has
-    /// still to be downloaded. Removed is the one that was seen.
-    private func showsOlderContent(_ row: ItemRow) throws -> Bool {
-        guard row.kind == .file, let version = row.version, try isRecord(row.id, .awaitingContent) else { return false }
-        return try remote(id: row.id)?.content.map { $0.version != version } ?? false
+    /// What who removes the item has seen of it; nil if the cloud does not have it. Of a file whose newer content waits
+    /// for a program here, or has still to be downloaded, that is the older one, whose revision nobody knows any more:
+    /// the first counts, which no content has that was made from another one.
+    func revisionSeen(of row: ItemRow) throws -> Revision? {
+        try db.first(
+            "SELECT CASE WHEN unsettled = ? AND version <> ? THEN 1 ELSE revision END FROM remote WHERE id = ?",
+            [.int(SettlingState.awaitingContent.rawValue), SQLValue(row.version), SQLValue(row.id)]
+        ) { Revision($0.int(0)) }
     }
 }
 

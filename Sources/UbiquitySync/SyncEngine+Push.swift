@@ -341,6 +341,7 @@ extension SyncEngine {
         leavingPackages: Bool = false
     ) throws -> [PlannedChange] {
         let (group, dropped) = try index.write(.remote) { transaction in
+            var drawn = [VersionID]()
             for row in rows where row.isToBeMarked {
                 guard var current = try transaction.row(key: row.key), current.isToBeMarked else { continue }
                 let before = current
@@ -348,11 +349,12 @@ extension SyncEngine {
                 if current.dirty.contains(.content), current.nextVersion == nil {
                     var generator = SourcedGenerator(random)
                     let version = VersionID(using: &generator)
-                    try transaction.noteSent([version])
+                    drawn.append(version)
                     current.nextVersion = version
                 }
                 try transaction.update(current, before: before)
             }
+            try transaction.noteSent(drawn)
             var finder = PackageFinder(transaction, index)
             // A program may have gone on since the rows were chosen: what it has deleted since is not decided about.
             var planner = Planner(
