@@ -140,11 +140,8 @@ import UbiquitySystem
     }
 
     @Test func whatWasSyncedItselfIsNotBroughtBack() throws {
-        let journal = journal(), store = try store(journal)
-        try journal.prepare()
-        let file = try store.create(ContentID(1))
-        try file.write([1, 1], at: 0)
-        #expect(try journal.keep(ContentID(1), file))
+        let store = try kept([1: [1, 1]])
+        let journal = try #require(store.journal), file = try store.open(ContentID(1), writable: true)
         let mark = try #require(journal.mark(of: ContentID(1)))
         try file.truncate(to: 0)
         try file.syncData()
@@ -155,11 +152,8 @@ import UbiquitySystem
 
     /// It was kept once more while it was synced itself: the later state counts.
     @Test func aLaterStateIsNotForgotten() throws {
-        let journal = journal(), store = try store(journal)
-        try journal.prepare()
-        let file = try store.create(ContentID(1))
-        try file.write([1, 1], at: 0)
-        #expect(try journal.keep(ContentID(1), file))
+        let store = try kept([1: [1, 1]])
+        let journal = try #require(store.journal), file = try store.open(ContentID(1), writable: true)
         let mark = try #require(journal.mark(of: ContentID(1)))
         try file.write([2, 2], at: 0)
         #expect(try journal.keep(ContentID(1), file))

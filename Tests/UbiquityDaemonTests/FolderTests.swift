@@ -24,10 +24,7 @@ import UbiquityCore
     @Test func accountsOfOneNameAtTwoCloudsHaveTwoFolders() throws {
         try withTemporaryFolder { (device: String) throws in
             func folder(_ url: String, _ cloud: String?) throws -> String {
-                let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil, cloud: cloud)
-                let folder = try AccountFolder(device: device, signIn: signIn)
-                try folder.claim()
-                return String(folder.path.dropFirst(device.count + 1))
+                String(try claim(url, cloud, device).path.dropFirst(device.count + 1))
             }
             #expect(try folder("http://a:1", "1") == "ann")
             #expect(try folder("http://b:1", "2") == "ann+2")
@@ -42,15 +39,18 @@ import UbiquityCore
         }
     }
 
+    /// The folder of ann's account at a cloud, as a mount takes it.
+    private func claim(_ url: String, _ cloud: String?, _ device: String) throws -> AccountFolder {
+        let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil, cloud: cloud)
+        let folder = try AccountFolder(device: device, signIn: signIn)
+        try folder.claim()
+        return folder
+    }
+
     /// A folder that a person has removed leaves a gap.
     @Test func aGapHidesNothing() throws {
         try withTemporaryFolder { (device: String) throws in
-            func folder(_ url: String) throws -> AccountFolder {
-                let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil)
-                let folder = try AccountFolder(device: device, signIn: signIn)
-                try folder.claim()
-                return folder
-            }
+            func folder(_ url: String) throws -> AccountFolder { try claim(url, nil, device) }
             let folders = try ["http://a", "http://b", "http://c"].map(folder)
             try FileManager.default.removeItem(atPath: folders[1].path)
             #expect(try folder("http://c").number == 3)

@@ -8,6 +8,12 @@ import UbiquityTestSupport
 @Suite struct UndoneDeletionsTests: WorldTests {
     static let seed: UInt64 = 23
 
+    /// By the world's clock, which does not wait for anybody.
+    private func awaitHeldDeletions(_ device: SimulatedDevice, _ world: Simulation, over count: Int) async throws {
+        for _ in 0..<100 where try device.engine.heldDeletions <= count { try await world.sleep(.seconds(1)) }
+        try #require(try device.engine.heldDeletions > count)
+    }
+
     /// The file itself took the place of its further name, as the first one went.
     @Test func aFileAndItsFurtherNameAreWhereTheyWere() async throws {
         try await run { world in
@@ -17,8 +23,7 @@ import UbiquityTestSupport
             try await world.settle()
             let before = try world.b.paths().map(\.path)
             try world.a.remove("d")
-            for _ in 0..<100 where try world.a.engine.heldDeletions == 0 { try await world.sleep(.seconds(1)) }
-            #expect(try world.a.engine.heldDeletions > 100)
+            try await awaitHeldDeletions(world.a, world, over: 100)
             _ = try world.a.engine.undoDeletions()
             try await world.settle()
             for device in world.devices {
@@ -38,11 +43,12 @@ import UbiquityTestSupport
             for number in 0..<count + 200 { try await world.a.create("d/f\(number)", [1]) }
             try await world.settle()
             try world.a.remove("d")
-            for _ in 0..<100 where try world.a.engine.heldDeletions == 0 { try await world.sleep(.seconds(1)) }
+            try await awaitHeldDeletions(world.a, world, over: count)
             try world.a.makeFolder("d")
             for number in 0..<count { try await world.a.create("d/f\(number)", [2]) }
             try await world.a.create("other", [3])
             for _ in 0..<100 where try world.b.row("other") == nil { try await world.sleep(.seconds(1)) }
+            try #require(try world.b.row("other") != nil, "it is held up")
             #expect(try world.a.engine.heldDeletions > count)
             #expect(try await world.b.read("other") == [3])
             #expect(try await world.b.read("d/f7") == [1])

@@ -69,8 +69,10 @@ import UbiquityWire
             for _ in 0..<4 { world.b.link.script(.fetchChunks, .hold(.seconds(30))) }
             try await world.a.edit("f") { _ in [2, 2] }
             try await world.settle([world.a])
-            try await world.sleep(.seconds(5))
-            #expect(try world.b.live("f").size == 1)
+            let id = try world.b.live("f").id
+            func isTold() throws -> Bool { try world.b.index.read { try $0.isRecord(id, .awaitingContent) } }
+            for _ in 0..<100 where try !isTold() { try await world.sleep(.milliseconds(100)) }
+            try #require(try isTold() && world.b.live("f").size == 1)
             try world.b.remove("f")
             try await world.settle()
             for device in world.devices { #expect(try await device.read("f") == [2, 2]) }

@@ -40,8 +40,11 @@ final class DeviceLife: Sendable {
             path: room.path, start: room.start, boot: configuration.boot, random: world.random,
             placement: ContentJournal.Placement { file, _ in disk.isUnplaced(file) }, halfSize: Self.journalHalf)
         store = try ContentStore(stateFolder: folder, folders: Self.contentFolders, journal: journal)
-        _ = try store.journal?.restore(into: store) { [index] id in
+        let restoration = try store.journal?.restore(into: store) { [index] id in
             try index.read { try $0.row(content: id) }?.contentState == .complete
+        }
+        if let failure = restoration?.failure {
+            world.trace.note("\(world.uptime) \(name) cannot restore a content: \(failure)")
         }
         let logger = Logger(label: name, factory: { _ in TraceLogHandler(world: world, device: name) })
         engine = SyncEngine(
@@ -72,7 +75,10 @@ final class DeviceLife: Sendable {
                 Task(executorPreference: executor) {
                     while (try? await world.sleep(for: Self.housekeeping)) != nil {
                         fileSystem.settle()
-                        try? fileSystem.settleContents()
+                        // On a full disk, or in a crash: it is tried again.
+                        do { try fileSystem.settleContents() } catch {
+                            world.trace.note("\(world.uptime) contents are not settled: \(error)")
+                        }
                     }
                 })
         }
