@@ -24,6 +24,12 @@ package struct ItemChange: Hashable, Sendable {
         self.changedAt = changedAt
         self.action = action
     }
+
+    /// When a field was changed.
+    package func time(of field: FieldTime.Field) -> Timestamp {
+        guard case .put(let fields) = action else { return changedAt }
+        return fields.earlier[field] ?? changedAt
+    }
 }
 
 /// The changed fields of an item; nil is unchanged. A creation (base revision zero) has place, mode and times, and
@@ -39,11 +45,13 @@ package struct ChangedFields: Hashable, Sendable {
     package var xattrsRemoved: [[UInt8]]
     package var linkTarget: [UInt8]?
     package var content: ContentChange?
+    /// When fields were changed that were not changed last, at the change's `changedAt`; at most one for each.
+    package var earlier: [FieldTime]
 
     package init(
         place: Place? = nil, mode: UInt32? = nil, createdAt: Timestamp? = nil, modifiedAt: Timestamp? = nil,
         xattrsSet: [Xattr] = [], xattrsRemoved: [[UInt8]] = [], linkTarget: [UInt8]? = nil,
-        content: ContentChange? = nil
+        content: ContentChange? = nil, earlier: [FieldTime] = []
     ) {
         self.place = place
         self.mode = mode
@@ -53,6 +61,7 @@ package struct ChangedFields: Hashable, Sendable {
         self.xattrsRemoved = xattrsRemoved
         self.linkTarget = linkTarget
         self.content = content
+        self.earlier = earlier
     }
 }
 

@@ -30,6 +30,54 @@ enum BlobCoding {
     /// Nil if they cannot be read.
     static func readable(_ bytes: [UInt8]?) -> [Xattr]? { try? xattrs(bytes) }
 
+    /// Each time: its field (1 byte), nanoseconds (8 bytes); of an attribute then its name's length (2 bytes) and name.
+    static func encode(_ times: [FieldTime]) -> [UInt8] {
+        var bytes = [UInt8]()
+        for each in times {
+            let (field, name) = code(of: each.field)
+            bytes.append(field.rawValue)
+            append(Int(each.time.nanoseconds), width: 8, to: &bytes)
+            guard field == .xattr else { continue }
+            append(name.count, width: 2, to: &bytes)
+            bytes += name
+        }
+        return bytes
+    }
+
+    /// What cannot be read is left out: those changes count as made with the last one.
+    static func fieldTimes(_ bytes: [UInt8]?) -> [FieldTime] {
+        guard let bytes else { return [] }
+        var rest = bytes[...], result = [FieldTime]()
+        while let next = try? fieldTime(&rest) { result.append(next) }
+        return result
+    }
+
+    private static func fieldTime(_ rest: inout ArraySlice<UInt8>) throws -> FieldTime {
+        guard let code = FieldCode(rawValue: UInt8(try number(&rest, width: 1))) else { throw damaged }
+        let time = Timestamp(nanoseconds: Int64(try number(&rest, width: 8)))
+        let field: FieldTime.Field = switch code {
+        case .place: .place
+        case .mode: .mode
+        case .times: .times
+        case .content: .content
+        case .xattr: .xattr(try take(number(&rest, width: 2), from: &rest))
+        }
+        return FieldTime(field, at: time)
+    }
+
+    /// The numbers are stored.
+    private enum FieldCode: UInt8 { case place = 1, mode = 2, times = 3, content = 4, xattr = 5 }
+
+    private static func code(of field: FieldTime.Field) -> (FieldCode, name: [UInt8]) {
+        switch field {
+        case .place: (.place, [])
+        case .mode: (.mode, [])
+        case .times: (.times, [])
+        case .content: (.content, [])
+        case .xattr(let name): (.xattr, name)
+        }
+    }
+
     /// Bytes that a chunk takes: id (32 bytes), length (4 bytes).
     static let chunkBytes = ChunkID.byteCount + 4
 

@@ -38,13 +38,25 @@ package struct ItemRow: Sendable, Hashable {
     package var flags: ItemFlags
 
     /// What was changed here and is not yet committed.
-    package var dirty: DirtyFields
+    package var dirty: DirtyFields {
+        didSet { if !dirtyTimes.isEmpty { dirtyTimes.removeAll { !dirty.contains($0.field.flag) } } }
+    }
     /// The order in which items became dirty: changes go up in it.
     package var dirtyOrder: Int64
     /// The item's remote revision when it became dirty: the base of the change.
     package var dirtyBase: Revision
     /// When the last local change was made, by this device's clock.
     package var dirtyAt: Timestamp
+    /// When fields of `dirty` were changed that were changed before `dirtyAt`, and each attribute. One that is not in
+    /// here was changed then.
+    package private(set) var dirtyTimes: [FieldTime]
+
+    mutating func setTime(of field: FieldTime.Field, _ time: Timestamp?) {
+        guard time != nil || !dirtyTimes.isEmpty else { return }
+        dirtyTimes.removeAll { $0.field == field }
+        if let time { dirtyTimes.append(FieldTime(field, at: time)) }
+    }
+
     /// Counts changes of content here; tells whether content changed while it was on its way up.
     package var generation: Int64
     /// The version id that the dirty content will have, drawn before it is first sent, so that a repeat after a crash
@@ -58,7 +70,7 @@ package struct ItemRow: Sendable, Hashable {
         createdAt: Timestamp, modifiedAt: Timestamp, changedAt: Timestamp, linkTarget: [UInt8], xattrs: [Xattr],
         localXattrs: [Xattr], entry: Entry?, version: VersionID?, content: ContentID?, contentState: ContentState,
         flags: ItemFlags, dirty: DirtyFields, dirtyOrder: Int64, dirtyBase: Revision, dirtyAt: Timestamp,
-        generation: Int64, nextVersion: VersionID?, usedAt: Timestamp
+        dirtyTimes: [FieldTime] = [], generation: Int64, nextVersion: VersionID?, usedAt: Timestamp
     ) {
         self.key = key
         self.ino = ino
@@ -83,6 +95,7 @@ package struct ItemRow: Sendable, Hashable {
         self.dirtyOrder = dirtyOrder
         self.dirtyBase = dirtyBase
         self.dirtyAt = dirtyAt
+        self.dirtyTimes = dirtyTimes
         self.generation = generation
         self.nextVersion = nextVersion
         self.usedAt = usedAt

@@ -125,8 +125,8 @@ extension [Xattr] {
 
 extension IndexTransaction {
     fileprivate func take(_ changed: ItemRow, in row: inout ItemRow, now: Timestamp) throws {
-        let isSynced = changed.xattrs != row.xattrs
+        let before = row.xattrs
         row = changed
-        if isSynced { try markDirty(&row, .xattrs, now: now) }
+        try markXattrs(&row, from: before, now: now)
     }
 }

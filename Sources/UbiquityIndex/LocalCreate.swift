@@ -116,7 +116,10 @@ extension IndexTransaction {
 
     /// Notes that fields of a row were changed here; nothing for an item that never leaves this device, nor for the top
     /// folder, which every device has for itself.
-    package func markDirty(_ row: inout ItemRow, _ fields: DirtyFields, now: Timestamp) throws {
+    /// - Parameter xattrs: names of the synced attributes among them.
+    package func markDirty(
+        _ row: inout ItemRow, _ fields: DirtyFields, xattrs: Set<[UInt8]> = [], now: Timestamp
+    ) throws {
         guard !row.isExcluded, row.key != .root else { return }
         let isRemoved = fields.contains(.deleted)
         if row.dirty.isEmpty {
@@ -125,8 +128,16 @@ extension IndexTransaction {
         } else if isRemoved, let seen = try revisionSeen(of: row) {
             row.dirtyBase = min(row.dirtyBase, seen)
         }
+        row.noteTimes(of: fields, xattrs: xattrs, now: now)
         row.dirty.formUnion(fields)
         row.dirtyAt = now
+    }
+
+    /// Notes the synced attributes of a row that were other in `before`.
+    func markXattrs(_ row: inout ItemRow, from before: [Xattr], now: Timestamp) throws {
+        guard row.xattrs != before else { return }
+        let names = Set(row.xattrs).symmetricDifference(before).map(\.name)
+        try markDirty(&row, .xattrs, xattrs: Set(names), now: now)
     }
 
     /// A folder's mtime and ctime change when an entry does.

@@ -136,18 +136,13 @@ private struct PackagePlacing {
 
     /// The item has the state's rights and attributes.
     private func adopt(_ member: PackageMember, in before: ItemRow) throws {
-        var row = before, changed: DirtyFields = []
-        if row.mode != member.mode {
-            row.mode = member.mode
-            changed.insert(.mode)
-        }
-        if row.xattrs != member.xattrs {
-            row.xattrs = member.xattrs
-            changed.insert(.xattrs)
-        }
-        guard !changed.isEmpty else { return }
+        guard before.mode != member.mode || before.xattrs != member.xattrs else { return }
+        var row = before
+        row.mode = member.mode
+        row.xattrs = member.xattrs
         row.changedAt = now
-        try transaction.markDirty(&row, changed, now: now)
+        if row.mode != before.mode { try transaction.markDirty(&row, .mode, now: now) }
+        try transaction.markXattrs(&row, from: before.xattrs, now: now)
         try transaction.update(row, before: before)
         transaction.note(.attributes, before: before, after: row)
     }

@@ -183,10 +183,8 @@ extension IndexTransaction {
             try markDirty(&row, .mode, now: move.now)
         }
         let xattrs = target.xattrs.overlaid(with: source.xattrs)
-        if row.xattrs != xattrs {
-            row.xattrs = xattrs
-            try markDirty(&row, .xattrs, now: move.now)
-        }
+        row.xattrs = xattrs
+        try markXattrs(&row, from: target.xattrs, now: move.now)
         try markDirty(&row, [.content, .times], now: move.now)
         try update(row, before: target)
         note(.removed, before: source, after: nil)

@@ -106,7 +106,7 @@ extension IndexTransaction {
         var made = before
         made.xattrs = source.xattrs
         guard made.xattrs != before.xattrs else { return before }
-        try markDirty(&made, .xattrs, now: now)
+        try markXattrs(&made, from: before.xattrs, now: now)
         try update(made, before: before)
         return made
     }

@@ -6,7 +6,7 @@ enum RowCoding {
     static let columns = [
         "key", "ino", "id", "kind", "mode", "uid", "gid", "size", "created", "modified", "changed", "link", "xattrs",
         "localXattrs", "version", "content", "contentState", "flags", "dirty", "dirtyOrder", "dirtyBase", "dirtyAt",
-        "generation", "nextVersion", "used",
+        "generation", "nextVersion", "used", "dirtyTimes",
     ]
     /// The columns of an item and, after them, parent and name of its entry (null if it has none).
     /// The statements are kept by their text, so it is short.
@@ -41,6 +41,7 @@ enum RowCoding {
             SQLValue(row.content?.rawValue), .int(Int64(row.contentState.rawValue)), .int(row.flags.rawValue),
             .int(row.dirty.rawValue), .int(row.dirtyOrder), .int(row.dirtyBase.number), .int(row.dirtyAt.nanoseconds),
             .int(row.generation), SQLValue(row.nextVersion), .int(row.usedAt.nanoseconds),
+            SQLValue(nonEmpty: BlobCoding.encode(row.dirtyTimes)),
         ]
     }
 
@@ -54,6 +55,7 @@ enum RowCoding {
             a.contentState != b.contentState, a.flags != b.flags, a.dirty != b.dirty, a.dirtyOrder != b.dirtyOrder,
             a.dirtyBase != b.dirtyBase, a.dirtyAt != b.dirtyAt, a.generation != b.generation,
             a.nextVersion != b.nextVersion, a.usedAt != b.usedAt,
+            a.dirtyTimes != b.dirtyTimes,
         ]
         var mask: UInt32 = 0
         for (bit, isSet) in differs.enumerated() where isSet { mask |= 1 << UInt32(bit) }
@@ -83,11 +85,11 @@ enum RowCoding {
             entry: entry(row), version: row.id(14), content: row.optionalInt(15).map(ContentID.init),
             contentState: state, flags: ItemFlags(rawValue: row.int(17)), dirty: DirtyFields(rawValue: row.int(18)),
             dirtyOrder: row.int(19), dirtyBase: Revision(row.int(20)), dirtyAt: row.time(21),
-            generation: row.int(22), nextVersion: row.id(23), usedAt: row.time(24))
+            dirtyTimes: BlobCoding.fieldTimes(row.bytes(25)), generation: row.int(22), nextVersion: row.id(23), usedAt: row.time(24))
     }
 
     private static func entry(_ row: SQLRow) -> ItemRow.Entry? {
-        guard let parent = row.optionalInt(25), let name = row.bytes(26) else { return nil }
+        guard let parent = row.optionalInt(26), let name = row.bytes(27) else { return nil }
         return ItemRow.Entry(parent: ItemKey(parent), name: ItemName(stored: name))
     }
 }

@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 6
+    static let formatVersion: Int64 = 7
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -53,6 +53,7 @@ enum Schema {
             if found < 4 { try db.execute(sql: version4) }
             // 5: nothing here; programs of the format before would not find the contents (`ContentFolders`).
             if found < 6 { try db.execute(sql: version6) }
+            if found < 7 { try db.execute(sql: version7) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
@@ -70,6 +71,9 @@ enum Schema {
         }
         return try expected.subtracting(tables(db)).sorted()
     }
+
+    /// When what waits to go up was changed, field by field.
+    private static let version7 = "ALTER TABLE items ADD COLUMN dirtyTimes BLOB;"
 
     /// Versions made from this index, of which the cloud may have taken some that the index has not heard of.
     private static let version6 = """

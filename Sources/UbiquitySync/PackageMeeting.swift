@@ -289,6 +289,7 @@ extension PackageMeeting {
             }
         }
         guard fields != ChangedFields() else { return nil }
+        fields.earlier = row.earlierTimes(of: fields)
         change.action = .put(fields)
         return change
     }

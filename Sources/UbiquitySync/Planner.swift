@@ -157,6 +157,7 @@ package struct Planner {
             fields.createdAt = nil
             fields.modifiedAt = nil
         }
+        if !isNew { fields.earlier = row.earlierTimes(of: fields) }
         return fields
     }
 

@@ -93,7 +93,18 @@ extension ChangedFields {
             guard kind == .file else { throw .malformed("only a file has content") }
             try content.check()
         }
-        try checkXattrs()
+        try checkEarlier(try checkXattrs())
+    }
+
+    /// - Parameter xattrs: names of the attributes that are changed.
+    private func checkEarlier(_ xattrs: Set<[UInt8]>) throws(UbiquityError) {
+        var fields = Set<FieldTime.Field>()
+        for field in earlier.map(\.field) {
+            if case .xattr(let name) = field, !xattrs.contains(name) {
+                throw .malformed("there is a time for an attribute that is not changed")
+            }
+            guard fields.insert(field).inserted else { throw .malformed("there are two times for one change") }
+        }
     }
 
     private func checkPlace(_ place: Place, isRoot: Bool) throws(UbiquityError) {
@@ -101,7 +112,8 @@ extension ChangedFields {
         try place.check()
     }
 
-    private func checkXattrs() throws(UbiquityError) {
+    /// - Returns: the names of those that are changed.
+    private func checkXattrs() throws(UbiquityError) -> Set<[UInt8]> {
         var names = Set<[UInt8]>()
         var total = 0
         for attribute in xattrsSet {
@@ -118,6 +130,7 @@ extension ChangedFields {
         guard total <= Limits.maximumXattrBytes else {
             throw .malformed("attributes of \(total) bytes; \(Limits.maximumXattrBytes) are possible")
         }
+        return names
     }
 }
 

@@ -46,7 +46,8 @@ extension ChangedFields {
             xattrsSet: message.xattrsSet.map(Xattr.init(message:)),
             xattrsRemoved: message.xattrsRemoved.map { Array($0) },
             linkTarget: message.hasLinkTarget ? Array(message.linkTarget) : nil,
-            content: message.hasContent ? try ContentChange(message: message.content) : nil)
+            content: message.hasContent ? try ContentChange(message: message.content) : nil,
+            earlier: try [FieldTime](messages: message.earlier))
     }
 
     var message: PBChangedFields {
@@ -59,6 +60,7 @@ extension ChangedFields {
         result.xattrsRemoved = xattrsRemoved.map { Data($0) }
         if let linkTarget { result.linkTarget = Data(linkTarget) }
         if let content { result.content = content.message }
+        result.earlier = earlier.map(\.message)
         return result
     }
 }

@@ -587,6 +587,9 @@ nonisolated struct PBChangedFields: Sendable {
   /// Clears the value of `content`. Subsequent reads from it will return its default value.
   mutating func clearContent() {self._content = nil}
 
+  /// when what was not changed at changed_at was; at most one for each field
+  var earlier: [PBFieldTime] = []
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -597,6 +600,74 @@ nonisolated struct PBChangedFields: Sendable {
   fileprivate var _modifiedAt: Int64? = nil
   fileprivate var _linkTarget: Data? = nil
   fileprivate var _content: PBContentChange? = nil
+}
+
+/// When a field was changed, by the device's clock.
+nonisolated struct PBFieldTime: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  var field: PBFieldTime.Field = .unspecified
+
+  var time: Int64 = 0
+
+  /// of an extended attribute
+  var name: Data = Data()
+
+  var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  nonisolated enum Field: SwiftProtobuf.Enum, Swift.CaseIterable {
+    typealias RawValue = Int
+    case unspecified // = 0
+    case place // = 1
+    case mode // = 2
+    case times // = 3
+    case content // = 4
+    case xattr // = 5
+    case UNRECOGNIZED(Int)
+
+    init() {
+      self = .unspecified
+    }
+
+    init?(rawValue: Int) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .place
+      case 2: self = .mode
+      case 3: self = .times
+      case 4: self = .content
+      case 5: self = .xattr
+      default: self = .UNRECOGNIZED(rawValue)
+      }
+    }
+
+    var rawValue: Int {
+      switch self {
+      case .unspecified: return 0
+      case .place: return 1
+      case .mode: return 2
+      case .times: return 3
+      case .content: return 4
+      case .xattr: return 5
+      case .UNRECOGNIZED(let i): return i
+      }
+    }
+
+    // The compiler won't synthesize support with the UNRECOGNIZED case.
+    static let allCases: [PBFieldTime.Field] = [
+      .unspecified,
+      .place,
+      .mode,
+      .times,
+      .content,
+      .xattr,
+    ]
+
+  }
+
+  init() {}
 }
 
 nonisolated struct PBDeletion: Sendable {
@@ -722,51 +793,66 @@ nonisolated struct PBUndeletion: Sendable {
   fileprivate var _place: PBPlace? = nil
 }
 
-nonisolated struct PBChange: Sendable {
+nonisolated struct PBChange: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  var item: Data = Data()
+  var item: Data {
+    get {_storage._item}
+    set {_uniqueStorage()._item = newValue}
+  }
 
-  var kind: PBKind = .unspecified
+  var kind: PBKind {
+    get {_storage._kind}
+    set {_uniqueStorage()._kind = newValue}
+  }
 
-  var baseRevision: Int64 = 0
+  var baseRevision: Int64 {
+    get {_storage._baseRevision}
+    set {_uniqueStorage()._baseRevision = newValue}
+  }
 
-  var changedAt: Int64 = 0
+  var changedAt: Int64 {
+    get {_storage._changedAt}
+    set {_uniqueStorage()._changedAt = newValue}
+  }
 
-  var action: PBChange.OneOf_Action? = nil
+  var action: OneOf_Action? {
+    get {return _storage._action}
+    set {_uniqueStorage()._action = newValue}
+  }
 
   var put: PBChangedFields {
     get {
-      if case .put(let v)? = action {return v}
+      if case .put(let v)? = _storage._action {return v}
       return PBChangedFields()
     }
-    set {action = .put(newValue)}
+    set {_uniqueStorage()._action = .put(newValue)}
   }
 
   var delete: PBDeletion {
     get {
-      if case .delete(let v)? = action {return v}
+      if case .delete(let v)? = _storage._action {return v}
       return PBDeletion()
     }
-    set {action = .delete(newValue)}
+    set {_uniqueStorage()._action = .delete(newValue)}
   }
 
   var versions: PBVersionActions {
     get {
-      if case .versions(let v)? = action {return v}
+      if case .versions(let v)? = _storage._action {return v}
       return PBVersionActions()
     }
-    set {action = .versions(newValue)}
+    set {_uniqueStorage()._action = .versions(newValue)}
   }
 
   var undelete: PBUndeletion {
     get {
-      if case .undelete(let v)? = action {return v}
+      if case .undelete(let v)? = _storage._action {return v}
       return PBUndeletion()
     }
-    set {action = .undelete(newValue)}
+    set {_uniqueStorage()._action = .undelete(newValue)}
   }
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -780,6 +866,8 @@ nonisolated struct PBChange: Sendable {
   }
 
   init() {}
+
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 nonisolated struct PBChunk: Sendable {
@@ -1893,7 +1981,7 @@ nonisolated extension PBContentChange: SwiftProtobuf.Message, SwiftProtobuf._Mes
 
 nonisolated extension PBChangedFields: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ChangedFields"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}place\0\u{1}mode\0\u{3}created_at\0\u{3}modified_at\0\u{3}xattrs_set\0\u{3}xattrs_removed\0\u{3}link_target\0\u{1}content\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}place\0\u{1}mode\0\u{3}created_at\0\u{3}modified_at\0\u{3}xattrs_set\0\u{3}xattrs_removed\0\u{3}link_target\0\u{1}content\0\u{1}earlier\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1909,6 +1997,7 @@ nonisolated extension PBChangedFields: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 6: try { try decoder.decodeRepeatedBytesField(value: &self.xattrsRemoved) }()
       case 7: try { try decoder.decodeSingularBytesField(value: &self._linkTarget) }()
       case 8: try { try decoder.decodeSingularMessageField(value: &self._content) }()
+      case 9: try { try decoder.decodeRepeatedMessageField(value: &self.earlier) }()
       default: break
       }
     }
@@ -1943,6 +2032,9 @@ nonisolated extension PBChangedFields: SwiftProtobuf.Message, SwiftProtobuf._Mes
     try { if let v = self._content {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
     } }()
+    if !self.earlier.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.earlier, fieldNumber: 9)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1955,9 +2047,54 @@ nonisolated extension PBChangedFields: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs.xattrsRemoved != rhs.xattrsRemoved {return false}
     if lhs._linkTarget != rhs._linkTarget {return false}
     if lhs._content != rhs._content {return false}
+    if lhs.earlier != rhs.earlier {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
+}
+
+nonisolated extension PBFieldTime: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  static let protoMessageName: String = _protobuf_package + ".FieldTime"
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}field\0\u{1}time\0\u{1}name\0")
+
+  mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularEnumField(value: &self.field) }()
+      case 2: try { try decoder.decodeSingularSFixed64Field(value: &self.time) }()
+      case 3: try { try decoder.decodeSingularBytesField(value: &self.name) }()
+      default: break
+      }
+    }
+  }
+
+  func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.field != .unspecified {
+      try visitor.visitSingularEnumField(value: self.field, fieldNumber: 1)
+    }
+    if self.time != 0 {
+      try visitor.visitSingularSFixed64Field(value: self.time, fieldNumber: 2)
+    }
+    if !self.name.isEmpty {
+      try visitor.visitSingularBytesField(value: self.name, fieldNumber: 3)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  static func ==(lhs: PBFieldTime, rhs: PBFieldTime) -> Bool {
+    if lhs.field != rhs.field {return false}
+    if lhs.time != rhs.time {return false}
+    if lhs.name != rhs.name {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension PBFieldTime.Field: SwiftProtobuf._ProtoNameProviding {
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0FIELD_UNSPECIFIED\0\u{1}FIELD_PLACE\0\u{1}FIELD_MODE\0\u{1}FIELD_TIMES\0\u{1}FIELD_CONTENT\0\u{1}FIELD_XATTR\0")
 }
 
 nonisolated extension PBDeletion: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
@@ -2100,118 +2237,162 @@ nonisolated extension PBChange: SwiftProtobuf.Message, SwiftProtobuf._MessageImp
   static let protoMessageName: String = _protobuf_package + ".Change"
   static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}item\0\u{1}kind\0\u{3}base_revision\0\u{3}changed_at\0\u{1}put\0\u{1}delete\0\u{1}versions\0\u{1}undelete\0")
 
+  fileprivate class _StorageClass {
+    var _item: Data = Data()
+    var _kind: PBKind = .unspecified
+    var _baseRevision: Int64 = 0
+    var _changedAt: Int64 = 0
+    var _action: PBChange.OneOf_Action?
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _item = source._item
+      _kind = source._kind
+      _baseRevision = source._baseRevision
+      _changedAt = source._changedAt
+      _action = source._action
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
+
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularBytesField(value: &self.item) }()
-      case 2: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
-      case 3: try { try decoder.decodeSingularInt64Field(value: &self.baseRevision) }()
-      case 4: try { try decoder.decodeSingularSFixed64Field(value: &self.changedAt) }()
-      case 5: try {
-        var v: PBChangedFields?
-        var hadOneofValue = false
-        if let current = self.action {
-          hadOneofValue = true
-          if case .put(let m) = current {v = m}
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularBytesField(value: &_storage._item) }()
+        case 2: try { try decoder.decodeSingularEnumField(value: &_storage._kind) }()
+        case 3: try { try decoder.decodeSingularInt64Field(value: &_storage._baseRevision) }()
+        case 4: try { try decoder.decodeSingularSFixed64Field(value: &_storage._changedAt) }()
+        case 5: try {
+          var v: PBChangedFields?
+          var hadOneofValue = false
+          if let current = _storage._action {
+            hadOneofValue = true
+            if case .put(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._action = .put(v)
+          }
+        }()
+        case 6: try {
+          var v: PBDeletion?
+          var hadOneofValue = false
+          if let current = _storage._action {
+            hadOneofValue = true
+            if case .delete(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._action = .delete(v)
+          }
+        }()
+        case 7: try {
+          var v: PBVersionActions?
+          var hadOneofValue = false
+          if let current = _storage._action {
+            hadOneofValue = true
+            if case .versions(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._action = .versions(v)
+          }
+        }()
+        case 8: try {
+          var v: PBUndeletion?
+          var hadOneofValue = false
+          if let current = _storage._action {
+            hadOneofValue = true
+            if case .undelete(let m) = current {v = m}
+          }
+          try decoder.decodeSingularMessageField(value: &v)
+          if let v = v {
+            if hadOneofValue {try decoder.handleConflictingOneOf()}
+            _storage._action = .undelete(v)
+          }
+        }()
+        default: break
         }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.action = .put(v)
-        }
-      }()
-      case 6: try {
-        var v: PBDeletion?
-        var hadOneofValue = false
-        if let current = self.action {
-          hadOneofValue = true
-          if case .delete(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.action = .delete(v)
-        }
-      }()
-      case 7: try {
-        var v: PBVersionActions?
-        var hadOneofValue = false
-        if let current = self.action {
-          hadOneofValue = true
-          if case .versions(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.action = .versions(v)
-        }
-      }()
-      case 8: try {
-        var v: PBUndeletion?
-        var hadOneofValue = false
-        if let current = self.action {
-          hadOneofValue = true
-          if case .undelete(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.action = .undelete(v)
-        }
-      }()
-      default: break
       }
     }
   }
 
   func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
-    if !self.item.isEmpty {
-      try visitor.visitSingularBytesField(value: self.item, fieldNumber: 1)
-    }
-    if self.kind != .unspecified {
-      try visitor.visitSingularEnumField(value: self.kind, fieldNumber: 2)
-    }
-    if self.baseRevision != 0 {
-      try visitor.visitSingularInt64Field(value: self.baseRevision, fieldNumber: 3)
-    }
-    if self.changedAt != 0 {
-      try visitor.visitSingularSFixed64Field(value: self.changedAt, fieldNumber: 4)
-    }
-    switch self.action {
-    case .put?: try {
-      guard case .put(let v)? = self.action else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
-    }()
-    case .delete?: try {
-      guard case .delete(let v)? = self.action else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    }()
-    case .versions?: try {
-      guard case .versions(let v)? = self.action else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
-    }()
-    case .undelete?: try {
-      guard case .undelete(let v)? = self.action else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
-    }()
-    case nil: break
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      if !_storage._item.isEmpty {
+        try visitor.visitSingularBytesField(value: _storage._item, fieldNumber: 1)
+      }
+      if _storage._kind != .unspecified {
+        try visitor.visitSingularEnumField(value: _storage._kind, fieldNumber: 2)
+      }
+      if _storage._baseRevision != 0 {
+        try visitor.visitSingularInt64Field(value: _storage._baseRevision, fieldNumber: 3)
+      }
+      if _storage._changedAt != 0 {
+        try visitor.visitSingularSFixed64Field(value: _storage._changedAt, fieldNumber: 4)
+      }
+      switch _storage._action {
+      case .put?: try {
+        guard case .put(let v)? = _storage._action else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
+      }()
+      case .delete?: try {
+        guard case .delete(let v)? = _storage._action else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+      }()
+      case .versions?: try {
+        guard case .versions(let v)? = _storage._action else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
+      }()
+      case .undelete?: try {
+        guard case .undelete(let v)? = _storage._action else { preconditionFailure() }
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
+      }()
+      case nil: break
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   static func ==(lhs: PBChange, rhs: PBChange) -> Bool {
-    if lhs.item != rhs.item {return false}
-    if lhs.kind != rhs.kind {return false}
-    if lhs.baseRevision != rhs.baseRevision {return false}
-    if lhs.changedAt != rhs.changedAt {return false}
-    if lhs.action != rhs.action {return false}
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._item != rhs_storage._item {return false}
+        if _storage._kind != rhs_storage._kind {return false}
+        if _storage._baseRevision != rhs_storage._baseRevision {return false}
+        if _storage._changedAt != rhs_storage._changedAt {return false}
+        if _storage._action != rhs_storage._action {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

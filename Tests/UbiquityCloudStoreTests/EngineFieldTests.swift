@@ -58,6 +58,29 @@ import UbiquityCore
         #expect(bench.livePaths == ["here"])
     }
 
+    /// The device has changed other fields since: those say nothing about this one.
+    @Test func eachFieldCountsFromItsOwnTime() throws {
+        let attribute = Xattr(name: Array("user.a".utf8), value: [1]), other = Xattr(name: attribute.name, value: [2])
+        try bench.commit(
+            EngineBench.here,
+            Make.put(1, base: 1, at: 300, ChangedFields(
+                place: Place(parent: .root, name: ItemName("here")), mode: 0o600, xattrsSet: [attribute])))
+        let earlier = [FieldTime(.mode, at: Timestamp(seconds: 200)), FieldTime(.xattr(other.name), at: .zero)]
+        try bench.commit(
+            EngineBench.there,
+            Make.put(1, base: 1, at: 400, ChangedFields(
+                place: Place(parent: .root, name: ItemName("there")), mode: 0o640, xattrsSet: [other],
+                earlier: earlier)))
+        #expect(bench.livePaths == ["there"])
+        #expect(bench.item(id)?.mode == 0o600 && bench.item(id)?.xattrs == [attribute])
+        // And what came later in its own time holds.
+        try bench.commit(
+            EngineBench.there,
+            Make.put(1, base: 1, at: 900, ChangedFields(
+                mode: 0o640, earlier: [FieldTime(.mode, at: Timestamp(seconds: 301))])))
+        #expect(bench.item(id)?.mode == 0o640)
+    }
+
     @Test func whatChangesNothingKeepsTheRevision() throws {
         let before = bench.revision
         try bench.commit(EngineBench.there, mode(0o644, base: 1, at: 900))

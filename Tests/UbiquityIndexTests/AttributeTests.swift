@@ -22,6 +22,42 @@ import UbiquityIndex
         expect(.stale) { _ = try fixture.index.setAttributes(ino: 1 << 40, AttributeChange(mode: 0)) }
     }
 
+    /// The last change has its time in `dirtyAt`.
+    @Test func whatWasChangedEarlierKeepsItsTime() throws {
+        let ino = try fixture.file("a").ino
+        func set(_ name: String) throws {
+            fixture.time.advance()
+            try fixture.index.setXattr(ino: ino, Xattr(name: self.name(name), value: [1]), .any)
+        }
+        // The cloud has not seen it: nobody else has changed it.
+        _ = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: 0o600))
+        try set("user.a")
+        #expect(try fixture.found("a").dirtyTimes == [])
+        try fixture.confirm("a")
+        let first = fixture.time.now()
+        _ = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: 0o640))
+        #expect(try fixture.found("a").dirtyTimes == [])
+        try set("user.b")
+        let second = fixture.time.now()
+        try set("user.c")
+        fixture.time.advance()
+        _ = try fixture.index.setAttributes(ino: ino, AttributeChange(modifiedAt: .zero))
+        let b = FieldTime.Field.xattr(name("user.b")), c = FieldTime.Field.xattr(name("user.c"))
+        var row = try fixture.found("a")
+        #expect(row.dirtyTimes[.mode] == first && row.dirtyTimes[b] == second && row.dirtyTimes[.times] == nil)
+        #expect(row.dirtyTimes.count == 3)
+        try fixture.index.close()
+        let index = try fixture.reopened()
+        #expect(try index.row(ino: ino) == row)
+        fixture.time.advance()
+        row = try index.setAttributes(ino: ino, AttributeChange(mode: 0o644))
+        #expect(row.dirtyTimes[.mode] == nil && row.dirtyTimes[.times] != nil)
+        let fields = ChangedFields(mode: 0, xattrsRemoved: [name("user.c")])
+        #expect(row.earlierTimes(of: fields).map(\.field) == [c])
+        row.dirty = .mode
+        #expect(row.dirtyTimes == [])
+    }
+
     @Test func theTopFolderIsOfThisDevice() throws {
         let row = try fixture.index.setAttributes(ino: 1, AttributeChange(mode: 0o700, modifiedAt: .zero))
         #expect(row.mode == 0o700 && row.dirty == [])

@@ -126,6 +126,7 @@ import UbiquitySystem
         try former.writeWithoutTransaction { db in
             try db.execute(
                 sql: """
+                    ALTER TABLE items DROP COLUMN dirtyTimes;
                     DROP INDEX itemsLinks; DROP INDEX remoteLinks;
                     DROP INDEX remoteVersions; ALTER TABLE remote DROP COLUMN history;
                     DROP TABLE conflicts; DROP TABLE versionActions; DROP TABLE sentVersions; PRAGMA user_version = 1;

@@ -62,7 +62,12 @@ enum Sample {
                     xattrsSet: [Xattr(name: Array("user.x".utf8), value: [1])], xattrsRemoved: [Array("user.y".utf8)],
                     content: ContentChange(
                         version: VersionID(high: 1, low: 1), baseVersion: VersionID(high: 0, low: 0), size: 1024,
-                        manifest: try manifest()))))
+                        manifest: try manifest()),
+                    earlier: [
+                        FieldTime(.place, at: .zero), FieldTime(.mode, at: Timestamp(nanoseconds: -1)),
+                        FieldTime(.times, at: .zero), FieldTime(.content, at: .zero),
+                        FieldTime(.xattr(Array("user.y".utf8)), at: Timestamp(nanoseconds: 11)),
+                    ])))
         let empty = ItemChange(
             id: ItemID(high: 1, low: 3), kind: .symlink, baseRevision: .zero, changedAt: .zero,
             action: .put(ChangedFields(linkTarget: [1])))

@@ -92,6 +92,12 @@ import UbiquityWire
         try refusesPut(ChangedFields(xattrsSet: [large]))
     }
 
+    @Test func timesOfFieldsAreChecked() throws {
+        let mode = FieldTime(.mode, at: .zero)
+        try refusesPut(ChangedFields(mode: 0, earlier: [mode, mode]))
+        try refusesPut(ChangedFields(mode: 0, earlier: [FieldTime(.xattr(Array("user.a".utf8)), at: .zero)]))
+    }
+
     @Test func badNamesAreRefused() throws {
         for bad in ["", ".", "..", "a/b", "a\0", String(repeating: "x", count: 256)] {
             let place = Place(parent: .root, name: ItemName(stored: Array(bad.utf8)))

@@ -35,7 +35,7 @@ extension CommitWork {
         if let manifest = content.manifest { newManifests.append(manifest) }
         return VersionRecord(
             id: content.version, item: item.id, role: .current, size: content.size,
-            modifiedAt: corrected(modifiedAt ?? change.changedAt), device: request.device,
+            modifiedAt: corrected(modifiedAt ?? change.time(of: .content)), device: request.device,
             deviceName: request.deviceName, baseVersion: content.baseVersion, savedName: item.name,
             manifest: content.manifest, savedAt: now)
     }
@@ -116,7 +116,7 @@ extension CommitWork {
     ) -> Bool {
         let known = item.stamps.content
         guard current.device == request.device, known.device == request.device else { return new.wins(over: current) }
-        return stamp(of: change).time > known.time
+        return stamp(of: change, .content).time > known.time
     }
 
     /// What is made from a version in conflict takes its place, whether it wins or loses itself: who edits on after a
@@ -140,7 +140,7 @@ extension CommitWork {
         try update(item.id) { draft in
             draft.record.version = content.version
             draft.record.size = content.size
-            draft.record.stamps.content = stamp(of: change)
+            draft.record.stamps.content = stamp(of: change, .content)
             draft.isTouched = true
         }
         try resolveEqualConflicts(of: item.id)
@@ -152,7 +152,7 @@ extension CommitWork {
         try update(id) { draft in
             guard !draft.record.isLive else { return }
             draft.record.deletedAt = nil
-            draft.record.stamps.existence = stamp(of: change)
+            draft.record.stamps.existence = stamp(of: change, .content)
             draft.needsSlot = true
         }
     }
@@ -167,7 +167,7 @@ extension CommitWork {
         try update(new.item) { draft in
             draft.record.version = new.id
             draft.record.size = new.size
-            draft.record.stamps.content = stamp(of: change)
+            draft.record.stamps.content = stamp(of: change, .content)
         }
         if role == .conflict {
             try keepAside(old, change)
@@ -191,7 +191,7 @@ extension CommitWork {
                 draft.record.conflictBytes += loser.size
             }
         }
-        try update(loser.item) { $0.record.stamps.content = stamp(of: change) }
+        try update(loser.item) { $0.record.stamps.content = stamp(of: change, .content) }
     }
 
     func retire(_ version: VersionRecord) throws {

@@ -14,9 +14,8 @@ extension CommitWork {
     /// The change's fields but its place, on an item that was there before.
     func apply(_ fields: ChangedFields, _ change: ItemChange, to id: ItemID) throws {
         try update(id) { draft in
-            let stamp = stamp(of: change)
             if let mode = fields.mode, mode != draft.record.mode,
-                let winner = decide(change, stamp, over: draft.record.stamps.mode)
+                let winner = decide(change, stamp(of: change, .mode), over: draft.record.stamps.mode)
             {
                 draft.record.mode = mode
                 draft.record.stamps.mode = winner
@@ -27,7 +26,7 @@ extension CommitWork {
         guard let content = fields.content else { return try applyTimes(fields, change, to: id) }
         // A content brings its own mtime; a content that lost leaves the winner's.
         switch try applyContent(content, fields, change, to: id) {
-        case .isCurrent: try takeTimes(fields, stamp(of: change), to: id)
+        case .isCurrent: try takeTimes(fields, stamp(of: change, .times), to: id)
         case .isSame: try applyTimes(fields, change, to: id)
         case .isAside: break
         }
@@ -51,7 +50,7 @@ extension CommitWork {
     /// A symlink's text is its content: a new one brings a deleted symlink back.
     private func applyLinkTarget(_ fields: ChangedFields, _ change: ItemChange, to draft: inout ItemDraft) {
         guard let target = fields.linkTarget, target != draft.record.linkTarget,
-            let winner = decide(change, stamp(of: change), over: draft.record.stamps.content)
+            let winner = decide(change, stamp(of: change, .content), over: draft.record.stamps.content)
         else { return }
         draft.record.linkTarget = target
         draft.record.stamps.content = winner
@@ -63,7 +62,8 @@ extension CommitWork {
 
     private func applyTimes(_ fields: ChangedFields, _ change: ItemChange, to id: ItemID) throws {
         try update(id) { draft in
-            guard let winner = decide(change, stamp(of: change), over: draft.record.stamps.times) else { return }
+            guard let winner = decide(change, stamp(of: change, .times), over: draft.record.stamps.times)
+            else { return }
             Self.setTimes(fields, winner, in: &draft.record)
         }
     }
@@ -97,7 +97,7 @@ extension CommitWork {
     private func setXattr(_ name: [UInt8], _ value: [UInt8]?, _ change: ItemChange, in record: inout ItemRecord) {
         let index = record.xattrs.firstIndex { $0.name == name }
         guard index.map({ record.xattrs[$0].value }) != value else { return }
-        let stamp = stamp(of: change)
+        let stamp = stamp(of: change, .xattr(name))
         if let current = record.stamps.xattrs[name] {
             guard let winner = decide(change, stamp, over: current) else { return }
             record.stamps.xattrs[name] = winner

@@ -8,7 +8,7 @@ extension CommitWork {
         for (position, change) in request.changes.enumerated() where isApplied(position) {
             guard let place = place(position), let draft = drafts[change.id], draft.original != nil,
                 place.parent != draft.record.parent || place.name != draft.record.name,
-                let winner = decide(change, stamp(of: change), over: draft.record.stamps.place)
+                let winner = decide(change, stamp(of: change, .place), over: draft.record.stamps.place)
             else { continue }
             let moves = place.parent != draft.record.parent
             try update(change.id) { draft in

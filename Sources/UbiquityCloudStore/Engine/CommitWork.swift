@@ -54,9 +54,10 @@ final class CommitWork {
         outcomes = request.changes.map { .applied($0.id) }
     }
 
-    /// The stamp of what a change does.
-    func stamp(of change: ItemChange) -> FieldStamp {
-        FieldStamp(revision: revision.next, time: corrected(change.changedAt), device: request.device)
+    /// The stamp of what a change does: to a field, if one is given, else to the item.
+    func stamp(of change: ItemChange, _ field: FieldTime.Field? = nil) -> FieldStamp {
+        let time = field.map(change.time(of:)) ?? change.changedAt
+        return FieldStamp(revision: revision.next, time: corrected(time), device: request.device)
     }
 
     /// A device's time by our clock. A clock that is off by more than a request's delay neither wins nor loses by that;

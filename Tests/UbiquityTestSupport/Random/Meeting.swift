@@ -7,7 +7,11 @@ struct Meeting {
         /// Contents that are conflict versions.
         var losers: [[UInt8]] = []
         var modes: [String: UInt32] = [:]
+        /// Of `attribute`.
+        var attributes: [String: String] = [:]
     }
+
+    static let attribute = "user.met"
 
     let pair: Pair
     let folder: String
@@ -43,6 +47,8 @@ struct Meeting {
         }
     }
 
+    private static func hexadecimal(_ bytes: [UInt8]) -> String { bytes.map { String($0, radix: 16) }.joined() }
+
     mutating func act(_ number: Int, at time: Duration) async throws {
         actedAt[number] = time
         let device = devices[number], isFirst = number == 0, bytes = bytes[number]
@@ -65,10 +71,21 @@ struct Meeting {
         case .folderFolder:
             try device.makeFolder(path("N"))
             try await device.create(path("N/\(number)"), bytes)
-        case .modeMode: try device.setMode(path("f"), isFirst ? 0o600 : 0o640)
+        case .modeMode, .modeModeGoOn: try device.setMode(path("f"), isFirst ? 0o600 : 0o640)
+        case .attributeAttributeGoOn:
+            try device.setXattr(path("f"), Self.attribute, Self.hexadecimal(bytes))
         case .modeEdit: try await isFirst ? device.setMode(path("f"), 0o600) : device.edit(path("f")) { _ in bytes }
         case .renameMove: try device.rename(path("f"), path(isFirst ? "G/f" : "H/f"))
         case .deleteDelete: try device.remove(path("f"))
+        }
+    }
+
+    /// The first changes something else of the item, later than both: that makes its first change no later.
+    func goOn() async throws {
+        switch pair {
+        case .modeModeGoOn: try devices[0].rename(path("f"), path("g"))
+        case .attributeAttributeGoOn: try devices[0].setMode(path("f"), 0o600)
+        default: break
         }
     }
 
@@ -142,6 +159,12 @@ struct Meeting {
             nodes[path("N")] = .folder
             for number in 0..<2 { nodes[path("N/\(number)")] = .file(bytes[number]) }
         case .modeMode: result.modes[path("f")] = later == 0 ? 0o600 : 0o640
+        case .modeModeGoOn:
+            move("f", "g")
+            result.modes[path("g")] = later == 0 ? 0o600 : 0o640
+        case .attributeAttributeGoOn:
+            result.modes[path("f")] = 0o600
+            result.attributes[path("f")] = Self.hexadecimal(bytes[later])
         case .modeEdit:
             nodes[path("f")] = .file(bytes[1])
             result.modes[path("f")] = 0o600

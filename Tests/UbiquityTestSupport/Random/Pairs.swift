@@ -38,6 +38,10 @@ struct Pairs {
             try await meeting.act(number, at: world.world.uptime)
         }
         try await world.sleep(.seconds(5))
+        if pair.goesOn {
+            try await meeting.goOn()
+            try await world.sleep(.seconds(5))
+        }
         let order = random.chance(0.5) ? [0, 1] : [1, 0]
         for number in order {
             let link = devices[number].link, returned = world.world.uptime
@@ -74,6 +78,13 @@ struct Pairs {
         guard expected.losers.allSatisfy({ kept.contains(SimulatedDevice.fingerprint($0)) }) else {
             throw UbiquityError(.damaged, "\(meeting.pair.rawValue): another content than the loser's is in conflict")
         }
+        for (path, value) in expected.attributes {
+            for device in world.devices
+            where try device.live(path).xattrs != [Xattr(name: Array(Meeting.attribute.utf8), value: Array(value.utf8))] {
+                throw UbiquityError(
+                    .damaged, "\(meeting.pair.rawValue): the attribute of \(path) on \(device.name); \(meeting.times)")
+            }
+        }
         for path in expected.modes.keys {
             for device in world.devices where try device.live(path).mode != expected.modes[path] {
                 throw UbiquityError(.damaged, "\(meeting.pair.rawValue): the mode of \(path) on \(device.name); \(meeting.times)")
@@ -94,8 +105,12 @@ enum Pair: String, CaseIterable {
     case deleteFolderCreateInside, deleteFolderEditInside, moveIntoEachOther
     case createCreate, createCreateEqual, createCreateUnderDocuments, folderFolder
     case modeMode, modeEdit, renameMove, deleteDelete
+    case modeModeGoOn, attributeAttributeGoOn
 
     var isUnderDocuments: Bool { self == .createCreateUnderDocuments }
+
+    /// Whether the first does something more, after both have acted.
+    var goesOn: Bool { self == .modeModeGoOn || self == .attributeAttributeGoOn }
 
     /// Whether both devices must have the content that they change.
     var needsContent: Bool {

@@ -1,0 +1,51 @@
+package import UbiquityCore
+
+// When each field was changed. The last change has its time in `dirtyAt`; a field that was changed before that keeps its
+// own, so that the cloud can tell which device changed it later.
+extension ItemRow {
+    /// Fields are changed now; nothing of those that were changed before is to count as changed now.
+    mutating func noteTimes(of fields: DirtyFields, xattrs: some Sequence<[UInt8]>, now: Timestamp) {
+        // What the cloud has not seen nobody else has changed.
+        guard !dirty.contains(.created) else { return }
+        if dirtyAt != now {
+            for (flag, field) in Self.timed where dirty.contains(flag) && !fields.contains(flag) {
+                if dirtyTimes[field] == nil { setTime(of: field, dirtyAt) }
+            }
+        }
+        for (flag, field) in Self.timed where fields.contains(flag) { setTime(of: field, nil) }
+        for name in xattrs { setTime(of: .xattr(name), now) }
+    }
+
+    private static let timed: [(DirtyFields, FieldTime.Field)] = [
+        (.place, .place), (.mode, .mode), (.times, .times), (.content, .content),
+    ]
+
+    /// For the fields that a change is about.
+    package func earlierTimes(of fields: ChangedFields) -> [FieldTime] {
+        guard !dirtyTimes.isEmpty else { return [] }
+        let changed = Set(fields.xattrsSet.map(\.name) + fields.xattrsRemoved)
+        return dirtyTimes.filter { each in
+            guard each.time != dirtyAt else { return false }
+            return switch each.field {
+            case .place: fields.place != nil
+            case .mode: fields.mode != nil
+            case .times: fields.modifiedAt != nil
+            case .content: fields.content != nil
+            case .xattr(let name): changed.contains(name)
+            }
+        }
+    }
+}
+
+extension FieldTime.Field {
+    /// The mark of a change of it.
+    var flag: DirtyFields {
+        switch self {
+        case .place: .place
+        case .mode: .mode
+        case .times: .times
+        case .content: .content
+        case .xattr: .xattrs
+        }
+    }
+}
