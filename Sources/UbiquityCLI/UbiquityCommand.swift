@@ -15,7 +15,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             LogoutCommand.self, StatusCommand.self, ListCommand.self, MonitorCommand.self, WaitCommand.self,
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
-            DeletionsCommand.self, DoctorCommand.self, CoordinateCommand.self, RunCommand.self,
+            DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self, RunCommand.self,
         ])
 
     static func main() async {

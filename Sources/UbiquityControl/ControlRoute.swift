@@ -29,6 +29,8 @@ package enum ControlRoute {
     /// POST without a body: an `Acknowledgement`.
     package static let offline = "/v1/offline"
     package static let online = "/v1/online"
+    /// POST `LogRequest`: a `LogReport`.
+    package static let log = "/v1/log"
     /// POST `ClientRegistration`: a server-sent stream of `ClientNews`; the client goes with it.
     package static let clients = "/v1/clients"
     /// POST `ClientLeave`: an `Acknowledgement`; what the client had is free by then.

@@ -34,7 +34,7 @@ package enum CloudProcess {
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
         try ProcessHost.raiseOpenFileLimit()
-        let logger = DaemonLog.logger(file: place == .embedded ? CloudFolder.log(data) : nil)
+        let logger = LogFile(path: place == .embedded ? CloudFolder.log(data) : nil).logger()
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }

@@ -19,6 +19,7 @@ struct ControlRoutes: Sendable {
         add(ControlRoute.unpin, to: router) { controller.setPinned(false, $0) }
         router.post(RouterPath(ControlRoute.offline)) { _, _ in try await setOffline(true) }
         router.post(RouterPath(ControlRoute.online)) { _, _ in try await setOffline(false) }
+        add(ControlRoute.log, to: router, answering: controller.setLog)
         add(ControlRoute.deletions, to: router, answering: controller.decideDeletions)
         add(ControlRoute.doctor, to: router, answering: controller.examine)
         addVersionRoutes(to: router)

@@ -13,11 +13,20 @@ final class LogFile: Sendable {
     }
 
     /// Nil in the foreground: standard error is the user's.
-    private let path: String?
+    let path: String?
     private let state: Lock<State>
+    private let leastLevel: Lock<Logger.Level>
 
-    init(path: String?) {
+    /// What is less important is not written. It can be changed at any time, for all who write.
+    var level: Logger.Level {
+        get { leastLevel.withLock { $0 } }
+        set { leastLevel.withLock { $0 = newValue } }
+    }
+
+    /// - Parameter path: where standard error goes, so that it can be set aside when it has grown; nil for a terminal.
+    init(path: String?, level: Logger.Level = LineLogHandler.wantedLevel) {
         self.path = path
+        leastLevel = Lock(level)
         // An unknown size only delays the first rotation.
         state = Lock(State(size: path.flatMap { try? FileSystem.status($0).size } ?? 0))
     }
@@ -28,6 +37,9 @@ final class LogFile: Sendable {
             try FileDescriptor.open(path, [.writeOnly, .create, .append])
         }
     }
+
+    /// Writes to it.
+    func logger() -> Logger { Logger(label: "ubiquity") { LineLogHandler(label: $0, file: self) } }
 
     func write(_ line: String) {
         let length = Int64(line.utf8.count)
@@ -54,14 +66,18 @@ final class LogFile: Sendable {
 /// Writes swift-log's messages to a `LogFile`, one line each.
 struct LineLogHandler: LogHandler {
     var metadata = Logger.Metadata()
-    var logLevel: Logger.Level
+    /// The file's, but where a part of the program has one of its own.
+    var logLevel: Logger.Level {
+        get { ownLevel ?? file.level }
+        set { ownLevel = newValue }
+    }
+    private var ownLevel: Logger.Level?
     private let label: String
     private let file: LogFile
 
-    init(label: String, file: LogFile, level: Logger.Level) {
+    init(label: String, file: LogFile) {
         self.label = label
         self.file = file
-        logLevel = level
     }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {

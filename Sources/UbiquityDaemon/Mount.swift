@@ -28,13 +28,13 @@ final class Mount: Sendable {
     private let server: ControlServer
 
     /// Mounts. Everything that could refuse does so before the mount appears.
-    init(_ settings: MountSettings, logger: Logger) async throws {
+    init(_ settings: MountSettings, logger: Logger, log: LogFile) async throws {
         let folder = try MountLauncher.containerFolder(settings)
         try folder.make()
         IndexReserve(besideIndexAt: folder.index).giveIfFull()
         lock = try ProcessLock(folder.lock)
         let notifier = KernelNotifier(logger: Self.logger(logger, "kernel"))
-        parts = try Self.makeParts(settings, folder, notifier, logger)
+        parts = try Self.makeParts(settings, folder, notifier, logger, log)
         controller = MountController(parts)
         server = ControlServer(
             path: folder.controlSocket, routes: ControlRoutes(controller: controller),
@@ -56,7 +56,8 @@ final class Mount: Sendable {
     // MARK: Making
 
     private static func makeParts(
-        _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger
+        _ settings: MountSettings, _ folder: ContainerFolder, _ kernel: any KernelCache, _ logger: Logger,
+        _ log: LogFile
     ) throws -> MountParts {
         let idle = try makeIdleParts(settings, folder, logger: logger)
         let index = idle.index, contents = idle.contents, engine = idle.engine, pool = idle.pool
@@ -92,7 +93,7 @@ final class Mount: Sendable {
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
             rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
-            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger,
+            presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
     }
 

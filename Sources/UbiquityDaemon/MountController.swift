@@ -1,3 +1,4 @@
+import Logging
 import UbiquityControl
 import UbiquityCoordination
 import UbiquityCore
@@ -36,6 +37,21 @@ final class MountController: Sendable {
         guard !offline else { return }
         parts.embeddedCloud?.forgetFailures()
         engine.retryNow()
+    }
+
+    func setLog(_ wanted: LogRequest) throws -> LogReport {
+        if let name = wanted.level {
+            guard let level = Logger.Level(rawValue: name) else {
+                throw UbiquityError(
+                    .invalid, "\"\(name.prefix(80))\" is no level of the log",
+                    remedy: "one of \(Logger.Level.allCases.map(\.rawValue).joined(separator: ", "))")
+            }
+            // The log itself tells why it says less from here on.
+            parts.log.level = min(level, parts.log.level)
+            parts.logger.notice("the log's level was set", metadata: ["level": "\(level)"])
+            parts.log.level = level
+        }
+        return LogReport(level: parts.log.level.rawValue, file: parts.log.path)
     }
 
     func decideDeletions(_ wanted: DeletionsRequest) async throws -> DeletionsReport {

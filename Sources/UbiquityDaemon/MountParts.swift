@@ -38,6 +38,8 @@ struct MountParts: Sendable {
     var timekeeper: any Timekeeper
     var startedAt: Timestamp
     var logger: Logger
+    /// What that writes to.
+    var log: LogFile
     /// What whoever mounts should be told.
     var notices: [String]
 

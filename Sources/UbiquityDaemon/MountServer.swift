@@ -28,9 +28,10 @@ package enum MountServer {
             try ProcessHost.raiseOpenFileLimit()
             var settings = settings
             let folder = try MountLauncher.containerFolder(settings)
-            logger = DaemonLog.logger(file: reporting ? folder.log : nil)
+            let log = LogFile(path: reporting ? folder.log : nil)
+            logger = log.logger()
             settings.mountPoint = try MountLauncher.preflight(settings)
-            mount = try await Mount(settings, logger: logger)
+            mount = try await Mount(settings, logger: logger, log: log)
             signals = TerminationSignals { mount.terminate() }
         } catch {
             let failure = error as? UbiquityError ?? UbiquityError(.io, "cannot mount: \(error)")
@@ -75,17 +76,6 @@ final class TerminationSignals: Sendable {
             source.setEventHandler(handler: handler)
             source.resume()
             return source
-        }
-    }
-}
-
-/// The log of this process.
-enum DaemonLog {
-    /// - Parameter file: where standard error goes, so that it can be set aside when it has grown; nil for a terminal.
-    static func logger(file: String?) -> Logger {
-        let log = LogFile(path: file)
-        return Logger(label: "ubiquity") { label in
-            LineLogHandler(label: label, file: log, level: LineLogHandler.wantedLevel)
         }
     }
 }

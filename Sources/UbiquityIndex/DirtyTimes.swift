@@ -1,7 +1,7 @@
 package import UbiquityCore
 
-// When each field was changed. The last change has its time in `dirtyAt`; a field that was changed before that keeps its
-// own, so that the cloud can tell which device changed it later.
+// When each field was changed. The last change has its time in `dirtyAt`; a field that was changed before that keeps
+// its own, so that the cloud can tell which device changed it later.
 extension ItemRow {
     /// Fields are changed now; nothing of those that were changed before is to count as changed now.
     mutating func noteTimes(of fields: DirtyFields, xattrs: some Sequence<[UInt8]>, now: Timestamp) {

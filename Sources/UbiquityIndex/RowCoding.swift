@@ -85,7 +85,8 @@ enum RowCoding {
             entry: entry(row), version: row.id(14), content: row.optionalInt(15).map(ContentID.init),
             contentState: state, flags: ItemFlags(rawValue: row.int(17)), dirty: DirtyFields(rawValue: row.int(18)),
             dirtyOrder: row.int(19), dirtyBase: Revision(row.int(20)), dirtyAt: row.time(21),
-            dirtyTimes: BlobCoding.fieldTimes(row.bytes(25)), generation: row.int(22), nextVersion: row.id(23), usedAt: row.time(24))
+            dirtyTimes: BlobCoding.fieldTimes(row.bytes(25)),
+            generation: row.int(22), nextVersion: row.id(23), usedAt: row.time(24))
     }
 
     private static func entry(_ row: SQLRow) -> ItemRow.Entry? {

@@ -1,5 +1,6 @@
 package import UbiquityCore
 package import UbiquityIndex
+internal import Logging
 internal import UbiquityContent
 internal import UbiquitySystem
 
@@ -76,6 +77,7 @@ extension SyncEngine {
             return content
         }
         if let dropped {
+            logger.debug("evicted", metadata: ["item": "\(key)"])
             if let download = downloads.download(with: dropped) {
                 download.clearBackground()
                 downloads.remove(download)

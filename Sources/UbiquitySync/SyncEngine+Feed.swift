@@ -207,6 +207,7 @@ extension SyncEngine {
             return settler.dropped
         }
         discard(dropped ?? [])
+        logger.debug("read the feed", metadata: ["items": "\(page.items.count)", "revision": "\(page.revision)"])
         return dropped != nil
     }
 

@@ -120,6 +120,7 @@ extension SyncEngine {
                 .damaged, "the cloud has lost a part of the content: \(error.message)",
                 remedy: "'ubiquity doctor' on a device that has it sends it again")
         }
+        logger.debug("fetched chunks", metadata: ["count": "\(places.count)", "item": "\(download.key)"])
         connection.succeeded()
     }
 
@@ -153,6 +154,7 @@ extension SyncEngine {
         download.wakeReaders()
         discard(dropped)
         problems.clear(.download, of: download.key)
+        logger.debug("downloaded", metadata: ["item": "\(download.key)"])
         progress.fire()
     }
 

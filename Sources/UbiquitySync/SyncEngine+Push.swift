@@ -468,6 +468,10 @@ extension SyncEngine {
         {
             throw CloudIsFull(reason: error)
         }
+        logger.debug(
+            "committed", metadata: [
+                "changes": "\(sending.changes.count)", "chunk bytes": "\(size)", "revision": "\(response.revision)",
+            ])
         noteDeletions(response)
         return response
     }

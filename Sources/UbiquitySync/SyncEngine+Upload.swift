@@ -129,6 +129,7 @@ extension SyncEngine {
         }
         let size = chunks.reduce(0) { $0 + $1.bytes.count }
         try await upload(chunks, size)
+        logger.debug("sent chunks", metadata: ["count": "\(chunks.count)", "bytes": "\(size)", "item": "\(key)"])
         transfers.advance(key, by: Int64(size))
         progress.fire()
     }

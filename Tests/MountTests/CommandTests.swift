@@ -97,6 +97,27 @@ import UbiquityControl
         }
     }
 
+    @Test func theLogSaysMoreWhileItIsAskedTo() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let log = try await a.ubiquity("log", "")
+            #expect(log.text == "\(a.containerState)/daemon.log: info", "\(log)")
+            try await a.shell("echo 1 > f")
+            try await a.wait("--uploaded", "f")
+            #expect(try await a.ubiquity("log", "", options: ["--level", "debug", "--json"]).text.contains("\"debug\""))
+            try await a.shell("echo 2 > g")
+            try await a.wait("--uploaded", "g")
+            try await a.ubiquity("log", "", options: ["--level", "warning"])
+            try await a.shell("echo 3 > h")
+            try await a.wait("--uploaded", "h")
+            let lines = try await a.shell("cat '\(a.containerState)/daemon.log'").split(separator: "\n")
+            let commits = lines.filter { $0.contains(" debug ubiquity: committed ") }
+            #expect(commits.count >= 1 && lines.last?.contains("level was set") == true, "\(lines)")
+            #expect(lines.dropFirst(lines.firstIndex { $0.contains("level was set") } ?? 0).contains { $0 == commits.first })
+            #expect(try await a.ubiquity("log", "", options: ["--level", "loud"]).status == 2)
+        }
+    }
+
     @Test func waitReturnsWhenItIsSo() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

@@ -118,6 +118,8 @@ import Testing
         call("/v1/trash", limit=10)
         call("/v1/trash/restore", 409, item="none")
         call("/v1/deletions", decision="confirm")
+        assert call("/v1/log", level="debug")["level"] == call("/v1/log")["level"] == "debug"
+        assert refused("/v1/log", level="loud") == "invalid"
         call("/v1/doctor", check=True, quick=True)
         call("/v1/offline")
         call("/v1/online")
