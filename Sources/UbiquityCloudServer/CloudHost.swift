@@ -1,3 +1,4 @@
+package import UbiquityCloudStore
 package import UbiquityCore
 package import UbiquityWire
 
@@ -10,6 +11,10 @@ package struct CloudHost: Sendable {
     package var authenticate: @Sendable (_ token: String) async throws -> String
     /// One container of an account.
     package var service: @Sendable (_ account: String, _ container: ContainerID) async throws -> any CloudService
+    /// What an account has. Throws `.notFound`.
+    package var overview: @Sendable (_ account: String) async throws -> AccountOverview
+    /// One container of an account, to look at. Throws `.notFound`.
+    package var browser: @Sendable (_ account: String, _ container: ContainerID) async throws -> any ContainerBrowser
     /// Makes an account and a token for it. Throws `.alreadyExists`, `.invalidName`.
     package var createAccount: @Sendable (_ name: String) async throws -> String
     package var accounts: @Sendable () async throws -> [String]
@@ -19,12 +24,16 @@ package struct CloudHost: Sendable {
     package init(
         authenticate: @escaping @Sendable (String) async throws -> String,
         service: @escaping @Sendable (String, ContainerID) async throws -> any CloudService,
+        overview: @escaping @Sendable (String) async throws -> AccountOverview,
+        browser: @escaping @Sendable (String, ContainerID) async throws -> any ContainerBrowser,
         createAccount: @escaping @Sendable (String) async throws -> String,
         accounts: @escaping @Sendable () async throws -> [String],
         deleteAccount: @escaping @Sendable (String) async throws -> Void
     ) {
         self.authenticate = authenticate
         self.service = service
+        self.overview = overview
+        self.browser = browser
         self.createAccount = createAccount
         self.accounts = accounts
         self.deleteAccount = deleteAccount

@@ -30,6 +30,7 @@ package final class CloudServer: Sendable {
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
         AccountRoutes(access: access).add(to: router)
         StatusRoutes(counters: counters).add(to: router)
+        PageRoutes(host: host).add(to: router)
         responder = router.buildResponder()
     }
 

@@ -26,6 +26,8 @@ package enum CloudLimits {
     /// "Asked for" is written down at most this often per chunk, in seconds; the cloud keeps an unused chunk that much
     /// longer than it promises.
     package static let askedAgainAfter = 3600.0
+    /// Rows that are counted to tell how many there are: a page is to come within a second.
+    package static let countedRows = 2_000_000
     /// Rows that one transaction of the maintenance touches: commits wait no longer than that takes.
     package static let maintenanceBatch = 500
 

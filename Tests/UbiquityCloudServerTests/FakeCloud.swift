@@ -32,6 +32,8 @@ final class FakeCloud: Sendable {
                 return Self.account
             },
             service: { account, container in self.container(account, container) },
+            overview: { account in throw UbiquityError(.notFound, "nothing to see", at: account) },
+            browser: { _, container in throw UbiquityError(.notFound, "nothing to see", at: container.name) },
             createAccount: { name in
                 let isNew = self.state.withLock { $0.accounts.insert(name).inserted }
                 guard isNew else { throw UbiquityError(.alreadyExists, "there is an account \(name)") }

@@ -8,55 +8,9 @@ import UbiquityWire
 
 /// The whole way: client, server and the cloud that keeps things.
 @Suite struct RealCloudTests {
-    /// A cloud in a folder of its own, on a Unix socket and a TCP port.
-    private func withCloud(
-        _ body: (_ socket: CloudAddress, _ web: CloudAddress) async throws -> Void
-    ) async throws {
-        try await withCloud(at: ShiftedTime()) { socket, web, _ in try await body(socket, web) }
-    }
-
-    private func withCloud(
-        at time: ShiftedTime, _ body: (_ socket: CloudAddress, _ web: CloudAddress, Cloud) async throws -> Void
-    ) async throws {
-        let folder = try TestFolder()
-        let pool = BlockingPool(name: "test-cloud", threads: 2)
-        let cloud = try await pool.run {
-            try Cloud(
-                data: folder.path + "/data", timekeeper: time, random: SystemRandom(), pool: pool,
-                logger: Harness.logger)
-        }
-        let server = CloudServer(
-            host: CloudHost(cloud),
-            configuration: CloudServerConfiguration(endpoints: [
-                .unixSocket(path: folder.path + "/s"), .tcp(host: "127.0.0.1", port: 0),
-            ]),
-            logger: Harness.logger)
-        let (addresses, source) = AsyncStream.makeStream(of: String.self)
-        let task = Task {
-            defer { source.finish() }
-            try await server.run { source.yield($0) }
-        }
-        var known = [CloudAddress]()
-        for await address in addresses {
-            known.append(try CloudAddress(address))
-            if known.count == 2 { break }
-        }
-        let web = try #require(known.first { if case .web = $0 { true } else { false } })
-        try await body(.unixSocket(path: folder.path + "/s"), web, cloud)
-        server.stop()
-        try await task.value
-        try await cloud.close()
-    }
-
-    private func client(_ address: CloudAddress, token: String? = nil, device: UInt64) throws -> CloudClient {
-        try CloudClient(
-            address, container: RunningServer.containerName, token: token, device: DeviceID(high: 9, low: device),
-            deviceName: "device \(device)")
-    }
-
     @Test func aFileTravels() async throws {
-        try await withCloud { socket, _ in
-            let (one, two) = (try client(socket, device: 1), try client(socket, device: 2))
+        try await RealCloud.run { socket, _, _ in
+            let (one, two) = (try RealCloud.client(socket, device: 1), try RealCloud.client(socket, device: 2))
             let opened = try await one.open()
             #expect(opened.account == "local")
             #expect(try await two.open().incarnation == opened.incarnation)
@@ -103,8 +57,8 @@ import UbiquityWire
     }
 
     @Test func versionsAndTrashAreAskedFor() async throws {
-        try await withCloud(at: ShiftedTime()) { socket, _, _ in
-            let one = try client(socket, device: 1)
+        try await RealCloud.run { socket, _, _ in
+            let one = try RealCloud.client(socket, device: 1)
             _ = try await one.open()
             let folders = (1...3).map { ItemID(high: 5, low: $0) }
             for (number, item) in folders.enumerated() { try await make(item, "folder \(number)", one) }
@@ -123,8 +77,8 @@ import UbiquityWire
 
     @Test func snapshotGoesOnAfterDeletionsAreForgotten() async throws {
         let time = ShiftedTime()
-        try await withCloud(at: time) { socket, _, cloud in
-            let one = try client(socket, device: 1)
+        try await RealCloud.run(at: time) { socket, _, cloud in
+            let one = try RealCloud.client(socket, device: 1)
             _ = try await one.open()
             let items = (1...4).map { ItemID(high: 5, low: $0) }
             for (number, item) in items.enumerated() { try await make(item, "folder \(number)", one) }
@@ -168,15 +122,15 @@ import UbiquityWire
     }
 
     @Test func accountsAndTokens() async throws {
-        try await withCloud { socket, web in
+        try await RealCloud.run { socket, web, _ in
             let admin = try CloudAdministrator(socket)
             let token = try await admin.createAccount("alice")
-            let alice = try client(web, token: token, device: 1)
+            let alice = try RealCloud.client(web, token: token, device: 1)
             #expect(try await alice.open().account == "alice")
-            let overSocket = try client(socket, token: token, device: 1)
+            let overSocket = try RealCloud.client(socket, token: token, device: 1)
             #expect(try await overSocket.open().account == "alice")
             for wrong in [nil, "x", token + "0"] {
-                let stranger = try client(web, token: wrong, device: 2)
+                let stranger = try RealCloud.client(web, token: wrong, device: 2)
                 let failure = await #expect(throws: UbiquityError.self) { _ = try await stranger.open() }
                 #expect(failure?.code == .signedOut)
                 await stranger.shutdown()
@@ -191,8 +145,8 @@ import UbiquityWire
     }
 
     @Test func wrongContentsAreRefused() async throws {
-        try await withCloud { socket, _ in
-            let one = try client(socket, device: 1)
+        try await RealCloud.run { socket, _, _ in
+            let one = try RealCloud.client(socket, device: 1)
             _ = try await one.open()
             let wrong = Chunk(id: TestChunks.id(of: [1]), bytes: [2])
             let failure = await #expect(throws: UbiquityError.self) { try await one.upload([wrong]) }

@@ -26,7 +26,7 @@ import UbiquityWire
 
     @Test func pathsQueriesAndIDs() async throws {
         try await Harness.withServer(.tcp) { running, _ in
-            try expect(404, .notFound, await Plain.send(.GET, "/", to: running), "GET /")
+            try expect(404, .notFound, await Plain.send(.GET, "/none", to: running), "GET /none")
             try expect(404, .notFound, await Plain.send(.GET, "/v2/containers/default", to: running), "/v2")
             try expect(404, .notFound, await Plain.send(.PUT, Self.base + "/commit", to: running), "PUT")
             try expect(400, .invalidName, await Plain.send(.POST, "/v1/containers/.hidden", to: running), "container")

@@ -209,6 +209,7 @@ import UbiquityWire
             try database.writeWithoutTransaction { db in
                 try db.execute(
                     sql: """
+                        DROP INDEX itemsConflicts;
                         DROP INDEX itemsLinks; DROP TABLE lastCommits; ALTER TABLE containers DROP COLUMN history; DROP INDEX versionsItem;
                         ALTER TABLE items DROP COLUMN history;
                         CREATE INDEX versionsItem ON versions (container, item); PRAGMA user_version = 1;

@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 6
+    static let formatVersion: Int64 = 7
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -23,8 +23,12 @@ enum CloudSchema {
         if found < 4 { try db.execute(sql: version4) }
         if found < 5 { try db.execute(sql: version5) }
         if found < 6 { try db.execute(sql: version6) }
+        if found < 7 { try db.execute(sql: version7) }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// Finds what is in conflict.
+    private static let version7 = "CREATE INDEX itemsConflicts ON items (container, id) WHERE conflicts <> 0;"
 
     /// Tells a container whose data is an older copy from what it was before (`ContainerService.renew`).
     private static let version6 = """

@@ -80,6 +80,19 @@ struct ContainerTables: ContainerState {
         ).map(remoteItem)
     }
 
+    /// Items that an index finds.
+    func remoteItems(
+        _ index: String, _ condition: String, _ arguments: [(any DatabaseValueConvertible)?]
+    ) throws -> [RemoteItem] {
+        try fetchAll(
+            """
+            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items INDEXED BY \(index)
+            LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
+            WHERE items.container = ? AND \(condition)
+            """, arguments
+        ).map(remoteItem)
+    }
+
     private func remoteItem(_ row: Row) throws -> RemoteItem {
         let record = try ItemRows.record(row)
         return record.remoteItem(

@@ -1,0 +1,145 @@
+import FoundationEssentials
+import Hummingbird
+internal import UbiquityCloudStore
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// Pages for people: what the cloud keeps, to look at. Nothing is changed by them, and no content is shown.
+struct PageRoutes: Sendable {
+    let host: CloudHost
+
+    func add(to router: Router<CloudContext>) {
+        router.get("/") { try await page($0, $1, overview) }
+        let container = router.group("containers/:container")
+        container.get { try await page($0, $1, folder) }
+        container.get("conflicts") { try await page($0, $1, conflicts) }
+        container.get("trash") { try await page($0, $1, trash) }
+        container.get("items/:item") { try await page($0, $1, item) }
+    }
+
+    /// Who looks. The cloud's owner sees all accounts, everybody else the one that the token is for.
+    enum Viewer: Hashable, Sendable {
+        case owner
+        case account(String)
+    }
+
+    private typealias Make = @Sendable (Request, CloudContext, Viewer) async throws -> HTML
+
+    private func page(_ request: Request, _ context: CloudContext, _ make: Make) async throws -> Response {
+        do {
+            return Self.response(.ok, try await make(request, context, viewer(request, context)))
+        } catch let error as any HTTPResponseError {
+            throw error
+        } catch {
+            let failure = Failures.told(error)
+            Failures.log(error, status: failure.status, of: request, logger: context.logger)
+            var response = Self.response(
+                .init(code: failure.status), .page("ubiquity", "<p>\(failure.error.description)</p>"))
+            if failure.status == 401 { response.headers[.wwwAuthenticate] = "Basic realm=\"ubiquity\"" }
+            return response
+        }
+    }
+
+    private static func response(_ status: HTTPResponse.Status, _ page: HTML) -> Response {
+        var response = Response(status: status, mediaType: "text/html; charset=utf-8", bytes: Array(page.text.utf8))
+        // Names come from anybody who shares the account: should one be taken for more than a name, it can do nothing.
+        response.headers[.contentSecurityPolicy] =
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        response.headers[.xContentTypeOptions] = "nosniff"
+        return response
+    }
+
+    private func viewer(_ request: Request, _ context: CloudContext) async throws -> Viewer {
+        if let token = try request.basicPassword() { return .account(try await host.authenticate(token)) }
+        if let token = try request.bearer() { return .account(try await host.authenticate(token)) }
+        guard context.isLocal else {
+            throw UbiquityError(
+                .signedOut, "this page wants the account's token as password",
+                remedy: "it is what \"ubiquity account create\" printed; the name does not matter")
+        }
+        return .owner
+    }
+
+    // MARK: What is asked for
+
+    /// The browser, and what its address is: every page about a container begins with it.
+    private func container(
+        _ request: Request, _ context: CloudContext, _ viewer: Viewer
+    ) async throws -> ContainerPages {
+        guard let name = context.parameters.get("container"), let container = ContainerID(name) else {
+            throw UbiquityError(.invalidName, "a container's name is \(ContainerID.rules)")
+        }
+        let account: String
+        switch viewer {
+        case .owner: account = request.uri.queryParameters["account"].map(String.init) ?? CloudHost.localAccount
+        case .account(let own): account = own
+        }
+        return ContainerPages(
+            browser: try await host.browser(account, container), account: account, container: container)
+    }
+
+    private static func item(_ text: String?) throws -> ItemID {
+        guard let item = text.flatMap({ ItemID(hex: $0) }) else {
+            throw UbiquityError(.invalid, "an item's id is 32 hexadecimal digits")
+        }
+        return item
+    }
+
+    private static func item(_ name: Substring, of request: Request) throws -> ItemID? {
+        try request.uri.queryParameters[name].map { try item(String($0)) }
+    }
+
+    @Sendable private func overview(_ request: Request, _ context: CloudContext, _ viewer: Viewer) async throws -> HTML
+    {
+        let names = switch viewer {
+        case .owner: try await host.accounts()
+        case .account(let own): [own]
+        }
+        let first = try request.number("from", in: 0...Int64(Int32.max), else: 0)
+        let shown = names.dropFirst(Int(first)).prefix(OverviewPage.accounts)
+        var accounts = [AccountOverview]()
+        for name in shown {
+            // One that was deleted meanwhile is not there any more.
+            do { accounts.append(try await host.overview(name)) } catch let error as UbiquityError
+                where error.code == .notFound
+            { continue }
+        }
+        let next = Int(first) + shown.count
+        return OverviewPage(accounts: accounts, next: next < names.count ? next : nil).html
+    }
+
+    @Sendable private func folder(_ request: Request, _ context: CloudContext, _ viewer: Viewer) async throws -> HTML {
+        let after = try request.uri.queryParameters["after"].map { try ItemName(Array($0.utf8)) }
+        return try await container(request, context, viewer)
+            .folder(Self.item("folder", of: request) ?? .root, after: after)
+    }
+
+    @Sendable private func conflicts(_ request: Request, _ context: CloudContext, _ viewer: Viewer) async throws
+        -> HTML
+    {
+        try await container(request, context, viewer).conflicts(after: Self.item("after", of: request))
+    }
+
+    @Sendable private func trash(_ request: Request, _ context: CloudContext, _ viewer: Viewer) async throws -> HTML {
+        let deletedAt = Timestamp(nanoseconds: try request.number("deleted", in: 0...Int64.max, else: 0))
+        let position = try Self.item("after", of: request).map { TrashPosition(deletedAt: deletedAt, id: $0) }
+        return try await container(request, context, viewer).trash(after: position)
+    }
+
+    @Sendable private func item(_ request: Request, _ context: CloudContext, _ viewer: Viewer) async throws -> HTML {
+        try await container(request, context, viewer).item(Self.item(context.parameters.get("item")))
+    }
+}
+
+extension Request {
+    /// The password of `Authorization: Basic …`; nil if there is none.
+    func basicPassword() throws -> String? {
+        guard let field = header("authorization") else { return nil }
+        let parts = field.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.first?.lowercased() == "basic" else { return nil }
+        guard parts.count == 2, let decoded = Data(base64Encoded: String(parts[1])),
+            let text = String(validating: decoded, as: UTF8.self), let colon = text.firstIndex(of: ":")
+        else { throw UbiquityError(.signedOut, "the Authorization field is not \"Basic\" and a name and password") }
+        return String(text[text.index(after: colon)...])
+    }
+}
