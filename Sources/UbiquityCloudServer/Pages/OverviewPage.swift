@@ -33,7 +33,8 @@ struct OverviewPage {
                 let address = ContainerAddress(account: account.name, container: container.name)
                 return .row(
                     .link(address.path(), container.name.name), "\(counted(container.items))",
-                    "\(counted(container.versions))", .link(address.path("/conflicts"), counted(container.conflictItems)),
+                    "\(counted(container.versions))",
+                    .link(address.path("/conflicts"), counted(container.conflictItems)),
                     .link(address.path("/trash"), counted(container.deletedItems)), "\(container.revision.number)")
             })
     }
