@@ -23,6 +23,23 @@ import UbiquityWire
         #expect(bench.path(.number(3)) == "Documents/report 3.txt")
     }
 
+    /// Which of three devices comes first must not tell whether two equal documents are one.
+    @Test func underDocumentsEqualOnesAreOneAlsoWithANumber() throws {
+        try bench.commit(here, Make.file(1, "report.txt", in: documents, version: 1, "z"))
+        try bench.commit(there, Make.file(2, "report.txt", in: documents, version: 2, "x"))
+        try bench.commit(here, Make.file(3, "report.txt", in: documents, version: 3, "y"))
+        let plan = try bench.commit(DeviceID(high: 7, low: 7), Make.file(4, "report.txt", in: documents, version: 4, "x"))
+        #expect(plan.outcomes == [.merged(into: .number(2))])
+        #expect(bench.livePaths.dropFirst() == [
+            "Documents/report 2.txt", "Documents/report 3.txt", "Documents/report.txt",
+        ])
+        // What one device makes in one go are two documents: it has them side by side.
+        let both = try bench.commit(
+            there, Make.file(5, "report.txt", in: documents, version: 5, "q"),
+            Make.file(6, "report 4.txt", in: documents, version: 6, "q"))
+        #expect(both.outcomes == [.applied(.number(5)), .applied(.number(6))])
+    }
+
     @Test func underDocumentsMeansAtAnyDepth() throws {
         try bench.commit(here, Make.folder(1, "d", in: documents), Make.file(2, "f", in: .number(1), version: 1))
         try bench.commit(there, Make.file(3, "f", in: .number(1), version: 2, "y"))
