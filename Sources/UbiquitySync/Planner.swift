@@ -207,11 +207,18 @@ extension IndexReader {
         guard row.kind == .file, row.dirty.contains(.created), row.dirty.contains(.content), let entry = row.entry,
             let folder = try folderAtCloud(entry.parent)
         else { return false }
-        return try remoteOccupants(of: folder, named: entry.name).contains { other in
+        // One of several that differ may be it that got a number.
+        for number in 1...SyncLimits.comparedNames {
+            let name = number == 1 ? entry.name : entry.name.numbered(number)
+            let occupants = try remoteOccupants(of: folder, named: name).filter { $0.id != row.id }
+            guard !occupants.isEmpty else { return false }
             // Of another size it is another, and nobody has to wait to see both.
-            other.id != row.id && other.kind == .file && other.content?.isAvailable == true
-                && other.content?.size == row.size
+            let mayBeIt = occupants.contains {
+                $0.kind == .file && $0.content?.isAvailable == true && $0.content?.size == row.size
+            }
+            if mayBeIt { return true }
         }
+        return false
     }
 
     /// The folder as the cloud has it; one that is new here becomes one with what has its name there.

@@ -80,6 +80,8 @@ enum SyncLimits {
     static let folderTimesRest = Duration.milliseconds(500)
     /// Files up to this size travel inside the commit: one chunk always.
     static let inlineContentSize = Int64(Limits.minimumChunkLength)
+    /// Documents of one name, numbered by the cloud, with which a new one is compared before it is announced.
+    static let comparedNames = 16
     /// Dirty rows read at a time.
     static let rowsPerRead = 1000
     /// Large files going up at once: the second one's reading overlaps the first one's sending.

@@ -53,13 +53,21 @@ extension CommitWork {
             slots.occupy(place, by: id)
             return try finish(id)
         }
-        if draft.original == nil, try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
+        let isNew = draft.original == nil
+        if isNew, try canMerge(draft.record, into: holder, underDocuments: ancestry.isUnderDocuments) {
             return try merge(id, into: holder)
         }
-        let free = try slots.freePlace(near: place)
-        try update(id) { $0.record.name = free.name }
-        slots.occupy(free, by: id)
-        try finish(id)
+        // Of three documents of one name two may be equal: which came first must not tell.
+        let isEqual = { [self] (other: ItemID) in
+            try isNew && draft.record.kind == .file && canMerge(draft.record, into: other, underDocuments: true)
+        }
+        switch try slots.slot(near: place, orWhere: isEqual) {
+        case .takenByEqual(let other): try merge(id, into: other)
+        case .free(let free):
+            try update(id) { $0.record.name = free.name }
+            slots.occupy(free, by: id)
+            try finish(id)
+        }
     }
 
     /// A new file gets its content last: until here it could have become one with another.
@@ -71,6 +79,8 @@ extension CommitWork {
     /// is an identity to the app that made it, so two files are two versions of one.
     private func canMerge(_ new: ItemRecord, into holder: ItemID, underDocuments: Bool) throws -> Bool {
         guard let existing = try record(holder), existing.kind == new.kind else { return false }
+        // A device that makes two has them side by side.
+        guard new.kind == .directory || !isNew(holder) else { return false }
         return switch new.kind {
         case .directory: try !isPackage(new.id) || isWhole(new.id) && isEqual(new, existing, childrenOfNew())
         case .file: try !underDocuments || isEqual(new, existing, [:])
@@ -140,15 +150,21 @@ struct NameSlots {
         return draft.record.isLive && !draft.needsSlot ? stored : nil
     }
 
-    /// "name 2.ext", or 3, 4 … if that is taken too.
-    mutating func freePlace(near place: Place) throws -> Place {
+    enum Slot {
+        case free(Place)
+        case takenByEqual(ItemID)
+    }
+
+    /// "name 2.ext", or 3, 4 … if that is taken too; or the first of those who have these names that is `isEqual`.
+    mutating func slot(near place: Place, orWhere isEqual: (ItemID) throws -> Bool) throws -> Slot {
         var number = nextNumber[place] ?? 2
         var candidate = Place(parent: place.parent, name: place.name.numbered(number))
-        while try holder(of: candidate) != nil {
+        while let holder = try holder(of: candidate) {
+            if try isEqual(holder) { return .takenByEqual(holder) }
             number += 1
             candidate.name = place.name.numbered(number)
         }
         nextNumber[place] = number + 1
-        return candidate
+        return .free(candidate)
     }
 }
