@@ -236,6 +236,11 @@ extension SyncEngine {
             return true
         }
         if let until = push.withLock({ $0.rescanAt[row.key] }), until > now { return true }
+        return isThrottled(row)
+    }
+
+    /// Whether it changes so often that it rests; the loop wakes when that is over.
+    func isThrottled(_ row: ItemRow) -> Bool {
         guard let until = throttle.restsUntil(row.key) else { return false }
         push.withLock { $0.rescanAt[row.key] = until }
         return true

@@ -35,7 +35,7 @@ extension SyncEngine {
         }
         if isPrepared { return false }
         if let rests, rests > now { return false }
-        guard throttle.restsUntil(row.key) == nil else { return false }
+        guard !isThrottled(row) else { return false }
         // A new file is announced first, but for one whose name is taken, and one that goes with a package, of which
         // nothing is told before all is there.
         guard row.dirty.contains(.created) else { return true }
