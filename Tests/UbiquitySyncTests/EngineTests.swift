@@ -70,22 +70,6 @@ import UbiquityTestSupport
         }
     }
 
-    /// It is slowed down by so much, and does not wait for the next look at everything.
-    @Test func aLargeFileSavedAgainAndAgainRestsAndGoesUp() async throws {
-        try await run { world in
-            try await world.a.create("f", world.random.bytes(200_000))
-            try await world.settle()
-            for _ in 0..<14 {
-                let start = world.world.uptime
-                let bytes = world.random.bytes(200_000)
-                try await world.a.edit("f") { _ in bytes }
-                while try !world.a.live("f").dirty.isEmpty { try await world.world.sleep(for: .milliseconds(50)) }
-                #expect(world.world.uptime - start < .seconds(10))
-            }
-            try await world.check()
-        }
-    }
-
     @Test func onlyChangedChunksTravelBothWays() async throws {
         try await run { world in
             let bytes = world.random.bytes(8_000_000)

@@ -1,4 +1,5 @@
 import Testing
+import UbiquityTestSupport
 
 @testable import UbiquitySync
 
@@ -52,5 +53,26 @@ import Testing
         pace.took(.seconds(-1), for: 1)
         pace.took(.seconds(1e9), for: 1)
         #expect(pace.bytes == 64 << 10)
+    }
+}
+
+/// How often one file goes up.
+@Suite struct UploadRestTests: WorldTests {
+    static let seed: UInt64 = 17
+
+    /// It is slowed down by so much, and does not wait for the next look at everything.
+    @Test func aLargeFileSavedAgainAndAgainRestsAndGoesUp() async throws {
+        try await run { world in
+            try await world.a.create("f", world.random.bytes(200_000))
+            try await world.settle()
+            for _ in 0..<14 {
+                let start = world.world.uptime
+                let bytes = world.random.bytes(200_000)
+                try await world.a.edit("f") { _ in bytes }
+                while try !world.a.live("f").dirty.isEmpty { try await world.world.sleep(for: .milliseconds(50)) }
+                #expect(world.world.uptime - start < .seconds(10))
+            }
+            try await world.check()
+        }
     }
 }
