@@ -334,6 +334,36 @@ import UbiquityControl
         }
     }
 
+    /// The person was asked once and has answered: what a command makes of the conflict comes too late.
+    @Test func aDecisionStandsThatCameWhileACommandRan() async throws {
+        try await World.run { world in
+            try await world.shell(
+                """
+                cd "$HOME"; mkdir -p .config/ubiquity
+                echo 'merge.txt = sh "$HOME/merge"' > .config/ubiquity/config
+                cat > merge <<'END'
+                touch "$HOME/begun"
+                for n in $(seq 600); do [ -e "$HOME/go" ] || sleep 0.05; done
+                echo merged > "$4"
+                END
+                """)
+            let (a, b) = try await devices(world)
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo 'a 1' > Documents/report.txt")
+            try await b.shell("echo 'b 1' > Documents/report.txt")
+            for device in [b, a] { try await device.ubiquity("online", "") }
+            try await world.eventually("it runs") { try await world.shell("ls \"$HOME\"").contains("begun") }
+            #expect(try await a.ubiquity("resolve", "Documents/report.txt").status == 0)
+            try await world.shell("touch \"$HOME/go\"")
+            try await world.eventually("it has ended") {
+                try await world.shell("ls '\(a.containerState)/staging/merge'").isEmpty
+            }
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat Documents/report.txt") == "b 1") }
+            try await expectResolved(a, b)
+        }
+    }
+
     /// A command goes on when two run at the same time; none sees more than a few, or another one of the same file.
     @Test func severalConflictsAreMergedAtOneTime() async throws {
         try await World.run { world in
