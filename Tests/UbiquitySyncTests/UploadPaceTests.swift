@@ -1,4 +1,5 @@
 import Testing
+import UbiquityIndex
 import UbiquityTestSupport
 
 @testable import UbiquitySync
