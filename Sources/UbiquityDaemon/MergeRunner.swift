@@ -36,7 +36,6 @@ final class MergeRunner: Sendable {
         /// Until when an item rests whose conflict could not be looked at: the cloud was away, or it changed meanwhile.
         /// News ends that.
         var rests: [ItemID: Duration] = [:]
-        var runs = 0
         var isOver = false
     }
 
@@ -191,7 +190,9 @@ final class MergeRunner: Sendable {
         }
         let base = job.conflict.baseVersion.flatMap { id in versions.first { $0.id == id && $0.content.isAvailable } }
         let suffix = String(decoding: job.row.entry?.name.stemAndExtension.suffix ?? [], as: UTF8.self)
-        let work = Path.join(folder, "\(state.withLock { $0.runs += 1; return $0.runs })")
+        // A number that no other merge ever had: the command of a daemon that was killed may still be running, and must
+        // not write into this one's files.
+        let work = Path.join(folder, "\(try parts.index.newContentNumber())")
         defer { try? FileSystem.removeTree(work) }
         try describing("make the folder of a merge", at: work) { () throws(Errno) in
             do throws(Errno) { try FileSystem.removeTree(work) } catch { guard error == .ENOENT else { throw error } }

@@ -65,15 +65,17 @@ extension ItemIndex {
 
     /// Gives a file that nobody has changed since a new content, and decides about a conflict by that.
     /// - Parameter generation: of the row that the content was made from.
-    /// - Returns: the content that was replaced, which is the caller's now. Nil if the file has changed meanwhile: then
-    ///   nothing is done and `content` is the caller's.
+    /// - Returns: the content that was replaced, which is the caller's now. Nil if the file has changed meanwhile, or
+    ///   the conflict has been decided about: then nothing is done and `content` is the caller's.
     package func replace(
         _ key: ItemKey, generation: Int64, version: VersionID?, with content: ContentID, size: Int64,
         resolving conflict: VersionID
     ) throws -> ContentID?? {
         try write(.remote) { transaction in
             guard let row = try transaction.row(key: key), !row.isDeleted, !row.isWriting,
-                row.generation == generation, row.version == version, !row.dirty.contains(.content)
+                row.generation == generation, row.version == version, !row.dirty.contains(.content),
+                // Somebody may have decided about it, here or on another device.
+                try transaction.conflicts(of: row.id).contains(where: { $0.id == conflict })
             else { return .none }
             _ = try transaction.putContent(content, size: size, ino: UInt64(transaction.newNumber()), in: row)
             try transaction.decide(.resolve, conflict, of: row.id, after: key)
