@@ -27,7 +27,7 @@ struct CloudAccess: Sendable {
         }
     }
 
-    func account(_ request: Request, _ context: CloudContext) async throws -> String {
+    private func account(_ request: Request, _ context: CloudContext) async throws -> String {
         if let token = try request.bearer() { return try await host.authenticate(token) }
         guard context.isLocal else {
             throw UbiquityError(.signedOut, "this cloud wants a token", remedy: "sign in with \"ubiquity login\"")

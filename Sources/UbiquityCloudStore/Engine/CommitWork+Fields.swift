@@ -89,15 +89,22 @@ extension CommitWork {
 
     func applyXattrs(_ fields: ChangedFields, _ change: ItemChange, to record: inout ItemRecord) {
         guard !fields.xattrsSet.isEmpty || !fields.xattrsRemoved.isEmpty else { return }
-        for name in fields.xattrsRemoved { setXattr(name, nil, change, in: &record) }
-        for attribute in fields.xattrsSet { setXattr(attribute.name, attribute.value, change, in: &record) }
+        // Looked up at once: a change may have thousands.
+        let times = Dictionary(fields.earlier.map { ($0.field, $0.time) }) { first, _ in first }
+        func set(_ name: [UInt8], _ value: [UInt8]?) {
+            let stamp = stamp(at: times[.xattr(name)] ?? change.changedAt)
+            setXattr(name, value, change, stamp, in: &record)
+        }
+        for name in fields.xattrsRemoved { set(name, nil) }
+        for attribute in fields.xattrsSet { set(attribute.name, attribute.value) }
         forgetOldRemovals(in: &record)
     }
 
-    private func setXattr(_ name: [UInt8], _ value: [UInt8]?, _ change: ItemChange, in record: inout ItemRecord) {
+    private func setXattr(
+        _ name: [UInt8], _ value: [UInt8]?, _ change: ItemChange, _ stamp: FieldStamp, in record: inout ItemRecord
+    ) {
         let index = record.xattrs.firstIndex { $0.name == name }
         guard index.map({ record.xattrs[$0].value }) != value else { return }
-        let stamp = stamp(of: change, .xattr(name))
         if let current = record.stamps.xattrs[name] {
             guard let winner = decide(change, stamp, over: current) else { return }
             record.stamps.xattrs[name] = winner

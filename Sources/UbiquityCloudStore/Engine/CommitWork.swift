@@ -56,8 +56,12 @@ final class CommitWork {
 
     /// The stamp of what a change does: to a field, if one is given, else to the item.
     func stamp(of change: ItemChange, _ field: FieldTime.Field? = nil) -> FieldStamp {
-        let time = field.map(change.time(of:)) ?? change.changedAt
-        return FieldStamp(revision: revision.next, time: corrected(time), device: request.device)
+        stamp(at: field.map(change.time(of:)) ?? change.changedAt)
+    }
+
+    /// - Parameter time: by the device's clock.
+    func stamp(at time: Timestamp) -> FieldStamp {
+        FieldStamp(revision: revision.next, time: corrected(time), device: request.device)
     }
 
     /// A device's time by our clock. A clock that is off by more than a request's delay neither wins nor loses by that;
