@@ -405,6 +405,33 @@ import UbiquityControl
         }
     }
 
+    /// What a program has written and not closed is older than a decision that comes after it.
+    @Test func aDecisionCountsThoughAProgramHasTheFileOpen() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            let name = try #require(try await conflicts(a).first)
+            let resolve = "'\(World.program)' resolve --keep '\(name)' Documents/report.txt"
+            let seen = try await a.shell("exec 3<> Documents/report.txt; printf 'is held' >&3; \(resolve) 2>&1")
+            #expect(seen.contains("closes it"), "\(seen)")
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat Documents/report.txt") == "a 1") }
+            try await expectResolved(a, b)
+            #expect(try await a.ubiquity("versions", "Documents/report.txt").text.contains("7 B"))
+            // The same for what is restored; and what is written after it is later.
+            let again = try await a.shell(
+                """
+                v=$('\(World.program)' versions --json Documents/report.txt | tr '{' '\\n' | grep '"size":7' |
+                    grep -o '"id":"[0-9a-f]*"' | cut -d'"' -f4)
+                exec 3<> Documents/report.txt; printf more >&3; '\(World.program)' restore Documents/report.txt $v 2>&1
+                printf later >&3
+                """)
+            #expect(again.contains("closes it"), "\(again)")
+            try await world.settle(a, b)
+            #expect(try await conflicts(a).count == 1)
+        }
+    }
+
     @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
     func restoringIsACoordinatedWrite() async throws {
         try await World.run { world in
