@@ -70,7 +70,7 @@ struct ResolveCommand: AsyncParsableCommand {
         if output.asJSON { return try Output.json(report) }
         Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(Output.shown(path))")
         for kept in report.kept { Output.line("kept as \(Output.shown(kept))") }
-        if report.isQueued { Output.message(RestoreCommand.queued) }
+        if let awaited = report.isAwaiting { Output.message(awaited.message) }
     }
 }
 
@@ -84,8 +84,6 @@ struct RestoreCommand: AsyncParsableCommand {
 
     @Argument(help: "The file or package.")
     var path: String
-
-    static let queued = "it is not there yet: it comes when the cloud is back, or its content is here"
 
     @Argument(help: "The version: its id or the beginning of it, or its name in '.versions'.")
     var version: String
@@ -104,7 +102,18 @@ struct RestoreCommand: AsyncParsableCommand {
         report.path = to ?? path
         if output.asJSON { return try Output.json(report) }
         Output.line("restored \(Output.shown(report.path))")
-        if report.isQueued { Output.message(Self.queued) }
+        if let awaited = report.isAwaiting { Output.message(awaited.message) }
+    }
+}
+
+extension VersionAwaits {
+    fileprivate var message: String {
+        switch self {
+        case .cloud: "it is not there yet: it comes when the cloud has answered"
+        case .content: "it is not there yet: its content is on its way"
+        case .writer: "it is not there yet: it comes when the program that has the file open for writing closes it"
+        case .laterEdit: "the file was changed again after that, and shows the later change"
+        }
     }
 }
 

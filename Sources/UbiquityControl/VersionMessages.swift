@@ -74,20 +74,32 @@ package struct ResolveRequest: Codable, Hashable, Sendable {
     }
 }
 
+/// Why a version that was chosen is not what a file shows.
+package enum VersionAwaits: String, Codable, Hashable, Sendable {
+    /// The cloud has not heard of the decision.
+    case cloud
+    /// Its content is on its way.
+    case content
+    /// A program has the file open for writing.
+    case writer
+    /// Somebody has changed the file again since.
+    case laterEdit = "later-edit"
+}
+
 package struct ResolveReport: Codable, Hashable, Sendable {
     package var path: String
     /// Conflicts that were resolved.
     package var resolved: Int
     /// Documents that conflict versions were kept as.
     package var kept: [String]
-    /// The version that was chosen is not shown yet.
-    package var isQueued: Bool
+    /// The version that was chosen is not shown yet, and that is why.
+    package var isAwaiting: VersionAwaits?
 
-    package init(path: String, resolved: Int, kept: [String] = [], isQueued: Bool = false) {
+    package init(path: String, resolved: Int, kept: [String] = [], isAwaiting: VersionAwaits? = nil) {
         self.path = path
         self.resolved = resolved
         self.kept = kept
-        self.isQueued = isQueued
+        self.isAwaiting = isAwaiting
     }
 }
 
@@ -111,13 +123,13 @@ package struct RestoreRequest: Codable, Hashable, Sendable {
 package struct RestoreReport: Codable, Hashable, Sendable {
     package var path: String
     package var version: String
-    /// It is not in its place yet: the cloud is away, or the content on its way.
-    package var isQueued: Bool
+    /// It is not in its place yet, and that is why.
+    package var isAwaiting: VersionAwaits?
 
-    package init(path: String, version: String, isQueued: Bool) {
+    package init(path: String, version: String, isAwaiting: VersionAwaits? = nil) {
         self.path = path
         self.version = version
-        self.isQueued = isQueued
+        self.isAwaiting = isAwaiting
     }
 }
 

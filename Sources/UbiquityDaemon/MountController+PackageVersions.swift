@@ -1,3 +1,4 @@
+import UbiquityControl
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -6,10 +7,25 @@ import UbiquityVFS
 
 // Whole states of packages, put back or made documents of their own.
 extension MountController {
-    /// Gives a package the state of a version. It goes up like any change of it.
+    /// Gives a package the state of a version. It goes up like any change of it. Throws `.busy` if what it has been
+    /// till now is not at the cloud.
     func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
+        try await requireUploaded(row)
         try await download(version) { [self] tree, contents in
             try parts.index.place(tree, contents: contents, version, of: row.key, at: nil)
+        }
+    }
+
+    /// Else the state that is replaced would be lost: it has no version yet.
+    private func requireUploaded(_ row: ItemRow) async throws {
+        let check = WaitCheck(parts: parts, wanted: WaitRequest(paths: [], uploaded: true), tops: [row.key])
+        let isUp = try await engine.wait(atMost: engine.connection.isOnline ? Self.decisionLimit : .zero) { [self] in
+            try await pool.run { try check.holds(graceIsOver: true) }
+        }
+        guard isUp else {
+            throw UbiquityError(
+                .busy, "what was changed in it last has not been uploaded, and would be lost",
+                at: row.entry?.name.description ?? "", remedy: "'ubiquity wait --uploaded' waits for that")
         }
     }
 

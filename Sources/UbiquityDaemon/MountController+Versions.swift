@@ -125,62 +125,18 @@ extension MountController {
             if row.kind == .directory { try await putBack(chosen, of: row) }
             let others = conflicts.filter { $0.id != chosen.id }
             let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
-            try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
-            let isShown = try await waitUntilShown(row)
-            return ResolveReport(path: request.path, resolved: conflicts.count, isQueued: !isShown)
+            let new = try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
+            let isAwaiting = try await waitUntilShown(row, new)
+            return ResolveReport(path: request.path, resolved: conflicts.count, isAwaiting: isAwaiting)
         }
     }
 
     private func keepCurrent(
         _ conflicts: [RemoteVersion], _ request: ResolveRequest, _ row: ItemRow
     ) async throws -> ResolveReport {
-        try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
+        _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
         return ResolveReport(path: request.path, resolved: conflicts.count)
     }
-
-    private func decide(
-        _ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey
-    ) async throws {
-        guard !actions.isEmpty else { return }
-        try await pool.run { [index = parts.index] in try index.decide(actions, of: key) }
-    }
-
-    /// Runs `body` while nobody else uses the item, after those who show it have saved. Throws `.timedOut` if that does
-    /// not come to be.
-    private func claiming<R: Sendable>(
-        _ row: ItemRow, for process: Int32?, _ body: @Sendable () async throws -> R
-    ) async throws -> R {
-        let coordination = parts.coordination
-        let request = ClaimRequest(
-            owner: process.map(ClaimOwner.program) ?? .system,
-            intents: [ClaimIntent(row.claimTarget, .writing(.forMerging))], waitingTime: Self.decisionLimit)
-        let claim: ClaimID
-        do { claim = try await coordination.claim(request) } catch let failure as ClaimFailure {
-            throw failure.error(at: row.entry?.name.description ?? "")
-        }
-        defer { coordination.end(claim) }
-        return try await body()
-    }
-
-    /// Waits until the cloud knows what was decided, and the file shows it.
-    /// - Returns: false if that takes its time: it goes on by itself.
-    private func waitUntilShown(_ row: ItemRow) async throws -> Bool {
-        guard engine.connection.isOnline else { return false }
-        return try await engine.wait(atMost: Self.decisionLimit) { [self] in
-            try await pool.run { [index = parts.index] in
-                try index.read { reader in
-                    guard try reader.decidedVersions(of: row.id).isEmpty else { return false }
-                    guard let now = try reader.row(key: row.key), now.kind == .file, now.dirty.isEmpty,
-                        let remote = try reader.remote(id: now.id)
-                    else { return true }
-                    return now.version == remote.content?.version
-                }
-            }
-        }
-    }
-
-    /// A decision waits so long for others, and then so long until it is carried out.
-    private static let decisionLimit: Duration = .seconds(10)
 
     private func requireAvailable(_ version: RemoteVersion) throws {
         guard version.content.isAvailable else {
@@ -206,17 +162,18 @@ extension MountController {
         }
         try requireAvailable(chosen)
         guard let target = request.to else {
-            let isShown = try await claiming(row, for: request.process) { [self] in
-                if row.kind == .directory { try await putBack(chosen, of: row) } else {
-                    try await decide([(.restore, chosen.id)], of: row.key)
+            let isAwaiting = try await claiming(row, for: request.process) { [self] in
+                guard row.kind == .directory else {
+                    return try await waitUntilShown(row, decide([(.restore, chosen.id)], of: row.key))
                 }
-                return try await waitUntilShown(row)
+                try await putBack(chosen, of: row)
+                return try await waitUntilShown(row, nil)
             }
-            return RestoreReport(path: request.path, version: chosen.id.description, isQueued: !isShown)
+            return RestoreReport(path: request.path, version: chosen.id.description, isAwaiting: isAwaiting)
         }
         let (folder, name) = try await pool.run { [self] in try newPlace(target) }
         let path = try await place(chosen, of: row, in: folder.key, named: name, orNumbered: false)
-        return RestoreReport(path: path, version: chosen.id.description, isQueued: false)
+        return RestoreReport(path: path, version: chosen.id.description)
     }
 
     /// The folder that a new path is in, and the name there. Throws `.notFound`, `.alreadyExists`.

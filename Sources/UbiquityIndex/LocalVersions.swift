@@ -18,17 +18,24 @@ package struct VersionPlace: Sendable {
 extension ItemIndex {
     /// Decides about versions of a file, here and now; the cloud and the other devices hear of it when they can.
     /// Throws `.notFound` if the file is gone.
-    package func decide(_ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey) throws {
+    /// - Returns: the version that the last restoration makes.
+    @discardableResult
+    package func decide(
+        _ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey
+    ) throws -> VersionID? {
         try write(.local) { transaction in
             guard let row = try transaction.row(key: key), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the file is gone")
             }
             let decided = try transaction.decidedVersions(of: row.id)
+            var made: VersionID?
             for action in actions where decided[action.version] == nil || action.kind == .restore {
                 // An edit that is on its way up is older than the restoration.
-                try transaction.decide(
+                let new = try transaction.decide(
                     action.kind, action.version, of: row.id, after: action.kind == .restore ? key : nil)
+                made = new ?? made
             }
+            return made
         }
     }
 

@@ -72,9 +72,11 @@ extension IndexReader {
 extension IndexTransaction {
     /// Queues a decision, and shows it from now on.
     /// - Parameter after: the item whose content takes the version's place and must be at the cloud first.
+    /// - Returns: the version that a restoration makes.
+    @discardableResult
     package func decide(
         _ kind: PendingVersionAction.Kind, _ version: VersionID, of item: ItemID, after: ItemKey? = nil
-    ) throws {
+    ) throws -> VersionID? {
         var newVersion: VersionID?, base: VersionID?, generation: Int64?
         if kind == .restore, let row = try row(id: item) {
             var generator = SourcedGenerator(index.random)
@@ -98,6 +100,7 @@ extension IndexTransaction {
             ])
         // A conflict that is restored or removed is resolved.
         try noteVersions(of: item, kind == .remove ? .lost(version) : .conflicts)
+        return newVersion
     }
 
     /// The cloud has taken these decisions in, or will never.

@@ -46,6 +46,16 @@ extension ContainerFileSystem {
             && ContentScanner.isRacy(changedAt: stamp.changedAt, scannedAt: parts.timekeeper.now())
     }
 
+    /// Tells the index what has been written till now to a file that may be open still: what comes next, and counts as
+    /// later, is not to find it unnoted.
+    package func noteWrites(to ino: UInt64) throws {
+        guard let node = openNodes.node(ino) else { return }
+        try node.state.withLock { state in
+            guard state.isRecorded else { return }
+            try note(node, &state, stillOpen: true)
+        }
+    }
+
     /// Looks at all that is open for writing, or mapped: what stays open for long goes up meanwhile. To be called every
     /// few seconds.
     func noteOpenWriters() {
