@@ -20,6 +20,8 @@ struct ItemUsers: OpenItems {
 
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
 
+    func noteUses() { fileSystem.noteUses() }
+
     func isShown(_ key: ItemKey) -> Bool {
         guard coordination.hasPresenters else { return false }
         guard let row = try? index.row(key: key) else { return true }

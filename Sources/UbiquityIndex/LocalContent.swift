@@ -71,20 +71,14 @@ extension ItemIndex {
         }
     }
 
-    /// Notes that the content was used, for eviction of what was not used for longest.
-    package func noteUse(ino: UInt64) throws {
-        let now = timekeeper.now()
-        _ = try change(ino: ino, .attributes) { _, row in row.usedAt = now }
-    }
-
-    /// The same for many files; those that are gone are passed over.
-    package func noteUses(_ inodes: some Collection<UInt64>) throws {
-        let now = timekeeper.now()
+    /// Notes when files were last used, for eviction of what was not used for longest; those that are gone are passed
+    /// over.
+    package func noteUses(_ uses: [(ino: UInt64, time: Timestamp)]) throws {
         try write(.local) { transaction in
-            for ino in inodes {
-                guard let before = try transaction.row(ino: ino), !before.isDeleted else { continue }
+            for use in uses {
+                guard let before = try transaction.row(ino: use.ino), !before.isDeleted else { continue }
                 var row = before
-                row.usedAt = now
+                row.usedAt = use.time
                 try transaction.update(row, before: before)
             }
         }

@@ -8,6 +8,8 @@ internal import UbiquitySystem
 package protocol OpenItems: Sendable {
     /// Runs `body` while nobody can open the item; nil if a program has it open, or if that is not to be known.
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
+    /// Tells the index when files were last used.
+    func noteUses()
     /// Whether a client shows the item: it is not evicted unasked.
     func isShown(_ key: ItemKey) -> Bool
     /// Whether a client may show the item or have claimed it, so that it has to be asked.
@@ -30,6 +32,7 @@ package enum ComingChange: Sendable, Hashable {
 }
 
 extension OpenItems {
+    package func noteUses() {}
     package func isShown(_ key: ItemKey) -> Bool { false }
     package func mayBeUsed(_ key: ItemKey) -> Bool { false }
     package func isBeingWritten(_ row: ItemRow) -> Bool { false }

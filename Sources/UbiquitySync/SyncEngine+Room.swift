@@ -145,6 +145,7 @@ extension SyncEngine {
     /// - Parameter slack: so much more goes, if there are small contents enough for it.
     private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws {
         guard disk > 0 || cache > 0 else { return }
+        openItems?.noteUses()
         var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false
         for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
             let over = -max(diskLeft, cacheLeft)

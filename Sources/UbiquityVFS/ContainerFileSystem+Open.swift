@@ -26,7 +26,7 @@ extension ContainerFileSystem {
         case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }
         if isOrphan { return .now(try openOrphan(row, flags)) }
-        noteUse(row)
+        noteUse(row.ino)
         if flags.contains(.truncate) {
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
         }
@@ -249,21 +249,28 @@ extension ContainerFileSystem {
         }
     }
 
-    private func noteUse(_ row: ItemRow) {
-        guard let batch = uses.add(row.ino, lastUse: row.usedAt, now: parts.timekeeper.now()) else { return }
-        write(uses: batch)
+    private func noteUse(_ ino: UInt64) {
+        if uses.add(ino, now: parts.timekeeper.now()) { noteUses() }
     }
 
-    private func write(uses batch: Set<UInt64>) {
-        guard !batch.isEmpty else { return }
-        do { try index.noteUses(batch) } catch {
+    /// Tells the index when files were last used. To be called before what was not used for longest is evicted.
+    package func noteUses() { write(uses: uses.take(now: parts.timekeeper.now())) }
+
+    private func write(uses: [UInt64: Timestamp]) {
+        var rest = uses[...]
+        do {
+            while !rest.isEmpty {
+                try index.noteUses(rest.prefix(UseLog.batch).map { (ino: $0.key, time: $0.value) })
+                rest = rest.dropFirst(UseLog.batch)
+            }
+        } catch {
             logger.warning("cannot note when files were used", metadata: ["error": "\(error)"])
         }
     }
 
     /// Writes down what is kept back for batches. To be called now and then, and before the end.
     package func settle() {
-        write(uses: uses.takeAll())
+        write(uses: uses.takeIfDue(now: parts.timekeeper.now()))
         retryNotes()
         noteOpenWriters()
         refreshIgnoreFiles()

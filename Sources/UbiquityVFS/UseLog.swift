@@ -1,31 +1,41 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// When files were last opened, for the choice of what to evict. Written to the index in batches: an open must not
-/// cost a transaction, and to lose some at a crash does no harm.
+/// When files were last opened, for the choice of what to evict. An open must not cost a transaction: the times reach
+/// the index when something is about to be evicted, and else now and then. To lose some at a crash does no harm.
 final class UseLog: Sendable {
-    /// Files that wait to be written down.
+    /// Files whose use is remembered here, at most.
+    static let limit = 65_536
+    /// Files written to the index at a time: others write between.
     static let batch = 512
-    /// A use is not worth noting again for so long.
-    static let resolution: Int64 = 600 * 1_000_000_000
+    /// What is not asked for is written down so often.
+    static let interval: Int64 = 600 * 1_000_000_000
 
-    private let pending = Lock<Set<UInt64>>([])
+    private struct State {
+        var times: [UInt64: Timestamp] = [:]
+        var written = Timestamp.zero
+    }
+    private let state = Lock(State())
 
-    /// - Returns: the batch to write down, if it is full.
-    func add(_ ino: UInt64, lastUse: Timestamp, now: Timestamp) -> Set<UInt64>? {
-        guard now.nanoseconds &- lastUse.nanoseconds > Self.resolution || now < lastUse else { return nil }
-        return pending.withLock { pending in
-            pending.insert(ino)
-            guard pending.count >= Self.batch else { return nil }
-            defer { pending = [] }
-            return pending
+    /// - Returns: whether there is no room for more.
+    func add(_ ino: UInt64, now: Timestamp) -> Bool {
+        state.withLock { state in
+            state.times[ino] = now
+            return state.times.count >= Self.limit
         }
     }
 
-    func takeAll() -> Set<UInt64> {
-        pending.withLock { pending in
-            defer { pending = [] }
-            return pending
+    /// All that has not been written down.
+    func take(now: Timestamp) -> [UInt64: Timestamp] {
+        state.withLock { state in
+            defer { state = State(written: now) }
+            return state.times
         }
+    }
+
+    /// The same if it was last taken long enough ago, else nothing.
+    func takeIfDue(now: Timestamp) -> [UInt64: Timestamp] {
+        let isDue = state.withLock { now.nanoseconds &- $0.written.nanoseconds > Self.interval || now < $0.written }
+        return isDue ? take(now: now) : [:]
     }
 }

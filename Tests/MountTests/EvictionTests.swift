@@ -152,6 +152,22 @@ import UbiquityControl
         }
     }
 
+    /// The last use counts to the moment, not the first of some minutes.
+    @Test func whatWasJustReadAgainStays() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b", "--cache-limit", "1M"))
+            try await a.shell("for n in 1 2 3 4; do head -c 300000 /dev/urandom > $n; done")
+            try await world.settle(a, b)
+            try await b.shell("for n in 1 2 3 1; do cat $n > /dev/null; sleep 0.02; done; cat 4 > /dev/null")
+            try await b.waitUntilIdle()
+            var states: [String] = []
+            for name in ["1", "2", "3", "4"] {
+                states.append(try await b.attribute("downloading-status", of: name))
+            }
+            #expect(states == ["current", "not-downloaded", "current", "current"])
+        }
+    }
+
     @Test func theCacheLimitEvictsTheLeastRecentlyUsed() async throws {
         try await World.run { world in
             let a = try await world.mounted("a", "--cache-limit", "1M")

@@ -161,7 +161,6 @@ import UbiquityIndex
         expect(.stale) {
             _ = try fixture.index.replaceContent(ino: file.ino, with: ContentID(9), isWriting: true)
         }
-        expect(.stale) { try fixture.index.noteUse(ino: file.ino) }
         // Nor may the tombstone be reached by its own number.
         let tombstone = try #require(try fixture.index.read { try $0.row(key: file.key) })
         expect(.stale) { _ = try fixture.index.beginWriting(ino: tombstone.ino) }
@@ -205,7 +204,9 @@ import UbiquityIndex
     @Test func useIsNoted() throws {
         let file = try fixture.file("a")
         fixture.time.advance()
-        try fixture.index.noteUse(ino: file.ino)
-        #expect(try fixture.found("a").usedAt == fixture.time.now())
+        let time = fixture.time.now()
+        fixture.time.advance()
+        try fixture.index.noteUses([(ino: file.ino, time: time), (ino: 999_999, time: time)])
+        #expect(try fixture.found("a").usedAt == time)
     }
 }

@@ -237,7 +237,7 @@ import UbiquityIndex
         }
         try fixture.file("excluded~")
         fixture.time.advance()
-        try fixture.index.noteUse(ino: fixture.found("new").ino)
+        try fixture.index.noteUses([(ino: fixture.found("new").ino, time: fixture.time.now())])
         let names = try fixture.index.read { try $0.evictable(limit: 10) }.map(\.entry?.name.description)
         #expect(names == ["old", "new"])
     }
