@@ -152,6 +152,25 @@ import UbiquityControl
         }
     }
 
+    /// The kernel's pages are not the content: what is read again comes again, and who must not bring it is refused.
+    @Test func pagesDoNotOutliveTheContent() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 300000 /dev/urandom > f; head -c 3000000 /dev/urandom > g")
+            try await world.settle(a, b)
+            for name in ["f", "g"] {
+                try await b.shell("cat \(name) > /dev/null")
+                try await b.waitUntilIdle()
+                try await b.ubiquity("evict", name)
+                let refused = try await b.attempt("'\(World.program)' run --no-materialize -- cat \(name)")
+                #expect(refused.err.contains("Resource deadlock avoided"), "\(name): \(refused)")
+                try await b.shell("cmp \(name) '\(a.mountPoint)/\(name)'")
+                try await b.waitUntilIdle()
+                #expect(try await b.attribute("downloading-status", of: name) == "current", "\(name)")
+            }
+        }
+    }
+
     /// The last use counts to the moment, not the first of some minutes.
     @Test func whatWasJustReadAgainStays() async throws {
         try await World.run { world in

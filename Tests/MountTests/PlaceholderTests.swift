@@ -353,6 +353,32 @@ import UbiquityControl
         }
     }
 
+    /// A program that handles the signal waits for a small file in its open, where it is told.
+    @Test func whoHandlesTheSignalIsInterruptedAlsoAtASmallFile() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            for (name, size) in [("tiny", 10), ("small", 200_000), ("half", 500_000)] {
+                try await a.shell("head -c \(size) /dev/urandom > \(name)")
+                try await world.settle(a, b)
+                let cloud = try #require(world.cloudProcess)
+                kill(cloud, SIGSTOP)
+                defer { kill(cloud, SIGCONT) }
+                let reader = try b.start(
+                    """
+                    exec python3 -c "
+                    try: open('\(name)', 'rb').read()
+                    except KeyboardInterrupt: print('interrupted')"
+                    """)
+                try await world.eventually("it opens") { reader.isOpening(name) }
+                let start = ContinuousClock.now
+                reader.signal(SIGINT)
+                #expect(try await reader.finish(within: 60).text == "interrupted")
+                // The network's own limit is 15 s.
+                #expect(ContinuousClock.now - start < .seconds(10))
+            }
+        }
+    }
+
     /// The kernel does not tell of a signal that came while the request was still on its way to a queue.
     @Test func anOpenIsInterruptedAlsoBeforeItArrives() async throws {
         try await World.run { world in
