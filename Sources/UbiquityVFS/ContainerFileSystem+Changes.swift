@@ -118,7 +118,10 @@ extension ContainerFileSystem {
     }
 
     private func changed(_ before: ItemRow, _ after: ItemRow) {
-        let keepsBytes = before.version == after.version || (before.content == after.content && before.content != nil)
+        // What was evicted is to come again when it is read: also where the kernel still has it.
+        let isEvicted = before.content != nil && after.content == nil
+        let isSame = before.version == after.version || (before.content == after.content && before.content != nil)
+        let keepsBytes = isSame && !isEvicted
         let isKnown = inodes.withNode(after.ino) { node in
             if !keepsBytes { node.hasGoodPages = false }
             return true

@@ -189,6 +189,7 @@ extension ContainerFileSystem {
         return .later { [self] in
             do {
                 let content = try await beginContent(of: row)
+                try await fillIfSmall(content)
                 return handle(on: node, flags, partial: .content(content))
             } catch {
                 openNodes.release(node)
@@ -200,6 +201,20 @@ extension ContainerFileSystem {
                 }
                 throw error
             }
+        }
+    }
+
+    /// Bytes of a content that an open waits for, at most: no more than one request to the cloud brings first.
+    ///
+    /// A read through the page cache waits for pages that the kernel has begun to read ahead of it, and no signal that
+    /// the program handles reaches that wait. The kernel asks a second time for what could not be read, too.
+    private static let smallContent: Int64 = 512 << 10
+
+    private func fillIfSmall(_ content: PartialContent) async throws {
+        guard content.size <= Self.smallContent else { return }
+        do { try await parts.materializer.fill(content, 0..<content.size) } catch {
+            parts.materializer.release(content)
+            throw error
         }
     }
 
