@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -105,12 +106,45 @@ ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffse
 
 int CUbiquity_syncfs(int fd) { return syncfs(fd); }
 
-int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end) {
-    return sem_clockwait(semaphore, CLOCK_MONOTONIC, end);
+#define BILLION 1000000000
+
+static int64_t now(clockid_t clock) {
+    struct timespec time;
+    syscall(SYS_clock_gettime, clock, &time);
+    return (int64_t)time.tv_sec * BILLION + time.tv_nsec;
 }
 
-int CUbiquity_lockUntil(void *mutex, const struct timespec *end) {
-    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, end);
+static struct timespec timeOf(int64_t nanoseconds) {
+    return (struct timespec){.tv_sec = nanoseconds / BILLION, .tv_nsec = nanoseconds % BILLION};
+}
+
+int64_t CUbiquity_moment(int64_t nanoseconds) {
+    int64_t moment;
+    return __builtin_add_overflow(now(CLOCK_MONOTONIC), nanoseconds, &moment) ? INT64_MAX : moment;
+}
+
+int CUbiquity_waitForSemaphore(void *semaphore, int64_t nanoseconds) {
+    struct timespec end = timeOf(CUbiquity_moment(nanoseconds));
+    return sem_clockwait(semaphore, CLOCK_MONOTONIC, &end);
+}
+
+int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds) {
+    struct timespec end = timeOf(CUbiquity_moment(nanoseconds));
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &end);
+}
+
+int CUbiquity_waitForCondition(void *condition, void *mutex, int64_t end) {
+    struct timespec time = timeOf(end);
+    return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &time);
+}
+
+int64_t CUbiquity_bootTime(void) { return now(CLOCK_BOOTTIME); }
+
+int CUbiquity_timerDescriptor(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+int CUbiquity_setTimer(int fd, int64_t nanoseconds) {
+    struct itimerspec time = {.it_value = timeOf(nanoseconds)};
+    return timerfd_settime(fd, 0, &time, NULL);
 }
 
 int CUbiquity_flock(int fd, int operation) { return flock(fd, operation); }

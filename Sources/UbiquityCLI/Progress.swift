@@ -40,10 +40,10 @@ final class Progress: Sendable {
     }
 
     private func tick() async throws {
-        try await Task.sleep(for: Self.patience)
+        try await Sleepers.shared.sleep(for: Self.patience)
         while !Task.isCancelled {
             show()
-            try await Task.sleep(for: Self.interval)
+            try await Sleepers.shared.sleep(for: Self.interval)
         }
     }
 

@@ -87,7 +87,7 @@ struct UnmountCommand: AsyncParsableCommand {
             guard ContinuousClock.now < end else {
                 throw UbiquityError(.timedOut, "unmounted, but the daemon is still at work", at: stateFolder)
             }
-            try await Task.sleep(for: .milliseconds(5))
+            try await Sleepers.shared.sleep(for: .milliseconds(5))
         }
     }
 

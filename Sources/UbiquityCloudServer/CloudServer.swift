@@ -3,6 +3,7 @@ import HummingbirdCore
 package import Logging
 import NIOCore
 internal import UbiquityCore
+internal import UbiquitySystem
 
 /// A cloud over HTTP.
 package final class CloudServer: Sendable {
@@ -107,7 +108,7 @@ package final class CloudServer: Sendable {
 
     private func watchEnding() async -> Event {
         await untilStopped()
-        guard (try? await Task.sleep(for: configuration.shutdownLimit)) != nil else { return .other }
+        guard (try? await Sleepers.shared.sleep(for: configuration.shutdownLimit)) != nil else { return .other }
         logger.warning("breaking off what has not been answered within \(configuration.shutdownLimit)")
         return .overdue
     }
@@ -118,7 +119,7 @@ package final class CloudServer: Sendable {
         activity.begin()
         activity.end()
         while let remaining = activity.stopIfIdle(for: limit) {
-            guard (try? await Task.sleep(for: remaining)) != nil else { return .other }
+            guard (try? await Sleepers.shared.sleep(for: remaining)) != nil else { return .other }
         }
         logger.info("ending: nobody has used the cloud for \(limit)")
         return .other

@@ -2,6 +2,7 @@ import Hummingbird
 import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
+internal import UbiquitySystem
 
 /// The stream of news, as server-sent events.
 struct EventRoutes: Sendable {
@@ -73,7 +74,7 @@ struct EventRoutes: Sendable {
 
     private static func beat(to source: AsyncStream<Event>.Continuation) -> Task<Void, Never> {
         Task {
-            while (try? await Task.sleep(for: ServerLimits.heartbeat)) != nil { source.yield(.heartbeat) }
+            while (try? await Sleepers.shared.sleep(for: ServerLimits.heartbeat)) != nil { source.yield(.heartbeat) }
         }
     }
 }

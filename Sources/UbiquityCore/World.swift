@@ -8,6 +8,17 @@ package protocol Timekeeper: Sendable {
     func sleep(for duration: Duration) async throws
 }
 
+extension Duration {
+    /// Clamped to 0 and what can be counted.
+    package var wholeNanoseconds: Int64 {
+        guard self > .zero else { return 0 }
+        let (seconds, attoseconds) = components
+        let (scaled, isTooLong) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isStillTooLong) = scaled.addingReportingOverflow(attoseconds / 1_000_000_000)
+        return isTooLong || isStillTooLong ? .max : sum
+    }
+}
+
 /// Randomness, as it reaches everything that draws from it.
 package protocol RandomSource: Sendable {
     func next() -> UInt64

@@ -23,11 +23,11 @@ extension CloudProcess {
         while !Task.isCancelled {
             do {
                 try await cloud.maintain()
-                try await Task.sleep(for: upkeepInterval)
+                try await Sleepers.shared.sleep(for: upkeepInterval)
             } catch {
                 guard !Task.isCancelled else { return }
                 logger.warning("upkeep failed", metadata: ["reason": "\(error)"])
-                try? await Task.sleep(for: .seconds(60))
+                try? await Sleepers.shared.sleep(for: .seconds(60))
             }
         }
     }

@@ -49,14 +49,14 @@ final class ControlServer: Sendable {
             // A client that has gone keeps others waiting until that is noticed.
             let clientBeat = Task {
                 while true {
-                    try await Task.sleep(for: Self.clientHeartbeat)
+                    try await Sleepers.shared.sleep(for: Self.clientHeartbeat)
                     coordination.beat()
                 }
             }
             defer { clientBeat.cancel() }
             let beat = Task {
                 while true {
-                    try await Task.sleep(for: Self.heartbeat)
+                    try await Sleepers.shared.sleep(for: Self.heartbeat)
                     events.beat()
                     queries.beat()
                 }
@@ -104,7 +104,7 @@ final class ControlActivity: Sendable {
         let end = ContinuousClock.now + limit
         while count.withLock({ $0 > 0 }), ContinuousClock.now < end {
             // Only a cancelled task fails to sleep, and that one need not wait.
-            do { try await Task.sleep(for: Self.pollInterval) } catch { return }
+            do { try await Sleepers.shared.sleep(for: Self.pollInterval) } catch { return }
         }
     }
 }

@@ -25,7 +25,7 @@ enum LineStream {
             let (demand, more) = AsyncStream.makeStream(of: Void.self)
             let worker = Task { await work(next, demand, source) }
             let beat = Task {
-                while (try? await Task.sleep(for: heartbeat)) != nil { source.yield(.heartbeat) }
+                while (try? await Sleepers.shared.sleep(for: heartbeat)) != nil { source.yield(.heartbeat) }
             }
             defer {
                 worker.cancel()

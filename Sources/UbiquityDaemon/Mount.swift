@@ -246,7 +246,7 @@ final class Mount: Sendable {
             source.finish()
         }
         let clock = Task {
-            try? await Task.sleep(for: limit)
+            try? await Sleepers.shared.sleep(for: limit)
             source.finish()
         }
         for await _ in ends {}

@@ -18,7 +18,7 @@ final class MountEnd: Sendable {
     func force(after limit: Duration) {
         Task { [self] in
             // It is never cancelled; only then would the sleep fail.
-            try? await Task.sleep(for: limit)
+            try? await Sleepers.shared.sleep(for: limit)
             note(.success(()))
         }
     }

@@ -22,7 +22,7 @@ final class ReadingTurn: Sendable {
     static let maximumSeats = 64
     /// What is usual between two calls of a program that does little else.
     private static let lookout: UInt64 = 50_000
-    private static let deputysPause: UInt64 = 1_000_000
+    private static let deputysPause: Int64 = 1_000_000
     /// The deputy looks so often in vain before it sleeps until it is woken.
     private static let idleLooks = 8
     private static let maximumHope = 16
@@ -145,9 +145,7 @@ final class ReadingTurn: Sendable {
     }
 
     private func sleep(_ seat: Int) {
-        let end = Self.now() + Self.deputysPause
-        var time = timespec(tv_sec: Int(end / 1_000_000_000), tv_nsec: Int(end % 1_000_000_000))
-        _ = CUbiquity_waitForSemaphore(semaphores + seat, &time)
+        _ = CUbiquity_waitForSemaphore(semaphores + seat, Self.deputysPause)
     }
 
     /// The reader is stuck in a request: the deputy takes the turn.

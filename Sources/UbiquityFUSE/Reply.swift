@@ -151,7 +151,7 @@ final class Interruption: Sendable {
         state.withLock { state in
             guard !state.isOver, state.watch == nil else { return }
             state.watch = Task.detached { [self] in
-                while (try? await Task.sleep(for: Self.interval)) != nil {
+                while (try? await Sleepers.shared.sleep(for: Self.interval)) != nil {
                     if ProcessTree.hasSignalToEnd(caller) { return cancel() }
                 }
             }

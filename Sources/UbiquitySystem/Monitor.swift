@@ -1,4 +1,6 @@
+import CUbiquityShims
 import Glibc
+import UbiquityCore
 
 /// A `Lock` whose holder can wait for the state to change. For threads of our own only: it blocks.
 package final class Monitor<State>: @unchecked Sendable {
@@ -12,11 +14,7 @@ package final class Monitor<State>: @unchecked Sendable {
         pthread_mutex_init(mutex, nil)
         condition = .allocate(capacity: 1)
         condition.initialize(to: pthread_cond_t())
-        var attributes = pthread_condattr_t()
-        pthread_condattr_init(&attributes)
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(condition, &attributes)
-        pthread_condattr_destroy(&attributes)
+        pthread_cond_init(condition, nil)
         state = .allocate(capacity: 1)
         state.initialize(to: initial)
     }
@@ -48,17 +46,12 @@ package final class Monitor<State>: @unchecked Sendable {
 
     /// The same, for at most `limit`; nil if it has passed.
     package func wait<R>(atMost limit: Duration, until body: (inout State) -> R?) -> R? {
-        var deadline = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &deadline)
-        let (seconds, attoseconds) = limit.components
-        let nanoseconds = deadline.tv_nsec + Int(attoseconds / 1_000_000_000)
-        deadline.tv_sec += Int(seconds) + nanoseconds / 1_000_000_000
-        deadline.tv_nsec = nanoseconds % 1_000_000_000
+        let deadline = CUbiquity_moment(limit.wholeNanoseconds)
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while true {
             if let result = body(&state.pointee) { return result }
-            if pthread_cond_timedwait(condition, mutex, &deadline) == ETIMEDOUT { return body(&state.pointee) }
+            if CUbiquity_waitForCondition(condition, mutex, deadline) == ETIMEDOUT { return body(&state.pointee) }
         }
     }
 

@@ -13,7 +13,7 @@ package struct SystemTimekeeper: Timekeeper {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    package func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+    package func sleep(for duration: Duration) async throws { try await Sleepers.shared.sleep(for: duration) }
 
     private static func read(_ clock: clockid_t) -> timespec {
         var time = timespec()

@@ -79,10 +79,22 @@ int CUbiquity_isUnplaced(int fd, uint64_t length);
 int CUbiquity_fileSystemKind(int fd, int64_t *kind);
 /// splice(2). A null offset is the descriptor's own position (a pipe has no other).
 ssize_t CUbiquity_splice(int from, int64_t *fromOffset, int to, int64_t *toOffset, size_t length, uint32_t flags);
-/// sem_clockwait(3) on the monotonic clock.
-int CUbiquity_waitForSemaphore(void *semaphore, const struct timespec *end);
-/// pthread_mutex_clocklock(3) on the monotonic clock: 0, or the error's number.
-int CUbiquity_lockUntil(void *mutex, const struct timespec *end);
+/// The moment so many nanoseconds from now, by the kernel's monotonic clock. Not by the C library's: a library that is
+/// loaded before it to shift a program's clocks (faketime) shifts that and not all of the waits that go by it.
+int64_t CUbiquity_moment(int64_t nanoseconds);
+/// sem_clockwait(3), for so many nanoseconds.
+int CUbiquity_waitForSemaphore(void *semaphore, int64_t nanoseconds);
+/// pthread_mutex_clocklock(3), for so many nanoseconds: 0, or the error's number.
+int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds);
+/// pthread_cond_clockwait(3) until a moment of `CUbiquity_moment`: 0, or the error's number.
+int CUbiquity_waitForCondition(void *condition, void *mutex, int64_t end);
+
+/// Nanoseconds since the machine started, sleep included (CLOCK_BOOTTIME), by the kernel.
+int64_t CUbiquity_bootTime(void);
+/// timerfd_create(2) on that clock.
+int CUbiquity_timerDescriptor(void);
+/// The timer's descriptor is readable so many nanoseconds from now; with 0 never.
+int CUbiquity_setTimer(int fd, int64_t nanoseconds);
 /// flock(2); in Swift the name means the structure of fcntl.
 int CUbiquity_flock(int fd, int operation);
 

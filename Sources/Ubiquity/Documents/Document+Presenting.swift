@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import UbiquitySystem
 
 // What the document is asked and told as a presenter.
 extension Document {
@@ -142,7 +143,7 @@ extension Document {
     /// some, show the change. A message about what this document has seen already costs these looks.
     private func differsFromDisk(_ looks: ArraySlice<Duration>) async -> Bool {
         for pause in looks {
-            guard (try? await Task.sleep(for: pause)) != nil else { return false }
+            guard (try? await Sleepers.shared.sleep(for: pause)) != nil else { return false }
             // A place that cannot be looked at is told of by the next save.
             do { if try await DocumentDisk.stamp(of: fileURL) != known { return true } } catch { return false }
         }
@@ -176,7 +177,7 @@ extension Document {
                 .ubiquitousFileUbiquityServerNotAvailable,
                 "the document's container is not mounted any more: \(fileURL.path)"))
         returnTask = Task { [weak self] in
-            while (try? await Task.sleep(for: Self.returnInterval)) != nil {
+            while (try? await Sleepers.shared.sleep(for: Self.returnInterval)) != nil {
                 guard let self, await !self.hasReturned() else { return }
             }
         }

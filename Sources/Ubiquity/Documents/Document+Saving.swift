@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import UbiquitySystem
 
 // Opening, saving, closing.
 extension Document {
@@ -226,7 +227,7 @@ extension Document {
         guard autosaveTask == nil, !documentState.contains(.closed) else { return }
         autosaveTask = Task { [weak self, autosaveDelay] in
             // A cancelled one has nothing left to do.
-            guard (try? await Task.sleep(for: autosaveDelay)) != nil else { return }
+            guard (try? await Sleepers.shared.sleep(for: autosaveDelay)) != nil else { return }
             await self?.autosaveNow()
         }
     }

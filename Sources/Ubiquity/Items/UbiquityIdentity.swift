@@ -54,7 +54,7 @@ struct IdentityWatch: Sendable {
             let mount = await look(told)
             if let mount { await follow(mount, told) }
             // Only a cancelled task fails to sleep.
-            do { try await Task.sleep(for: Self.interval) } catch { return }
+            do { try await Sleepers.shared.sleep(for: Self.interval) } catch { return }
         }
     }
 

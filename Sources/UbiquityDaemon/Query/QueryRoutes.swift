@@ -70,7 +70,7 @@ extension ControlRoutes {
                 try await writer.write(ByteBuffer(string: ": still here\n\n"))
                 continue
             }
-            try await Task.sleep(for: interval)
+            try await Sleepers.shared.sleep(for: interval)
             let noted = watcher.take()
             guard !noted.isEmpty else { continue }
             if let changes = try await pool.run({ try run.update(noted) }) {

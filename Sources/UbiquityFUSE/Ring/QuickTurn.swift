@@ -9,7 +9,8 @@ internal import Glibc
 /// of what was last. They take some microseconds, so that there is nothing to be won by serving two at a time. One that
 /// is stuck, in the disk for instance, holds up each of the others for a moment only.
 final class QuickTurn: @unchecked Sendable {
-    private static let patience = 1_000_000
+    /// Nanoseconds.
+    private static let patience: Int64 = 1_000_000
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
     init() {
@@ -25,11 +26,7 @@ final class QuickTurn: @unchecked Sendable {
     /// - Returns: whether it is the caller's turn, to be ended by `end`; false after the moment.
     func begin() -> Bool {
         if pthread_mutex_trylock(mutex) == 0 { return true }
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        let nanoseconds = time.tv_nsec + Self.patience
-        time = timespec(tv_sec: time.tv_sec + nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000)
-        return CUbiquity_lockUntil(mutex, &time) == 0
+        return CUbiquity_lockWithin(mutex, Self.patience) == 0
     }
 
     func end() { pthread_mutex_unlock(mutex) }
