@@ -252,6 +252,8 @@ int CUbiquity_endLease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
 
 int CUbiquity_signalOnParentDeath(int signal) { return prctl(PR_SET_PDEATHSIG, signal); }
 
+int CUbiquity_processDescriptor(int process) { return (int)syscall(SYS_pidfd_open, process, 0); }
+
 int CUbiquity_backingOpen(int session, int fd) {
     struct CUbiquity_BackingMap map = {.fd = fd};
     return ioctl(session, _IOW(229, 1, struct CUbiquity_BackingMap), &map);

@@ -21,15 +21,16 @@ struct UbiquityCommand: AsyncParsableCommand {
     static func main() async {
         ProcessHost.ignoreBrokenPipes()
         // Not for people: the daemon starts itself as this.
-        if CommandLine.arguments.dropFirst().first == MountServer.replayArgument {
-            ProcessHost.exit(MountServer.replay(Array(CommandLine.arguments.dropFirst(2))))
+        let arguments = Array(ProcessHost.arguments.dropFirst())
+        if arguments.first == MountServer.replayArgument {
+            ProcessHost.exit(MountServer.replay(Array(arguments.dropFirst())))
         }
         do {
             // Else they would have other characters in their place, and be other names.
             if let argument = ProcessHost.argumentThatIsNotUTF8 {
                 throw ValidationError("not UTF-8: \(Output.shown(argument))")
             }
-            var command = try parseAsRoot()
+            var command = try parseAsRoot(arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

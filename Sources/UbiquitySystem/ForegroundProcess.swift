@@ -80,7 +80,9 @@ package enum ForegroundProcess {
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
-        execv("/proc/self/exe", CommandLine.unsafeArgv)
+        var texts = ProcessHost.rawArguments.map { strdup($0.map { CChar(bitPattern: $0) } + [0]) } + [nil]
+        defer { for text in texts { free(text) } }
+        execv("/proc/self/exe", &texts)
         throw .last
     }
 }

@@ -1,13 +1,14 @@
+import CUbiquityShims
 import Glibc
 import UbiquityCore
 
-/// Runs a program to its end, within a time.
+/// Runs a shell's script to its end, within a time.
 package enum LimitedProcess {
     package enum Outcome: Hashable, Sendable {
         case exited(Int32)
         /// By a signal.
         case killed(Int32)
-        /// It took too long and was killed, with what it had started.
+        /// It took too long and was killed.
         case outOfTime
         /// Nobody waited for it any more, and it was killed likewise.
         case ended
@@ -16,26 +17,49 @@ package enum LimitedProcess {
     /// How often it is asked whether somebody still waits.
     private static let interval = Duration.milliseconds(100)
 
-    /// Runs a program in a session of its own, without input. Blocks.
+    /// Has a process beside the script that ends it when this process has died: nobody limits its time then, nor wants
+    /// what it does. It reads from a pipe that is open for writing here and nowhere else.
+    private static let watch = """
+        (read -r line <&\(DetachedProcess.reportDescriptor); kill -9 0) &
+        exec /bin/sh -c "$@" \(DetachedProcess.reportDescriptor)<&-
+        """
+
+    /// Runs a script in a session of its own, without input. What it has started and left running is killed with its
+    /// end, whatever that was. Blocks.
     /// - Parameters:
+    ///   - arguments: `$1` and the following.
     ///   - folder: its working directory.
     ///   - log: where its standard output and error go.
     ///   - isOver: whether nobody waits for it any more.
     package static func run(
-        _ executable: String, _ arguments: [String], folder: String, log: FileDescriptor, atMost limit: Duration,
+        script: String, _ arguments: [String] = [], folder: String, log: FileDescriptor, atMost limit: Duration,
         unless isOver: () -> Bool
     ) throws(Errno) -> Outcome {
-        let (process, end) = try start(executable, arguments, folder: folder, log: log)
-        let cut = try wait(for: end, atMost: limit, unless: isOver)
-        // All that is in its group; it leads one.
-        if cut != nil { kill(-process, SIGKILL) }
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) == -1 {
-            guard Glibc.errno == EINTR else { throw .last }
+        let pipe = try LocalPipe()
+        let process = try DetachedProcess.spawn(
+            "/bin/sh", ["sh", "-c", watch, "sh", script, "sh"] + arguments, folder: folder, log: log,
+            report: pipe.reading)
+        let cut: Outcome?
+        do throws(Errno) {
+            let end = FileDescriptor(owning: try check(CUbiquity_processDescriptor(process)))
+            cut = try wait(for: end, atMost: limit, unless: isOver)
+        } catch {
+            _ = end(process)
+            throw error
         }
+        let status = end(process)
         let signal = status & 0x7f
-        if signal == 0 { return .exited(status >> 8 & 0xff) }
-        return cut ?? .killed(signal)
+        if let cut, signal == SIGKILL { return cut }
+        return signal == 0 ? .exited(status >> 8 & 0xff) : .killed(signal)
+    }
+
+    /// Kills all that is in its group, which it leads.
+    /// - Returns: its status, as of waitpid(2).
+    private static func end(_ process: Int32) -> Int32 {
+        kill(-process, SIGKILL)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) == -1, Glibc.errno == EINTR {}
+        return status
     }
 
     /// - Returns: why it is not waited for any longer; nil if it has ended.
@@ -49,16 +73,5 @@ package enum LimitedProcess {
             if try end.waitUntilReadable(milliseconds: Int32(left / .milliseconds(1)) + 1) { return nil }
             if isOver() { return .ended }
         }
-    }
-
-    /// - Returns: the process, and a descriptor that is readable when it and all it has started have ended: the other
-    ///   end of the pipe is open in them and nowhere else.
-    private static func start(
-        _ executable: String, _ arguments: [String], folder: String, log: FileDescriptor
-    ) throws(Errno) -> (Int32, FileDescriptor) {
-        let pipe = try LocalPipe()
-        let process = try DetachedProcess.spawn(
-            executable, arguments, folder: folder, log: log, report: pipe.writing)
-        return (process, pipe.reading)
     }
 }

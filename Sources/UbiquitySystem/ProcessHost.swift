@@ -3,14 +3,25 @@ import UbiquityCore
 
 /// What this process finds around it: its user, its environment, its standard streams.
 package enum ProcessHost {
+    /// What the program was called with, itself first, as the kernel has it.
+    ///
+    /// Swift looks for it where the environment was at the start, and finds nothing if a library that was loaded before
+    /// the program has set a variable (LD_PRELOAD, as faketime does).
+    static let rawArguments: [[UInt8]] = {
+        guard let bytes = try? SmallFile.read("/proc/self/cmdline", limit: argumentLimit), bytes.last == 0 else {
+            return CommandLine.arguments.map { Array($0.utf8) }
+        }
+        return bytes.dropLast().split(separator: 0, omittingEmptySubsequences: false).map(Array.init)
+    }()
+
+    /// The kernel takes six mebibytes at most.
+    private static let argumentLimit = 8 << 20
+
+    package static let arguments = rawArguments.map { String(decoding: $0, as: UTF8.self) }
+
     /// The first one whose bytes are no UTF-8, with characters in their place that say so.
     package static var argumentThatIsNotUTF8: String? {
-        var position = 0
-        while let argument = CommandLine.unsafeArgv[position] {
-            if String(validatingCString: argument) == nil { return String(cString: argument) }
-            position += 1
-        }
-        return nil
+        rawArguments.first { String(validating: $0, as: UTF8.self) == nil }.map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// This program's file, also after it was replaced on the disk.

@@ -73,6 +73,33 @@ import UbiquityControl
         }
     }
 
+    /// Nobody would limit its time any more.
+    @Test func aMergeCommandEndsWithTheDaemon() async throws {
+        try await World.run { world in
+            try await world.shell(
+                """
+                cd "$HOME"; mkdir -p .config/ubiquity
+                echo 'merge.txt = sh "$HOME/merge"' > .config/ubiquity/config
+                echo 'sleep 1000 & echo $$ $! > "$HOME/begun.new"; mv "$HOME/begun.new" "$HOME/begun"; wait' > merge
+                """)
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f.txt")
+            try await world.settle(a, b)
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            try await a.shell("echo 2 > f.txt")
+            try await b.shell("echo 3 > f.txt")
+            for device in [b, a] { try await device.ubiquity("online", "") }
+            try await world.eventually("it runs") { try await world.shell("ls \"$HOME\"").contains("begun") }
+            try await a.kill()
+            try await world.eventually("all of it has ended") {
+                // What nobody waits for is a zombie.
+                try await world.shell(
+                    "for p in $(cat \"$HOME/begun\"); do grep -v -s '(sh) Z\\|(sleep) Z' /proc/$p/stat || :; done").isEmpty
+            }
+            try await a.mount()
+        }
+    }
+
     @Test func uploadGoesOnAfterAKill() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

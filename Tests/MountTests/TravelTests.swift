@@ -65,6 +65,25 @@ import UbiquityControl
         }
     }
 
+    /// Under a library that shifts a program's clocks, all of them or those of the day only.
+    @Test(arguments: ["0", "1"]) func aDeviceMayHaveAnotherTime(monotonicClockStays: String) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try world.device("b"))
+            try await b.mount(environment: [
+                "LD_PRELOAD": "libfaketime.so.1", "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/faketime",
+                "FAKETIME": "+365d", "FAKETIME_DONT_FAKE_MONOTONIC": monotonicClockStays,
+            ])
+            try await a.shell("echo 1 > f")
+            try await b.shell("head -c 3000000 /dev/urandom > g")
+            try await world.settle(a, b)
+            try await a.shell("cmp g '\(b.mountPoint)/g'")
+            #expect(try await b.shell("cat f") == "1")
+            let daemon = try #require(b.processID)
+            #expect(try await world.shell("grep -c faketime /proc/\(daemon)/maps") != "0")
+            try await b.unmount()
+        }
+    }
+
     @Test func exchangeAndNoReplace() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

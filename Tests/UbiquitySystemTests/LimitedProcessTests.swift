@@ -11,7 +11,7 @@ import UbiquitySystem
     ) throws -> LimitedProcess.Outcome {
         let log = try FileDescriptor.open(folder("log"), [.readWrite, .create])
         return try LimitedProcess.run(
-            "/bin/sh", ["sh", "-c", script], folder: folder.path, log: log, atMost: limit, unless: isOver)
+            script: script, ["one", "two 2"], folder: folder.path, log: log, atMost: limit, unless: isOver)
     }
 
     @Test func endsAreTold() throws {
@@ -20,6 +20,17 @@ import UbiquitySystem
         #expect(try SmallFile.read(folder("where"), limit: 1000) == Array((folder.path + "\n").utf8))
         #expect(try run("exit 7") == .exited(7))
         #expect(try run("kill -9 $$") == .killed(9))
+    }
+
+    @Test func argumentsAreGiven() throws {
+        #expect(try run("printf '%s.' \"$@\" $0; ls /proc/self/fd | wc -l; wait") == .exited(0))
+        // The three of any program, and the folder that ls reads.
+        #expect(try SmallFile.read(folder("log"), limit: 100) == Array("one.two 2.sh.4\n".utf8))
+    }
+
+    @Test func whatItLeavesRunningEndsWithIt() async throws {
+        #expect(try run("sleep 1000 & echo $! > child; exit 3") == .exited(3))
+        try await expectEnd()
     }
 
     @Test func whatTakesTooLongIsKilledWithAllItStarted() async throws {

@@ -131,6 +131,8 @@ int CUbiquity_strerror(int number, char *text, size_t size);
 void CUbiquity_nameThread(const char *name);
 /// Ties this process's life to its parent's: it gets `signal` when the thread that started it ends.
 int CUbiquity_signalOnParentDeath(int signal);
+/// pidfd_open(2): readable when the process has ended; closed on exec.
+int CUbiquity_processDescriptor(int process);
 
 // posix_spawn's extensions
 #define CUbiquity_POSIX_SPAWN_SETSID 0x80
