@@ -223,7 +223,8 @@ final class MergeRunner: Sendable {
         let (log, outcome) = try describing("run the merge command") { () throws(Errno) in
             let log = try FileDescriptor.open(Path.join(folder, "log"), [.readWrite, .create])
             let outcome = try LimitedProcess.run(
-                script: command + " \"$@\"", paths, folder: folder, log: log, atMost: Self.timeLimit, unless: { state.withLock { $0.isOver } })
+                script: command + " \"$@\"", paths, folder: folder, log: log, atMost: Self.timeLimit,
+                unless: { state.withLock { $0.isOver } })
             return (log, outcome)
         }
         let reason: String

@@ -87,10 +87,15 @@ extension MountController {
     private func version(_ text: String, of row: ItemRow) async throws -> RemoteVersion {
         let others = try await engine.otherVersions(of: row.id)
         if let found = named(others, of: row).first(where: { $0.0.description == text })?.1 { return found }
+        guard text.utf8.count >= Self.shortestID else {
+            throw UbiquityError(
+                .invalid, "neither a version's name nor \(Self.shortestID) characters of its id", at: text,
+                remedy: "'ubiquity versions' lists them")
+        }
         // Resolved ones stand in no folder, and can be restored all the same.
         let all = others + ((try? await engine.allVersions(of: row.id)) ?? [])
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
-            .filter { text.utf8.count >= Self.shortestID && $0.id.description.hasPrefix(text.lowercased()) }
+            .filter { $0.id.description.hasPrefix(text.lowercased()) }
         guard found.count == 1, let only = found.first else {
             throw UbiquityError(
                 found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions begin so",

@@ -204,14 +204,10 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Bytes of a content that an open waits for, at most: no more than one request to the cloud brings first.
-    ///
     /// A read through the page cache waits for pages that the kernel has begun to read ahead of it, and no signal that
     /// the program handles reaches that wait. The kernel asks a second time for what could not be read, too.
-    private static let smallContent: Int64 = 512 << 10
-
     private func fillIfSmall(_ content: PartialContent) async throws {
-        guard content.size <= Self.smallContent else { return }
+        guard content.size <= parts.smallContent else { return }
         do { try await parts.materializer.fill(content, 0..<content.size) } catch {
             parts.materializer.release(content)
             throw error

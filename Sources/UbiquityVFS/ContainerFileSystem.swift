@@ -41,13 +41,19 @@ package final class ContainerFileSystem: Sendable {
         package var syncing: BlockingPool?
         /// Whether index and content may be brought to the disk by one flush, where their file system lets them.
         package var sharesFlushes: Bool
+        /// Bytes of a content that an open waits for, at most.
+        package var smallContent: Int64
+
+        /// What an open waits for if nothing else is said: no more than some requests to the cloud bring.
+        package static let smallContent: Int64 = 512 << 10
 
         package init(
             index: ItemIndex, contents: ContentStore, materializer: any Materializer, transfers: any TransferStatus,
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
-            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true
+            preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
+            smallContent: Int64 = Self.smallContent
         ) {
             self.index = index
             self.contents = contents
@@ -65,6 +71,7 @@ package final class ContainerFileSystem: Sendable {
             self.preparation = preparation
             self.syncing = syncing
             self.sharesFlushes = sharesFlushes
+            self.smallContent = smallContent
         }
     }
 

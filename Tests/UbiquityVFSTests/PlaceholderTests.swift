@@ -71,6 +71,21 @@ import UbiquityVFS
         container.fs.release(handle)
     }
 
+    @Test func anOpenWaitsForAllOfASmallContent() async throws {
+        let container = try TestContainer(smallContent: 100)
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", Array(text.prefix(100)))
+        let opening = Task { try await container.open(row.ino) }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        opening.cancel()
+        #expect(await errno { _ = try await opening.value } == .EINTR)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        container.cloud.allow(.max)
+        container.fs.release(try await container.open(row.ino))
+        #expect(try container.index.row(ino: row.ino)?.contentState == .complete)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
     @Test func truncatingAtOpenDownloadsNothing() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
