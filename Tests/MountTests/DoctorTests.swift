@@ -154,6 +154,9 @@ import UbiquityControl
             let repaired = try await examine(a)
             #expect(repaired.status == 0 && repaired.found.count == 3)
             try await expectWell(a)
+            // Also for a cloud that begins anew: what was sent again is the only copy after an eviction.
+            try await world.killCloud()
+            try await expectWell(a)
             for name in ["large", "lost", "small"] { try await b.shell("cmp \(name) '\(a.mountPoint)/\(name)'") }
         }
     }
