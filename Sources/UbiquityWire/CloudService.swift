@@ -31,7 +31,8 @@ package protocol CloudService: Sendable {
     func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID]
 
     /// Those of these chunks that the cloud does not have as they should be: it reads each and verifies it. What it
-    /// finds damaged counts as missing from then on, until it is sent anew. As many as `missingChunks`.
+    /// finds damaged counts as missing from then on, until it is sent anew; the others are durable. As many as
+    /// `missingChunks`.
     func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID]
 
     /// Stores chunks, at most `Limits.maximumChunkBytesPerRequest` together. `.invalid` if one is not what its id says.

@@ -25,14 +25,22 @@ extension ContainerService {
         try require(ids)
         return try await cloud.pool.run { [self] in
             let store = try cloud.chunks(of: account)
-            return try ids.filter { id in
+            var sound = [ChunkID]()
+            let unsound = try ids.filter { id in
                 do {
-                    if try cloud.read({ try self.readSmall(id, $0) }) == nil { _ = try store.read(id) }
+                    if try cloud.read({ try self.readSmall(id, $0) }) == nil {
+                        _ = try store.read(id)
+                        sound.append(id)
+                    }
                     return cloud.damagedChunks.contains(id, of: account)
                 } catch let error as UbiquityError where error.code == .damaged || error.code == .notFound {
                     return true
                 }
             }
+            // Who hears that a chunk is sound relies on it. One that was sent again is named by commits of the past,
+            // and none may come that would make it durable.
+            do { try store.makeDurable(sound) } catch let lost as MissingChunks { return unsound + lost.ids }
+            return unsound
         }
     }
 

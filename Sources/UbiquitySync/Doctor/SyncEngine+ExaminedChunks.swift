@@ -102,7 +102,9 @@ extension SyncEngine {
             let bytes = try await pool.run { try self.bytes(of: id, users) }
             if let bytes {
                 try await service.upload([Chunk(id: id, bytes: bytes)])
-                outcome = .repaired("sent again from here")
+                // Asked for it, the cloud also makes it durable: no commit follows that would.
+                let isThere = try await service.unsoundChunks(of: [id]).isEmpty
+                outcome = isThere ? .repaired("sent again from here") : .unrepaired("the cloud has not kept it")
             } else {
                 outcome = .unrepaired("this device does not have it; run doctor on one that has \(names)")
             }
