@@ -432,6 +432,26 @@ import UbiquityControl
         }
     }
 
+    /// Nor does it undo a decision that a program had the file open for writing when the daemon died.
+    @Test func aDecisionStandsThoughTheDaemonDiesUnderAWriter() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            let name = try #require(try await conflicts(a).first)
+            let holder = try a.start("exec 3<> Documents/report.txt; echo open; exec sleep 600")
+            try await world.eventually("it has it open") { holder.outputSoFar == "open\n" }
+            try await a.shell("'\(World.program)' resolve --keep '\(name)' Documents/report.txt")
+            try await b.waitUntilIdle()
+            #expect(try await b.shell("cat Documents/report.txt") == "a 1")
+            try await a.kill()
+            holder.signal(SIGKILL)
+            try await a.mount()
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat Documents/report.txt") == "a 1") }
+            try await expectResolved(a, b)
+        }
+    }
+
     @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
     func restoringIsACoordinatedWrite() async throws {
         try await World.run { world in
