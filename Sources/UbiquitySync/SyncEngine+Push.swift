@@ -307,9 +307,9 @@ extension SyncEngine {
         guard let content = row.content, let version = row.version, !row.dirty.contains(.created) else { return false }
         let dropped = try index.write(.remote) { transaction -> [ContentID]? in
             // What was deleted and made anew goes up though it has the same bytes: that brings it back.
-            guard let remote = try transaction.remote(id: row.id), let known = remote.content, known.version == version,
-                !remote.isDeleted || !row.flags.contains(.returned), !known.isLost,
-                try knownManifest(transaction, known, content) == manifest,
+            guard let remote = try transaction.remote(id: row.id), let known = remote.content, !known.isLost,
+                !row.flags.contains(.returned) || !remote.isDeleted && known.version == version,
+                try shownManifest(transaction, row, remote, known, content) == manifest,
                 let current = try transaction.row(key: row.key), current.generation == row.generation
             else { return nil }
             var next = current
@@ -332,11 +332,19 @@ extension SyncEngine {
         return dropped != nil
     }
 
-    private func knownManifest(
-        _ transaction: IndexTransaction, _ known: RemoteContent, _ content: ContentID
+    /// The chunks of the version that the file shows, if that is known; nil for one that was deleted after another edit.
+    ///
+    /// The cloud may have a newer one, which waits until a program closes the file, also if the daemon died meanwhile:
+    /// bytes that are as they were are no edit beside that.
+    private func shownManifest(
+        _ transaction: IndexTransaction, _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent,
+        _ content: ContentID
     ) throws -> Manifest? {
-        if let manifest = known.manifest { return manifest }
-        guard let record = try transaction.contentRecord(content), record.version == known.version else { return nil }
+        let isCurrent = known.version == row.version
+        if isCurrent, let manifest = known.manifest { return manifest }
+        guard let record = try transaction.contentRecord(content), record.version == row.version,
+            isCurrent || !remote.isDeleted
+        else { return nil }
         return record.manifest
     }
 
