@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityControl
 
@@ -168,6 +169,42 @@ import UbiquityControl
                 try await b.waitUntilIdle()
                 #expect(try await b.attribute("downloading-status", of: name) == "current", "\(name)")
             }
+        }
+    }
+
+    /// Who waits for what was evicted again is told, and does not wait for ever.
+    @Test func aDownloadEndsThoughItsFileIsEvictedAgain() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in 1 2; do head -c 400000 /dev/urandom > $n; done")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let download = try b.start("exec '\(World.program)' download 1 2")
+            for name in ["1", "2"] {
+                try await world.eventually("it is under way") { try await b.attribute("is-downloading", of: name) == "1" }
+            }
+            try await b.ubiquity("evict", "1", "2")
+            kill(cloud, SIGCONT)
+            let outcome = try await download.finish(within: 60)
+            #expect(outcome.status == 1 && outcome.err.contains("evicted again"), "\(outcome)")
+        }
+    }
+
+    @Test func aDownloadThatIsAskedForOfflineSaysWhy() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo content > f")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            let refused = try await b.ubiquity("download", "f")
+            #expect(refused.status == 1 && refused.err.contains("offline on request"), "\(refused)")
+            #expect(try await b.attribute("downloading-error", of: "f").contains("offline on request"))
+            #expect(try await b.status().pending.map(\.path) == ["f"])
+            try await b.ubiquity("online", "")
+            try await b.waitFor("downloading-status", "current", of: "f")
+            #expect(try await b.attribute("downloading-error", of: "f") == "")
         }
     }
 

@@ -94,7 +94,9 @@ import UbiquitySystem
         #expect(try CloudAddress("unix:a/b") == .unixSocket(path: "a/b"))
         #expect(try CloudAddress("HTTP://nas:7070/") == .web(url: "http://nas:7070", certificates: nil))
         #expect(try CloudAddress("https://[::1]:1") == .web(url: "https://[::1]:1", certificates: nil))
-        for text in ["", "nas:7070", "ftp://nas", "http://", "http://a/b", "http://a b", "https://u:p@h"] {
+        #expect(try CloudAddress("http://[::1]") == .web(url: "http://[::1]", certificates: nil))
+        let impossible = ["http://nas:65536", "http://nas:0", "http://nas:-1", "http://nas:", "http://[::1]:99999"]
+        for text in ["", "nas:7070", "ftp://nas", "http://", "http://a/b", "http://a b", "https://u:p@h"] + impossible {
             #expect(throws: UbiquityError.self) { try CloudAddress(text) }
         }
     }
