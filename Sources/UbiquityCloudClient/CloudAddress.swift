@@ -35,10 +35,16 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         let isPlain = authority.utf8.allSatisfy { byte in
             byte > 0x20 && byte < 0x7F && !Array("/?#@\"<>\\^`{|}%".utf8).contains(byte)
         }
-        guard !authority.isEmpty, isPlain else {
+        guard !authority.isEmpty, isPlain, hasPossiblePort(authority) else {
             throw UbiquityError(
                 .invalid, "\"\(text)\" is not scheme, host and port", remedy: "for example http://nas:7070")
         }
         return scheme + authority
+    }
+
+    /// Whether what stands after the host, if anything does, is a port. (Of an address of IP 6 the host is in brackets.)
+    private static func hasPossiblePort(_ authority: Substring) -> Bool {
+        guard let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") else { return true }
+        return UInt16(authority[authority.index(after: colon)...]).map { $0 > 0 } ?? false
     }
 }

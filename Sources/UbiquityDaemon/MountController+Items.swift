@@ -50,7 +50,7 @@ extension MountController {
     func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] places in
             // All at once, so that the engine can fetch many at a time; then each is waited for.
-            for place in places where place.kind == .file { engine.request(place.key) }
+            for place in places where place.kind == .file { try await engine.requestPersistently(place.key) }
         } each: { [self] place in
             guard place.kind == .file else { return place.kind != .directory }
             try await waitUntilHere(place.key)
@@ -73,12 +73,15 @@ extension MountController {
         }
         if status.downloading == .current { return true }
         if let error = status.downloadingError { throw error }
-        let connection = engine.connection.status
-        guard [.offline, .paused, .signedOut].contains(connection.phase) else { return false }
-        throw UbiquityError(
-            connection.phase == .signedOut ? .signedOut : .offline,
-            "not here, and the cloud is away: \(connection.reason)",
-            remedy: "it is downloaded as soon as the cloud is back")
+        let isComing = try await pool.run { [self] in
+            try engine.runningDownloads[key] != nil || !engine.wanted(of: [key], limit: 1).isEmpty
+        }
+        guard isComing else {
+            throw UbiquityError(
+                .busy, "it was evicted again before it was asked for: by a command, or because its room was needed")
+        }
+        if let absence = engine.connection.absence { throw absence }
+        return false
     }
 
     // MARK: Folders

@@ -10,14 +10,25 @@ extension MountController {
     /// Gives a package the state of a version. It goes up like any change of it. Throws `.busy` if what it has been
     /// till now is not at the cloud.
     func putBack(_ version: RemoteVersion, of row: ItemRow) async throws {
-        try await requireUploaded(row)
+        try await waitForRest(of: row)
         try await download(version) { [self] tree, contents in
             try parts.index.place(tree, contents: contents, version, of: row.key, at: nil)
         }
     }
 
-    /// Else the state that is replaced would be lost: it has no version yet.
-    private func requireUploaded(_ row: ItemRow) async throws {
+    /// Until no program writes in it and its last changes are at the cloud: else the state that is replaced would be
+    /// lost, which has no version yet.
+    private func waitForRest(of row: ItemRow) async throws {
+        let isAtRest = try await engine.wait(atMost: Self.decisionLimit) { [self] in
+            try await pool.run { [index = parts.index] in
+                try index.read { try !$0.members(of: row.key, limit: .max).contains(where: \.isWriting) }
+            }
+        }
+        guard isAtRest else {
+            throw UbiquityError(
+                .busy, "a program is writing in the package", at: row.entry?.name.description ?? "",
+                remedy: "close what it has open there, and try again")
+        }
         let check = WaitCheck(parts: parts, wanted: WaitRequest(paths: [], uploaded: true), tops: [row.key])
         let isUp = try await engine.wait(atMost: engine.connection.isOnline ? Self.decisionLimit : .zero) { [self] in
             try await pool.run { try check.holds(graceIsOver: true) }

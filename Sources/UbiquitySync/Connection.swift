@@ -48,8 +48,24 @@ package final class Connection: Sendable {
 
     /// Throws `.offline` if the person asked to be offline.
     func requireAllowed() throws {
-        guard isPaused else { return }
-        throw UbiquityError(.offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
+        if isPaused { throw Self.pause }
+    }
+
+    private static let pause = UbiquityError(
+        .offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
+
+    /// Why nothing is asked of the cloud now; nil while something is.
+    package var absence: UbiquityError? {
+        let status = status
+        switch status.phase {
+        case .online, .connecting: return nil
+        case .paused: return Self.pause
+        case .offline, .signedOut:
+            return UbiquityError(
+                status.phase == .offline ? .offline : .signedOut,
+                "not here, and the cloud is away: \(status.reason)",
+                remedy: "it is downloaded as soon as the cloud is back")
+        }
     }
 
     func setPaused(_ paused: Bool) {

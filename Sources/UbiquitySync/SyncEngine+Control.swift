@@ -65,13 +65,17 @@ extension SyncEngine {
                 throw UbiquityError(.notFound, "the item is gone")
             }
             try requireEvictable(row, try transaction.remote(id: row.id))
-            guard let content = row.content else { return nil }
             var next = row
             next.content = nil
             next.contentState = .none
             next.flags.remove(.keptCurrent)
             next.flags.remove(.downloadRequested)
             try transaction.update(next, before: row)
+            guard let content = row.content else {
+                // It was asked for, and is not wanted any more.
+                if next.flags != row.flags { transaction.note(.attributes, before: row, after: next) }
+                return nil
+            }
             try transaction.forgetContent(content)
             transaction.note(.content, before: row, after: next)
             // A newer version that waited to replace the content is what the placeholder shows now.

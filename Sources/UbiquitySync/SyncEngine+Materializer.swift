@@ -59,7 +59,7 @@ extension SyncEngine: Materializer {
     }
 
     /// Notes the request in the index, so that it outlives the process, and wakes the download loop.
-    func requestPersistently(_ key: ItemKey) async throws {
+    package func requestPersistently(_ key: ItemKey) async throws {
         try await pool.run { [index] in
             try index.write(.remote) { transaction in
                 guard let row = try transaction.row(key: key), row.isPlaceholder else { return }
@@ -69,7 +69,12 @@ extension SyncEngine: Materializer {
                 transaction.note(.attributes, before: row, after: next)
             }
         }
-        problems.clear(.download, of: key)
+        // Nothing tries it while the cloud is away, and so nothing else would say why it does not come.
+        if let absence = connection.absence {
+            problems.show(absence, .download, of: key)
+        } else {
+            problems.clear(.download, of: key)
+        }
         downloadSignal.fire()
     }
 
