@@ -42,7 +42,7 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         return scheme + authority
     }
 
-    /// Whether what stands after the host, if anything does, is a port. (Of an address of IP 6 the host is in brackets.)
+    /// Whether what stands after the host, if anything does, is a port. (A host that is a number of IPv6 has brackets.)
     private static func hasPossiblePort(_ authority: Substring) -> Bool {
         guard let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") else { return true }
         return UInt16(authority[authority.index(after: colon)...]).map { $0 > 0 } ?? false

@@ -101,7 +101,19 @@ extension MountController {
         if let heldDeletions { return heldDeletions }
         let connection = engine.connection.status
         guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
-        return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() }
+        return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() ?? unsettled() }
+    }
+
+    /// Names what of the cloud's has no place here, if nothing else says what is waited for.
+    private func unsettled() throws -> String? {
+        let name = try parts.index.read { reader in
+            for state in [SettlingState.awaitingParent, .waiting, .awaitingPackage] {
+                guard let id = try reader.records(state, limit: 1).first else { continue }
+                return try reader.remote(id: id)?.name.description
+            }
+            return nil
+        }
+        return name.map { "what the cloud says of \($0) cannot be shown here yet; 'ubiquity doctor' finds out why" }
     }
 
     /// Says which change of another device waits until a program has closed the file.

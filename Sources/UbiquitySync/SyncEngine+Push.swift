@@ -332,7 +332,7 @@ extension SyncEngine {
         return dropped != nil
     }
 
-    /// The chunks of the version that the file shows, if that is known; nil for one that was deleted after another edit.
+    /// The chunks of the version that the file shows, if that is known; nil if the file was edited and then deleted.
     ///
     /// The cloud may have a newer one, which waits until a program closes the file, also if the daemon died meanwhile:
     /// bytes that are as they were are no edit beside that.

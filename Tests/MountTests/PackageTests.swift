@@ -115,6 +115,9 @@ import UbiquityControl
 
             try await conflict(world, a, b, "3")
             let name = try await a.shell("ls \(Self.versions)")
+            // Who writes in it is waited for.
+            let writer = try a.start("exec 3<> d.rtfd/text; echo open; exec sleep 2")
+            try await world.eventually("it has it open") { writer.outputSoFar == "open\n" }
             try await a.ubiquity("resolve", "d.rtfd", options: ["--keep", name])
             try await world.settle(a, b)
             try await expectResolved(a, b)
