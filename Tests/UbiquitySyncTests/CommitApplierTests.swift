@@ -35,6 +35,30 @@ import UbiquityWire
         #expect(row.version != nil, "what is here is made from the version that went up")
     }
 
+    /// A package's files are said again with it, changed or not; one that is no member any more by now may have got the
+    /// content that the cloud had before.
+    @Test func aContentThatCameMeanwhileIsNotTakenForTheOneThatWasSent() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"))
+        try fixture.rename("f", "g")
+        var group = try fixture.plan(fixture.dirty()).group
+        guard case .put(var fields) = group[0].change.action else { throw UbiquityError(.invalid, "no change") }
+        let sent = Fixture.version(7), other = Fixture.version(8)
+        fields.content = ContentChange(version: sent, baseVersion: other, size: 10, manifest: [])
+        group[0].change.action = .put(fields)
+        let answer = applied(try fixture.answer(group[0]))
+        try fixture.index.write(.remote) { transaction in
+            let before = try #require(try transaction.row(id: Fixture.id(1)))
+            var row = before
+            (row.content, row.contentState, row.version) = (ContentID(99), .complete, other)
+            try transaction.update(row, before: before)
+        }
+        try fixture.apply(group, [answer])
+        let row = try fixture.found("g")
+        #expect(row.content == ContentID(99) && row.version == other)
+        #expect(try fixture.index.read { try $0.remote(id: row.id)?.content?.version } == sent)
+    }
+
     @Test func aFieldThatLostFollowsTheRecord() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
