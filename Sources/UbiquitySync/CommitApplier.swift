@@ -138,6 +138,8 @@ package struct CommitApplier {
     ) throws {
         guard let content else { return }
         try transaction.forgetSent(content.version)
+        // Said again with its package, and replaced here meanwhile by what the cloud had: that is what is here.
+        if row.generation == sent.generation, row.version != sent.version, !row.dirty.contains(.content) { return }
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
         // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
         // cloud's is that.
