@@ -105,6 +105,15 @@ import UbiquityCore
         expect(current: 2, conflicts: [3], history: [1])
     }
 
+    /// Its device has lost the content; who brought the file back had none.
+    @Test func whatComesBackWithoutAContentGoesWhenItsDeviceGivesItUp() throws {
+        try bench.commit(there, Make.delete(1, base: 1))
+        try bench.commit(there, Make.undelete(1))
+        #expect(bench.livePaths == ["a"])
+        try bench.commit(here, Make.delete(1, base: 0))
+        #expect(bench.livePaths.isEmpty)
+    }
+
     @Test func anothersDeletionGivesNothingUp() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 200, version: 2, on: nil, "y"))
         try bench.commit(DeviceID(high: 0, low: 3), Make.delete(1, base: 1))
