@@ -28,17 +28,21 @@ extension CommitWork {
 
     /// An edit wins over the deletion by the very device that announced the content: the best of the edits takes the
     /// place of what will not come.
-    func giveUpAnnouncements(of id: ItemID, _ change: ItemChange) throws {
+    /// - Returns: false if there is none, as of a file that another device only brought back or gave a name: nobody could
+    ///   ever read it.
+    func giveUpAnnouncements(of id: ItemID, _ change: ItemChange) throws -> Bool {
         try dropOwnAnnouncedConflicts(of: id)
-        guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current),
-            let best = try conflicts(of: id).filter(\.isAvailable).max(by: { $1.wins(over: $0) })
-        else { return }
+        guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current)
+        else { return true }
+        let edits = try conflicts(of: id)
+        guard let best = edits.filter(\.isAvailable).max(by: { $1.wins(over: $0) }) else { return !edits.isEmpty }
         try dropConflict(best)
         try makeCurrent(best, insteadOf: current, as: .history, change)
         try update(id) { draft in
             draft.record.modifiedAt = best.modifiedAt
             draft.record.stamps.times = stamp(of: change)
         }
+        return true
     }
 
     private func dropConflict(_ version: VersionRecord) throws {

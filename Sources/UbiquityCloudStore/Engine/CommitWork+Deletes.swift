@@ -18,10 +18,8 @@ extension CommitWork {
                 }
             } else if change.kind == .directory {
                 folders.insert(change.id)
-            } else if !wasEdited(record, since: change) {
+            } else if try !wasEdited(record, since: change) || !giveUpAnnouncements(of: change.id, change) {
                 others.append(change.id)
-            } else {
-                try giveUpAnnouncements(of: change.id, change)
             }
         }
         var remaining = try liveChildren(of: folders)
