@@ -70,7 +70,7 @@ struct ResolveCommand: AsyncParsableCommand {
         if output.asJSON { return try Output.json(report) }
         Output.line("resolved \(Output.count(report.resolved, "conflict")) of \(Output.shown(path))")
         for kept in report.kept { Output.line("kept as \(Output.shown(kept))") }
-        if let awaited = report.isAwaiting { Output.message(awaited.message) }
+        if let awaited = report.awaits { Output.message(awaited.message) }
     }
 }
 
@@ -102,7 +102,7 @@ struct RestoreCommand: AsyncParsableCommand {
         report.path = to ?? path
         if output.asJSON { return try Output.json(report) }
         Output.line("restored \(Output.shown(report.path))")
-        if let awaited = report.isAwaiting { Output.message(awaited.message) }
+        if let awaited = report.awaits { Output.message(awaited.message) }
     }
 }
 

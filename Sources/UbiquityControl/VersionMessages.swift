@@ -75,7 +75,7 @@ package struct ResolveRequest: Codable, Hashable, Sendable {
 }
 
 /// Why a version that was chosen is not what a file shows.
-package enum VersionAwaits: String, Codable, Hashable, Sendable {
+package enum VersionAwaits: String, Codable, CaseIterable, Hashable, Sendable {
     /// The cloud has not heard of the decision.
     case cloud
     /// Its content is on its way.
@@ -92,14 +92,17 @@ package struct ResolveReport: Codable, Hashable, Sendable {
     package var resolved: Int
     /// Documents that conflict versions were kept as.
     package var kept: [String]
-    /// The version that was chosen is not shown yet, and that is why.
-    package var isAwaiting: VersionAwaits?
+    /// The version that was chosen is not shown yet.
+    package var isQueued: Bool
+    /// What that waits for.
+    package var awaits: VersionAwaits?
 
-    package init(path: String, resolved: Int, kept: [String] = [], isAwaiting: VersionAwaits? = nil) {
+    package init(path: String, resolved: Int, kept: [String] = [], awaits: VersionAwaits? = nil) {
         self.path = path
         self.resolved = resolved
         self.kept = kept
-        self.isAwaiting = isAwaiting
+        isQueued = awaits != nil
+        self.awaits = awaits
     }
 }
 
@@ -123,13 +126,16 @@ package struct RestoreRequest: Codable, Hashable, Sendable {
 package struct RestoreReport: Codable, Hashable, Sendable {
     package var path: String
     package var version: String
-    /// It is not in its place yet, and that is why.
-    package var isAwaiting: VersionAwaits?
+    /// It is not in its place yet.
+    package var isQueued: Bool
+    /// What that waits for.
+    package var awaits: VersionAwaits?
 
-    package init(path: String, version: String, isAwaiting: VersionAwaits? = nil) {
+    package init(path: String, version: String, awaits: VersionAwaits? = nil) {
         self.path = path
         self.version = version
-        self.isAwaiting = isAwaiting
+        isQueued = awaits != nil
+        self.awaits = awaits
     }
 }
 

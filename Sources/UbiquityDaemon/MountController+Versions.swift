@@ -131,8 +131,8 @@ extension MountController {
             let others = conflicts.filter { $0.id != chosen.id }
             let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
             let new = try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
-            let isAwaiting = try await waitUntilShown(row, new)
-            return ResolveReport(path: request.path, resolved: conflicts.count, isAwaiting: isAwaiting)
+            let awaits = try await waitUntilShown(row, new)
+            return ResolveReport(path: request.path, resolved: conflicts.count, awaits: awaits)
         }
     }
 
@@ -167,14 +167,14 @@ extension MountController {
         }
         try requireAvailable(chosen)
         guard let target = request.to else {
-            let isAwaiting = try await claiming(row, for: request.process) { [self] in
+            let awaits = try await claiming(row, for: request.process) { [self] in
                 guard row.kind == .directory else {
                     return try await waitUntilShown(row, decide([(.restore, chosen.id)], of: row.key))
                 }
                 try await putBack(chosen, of: row)
                 return try await waitUntilShown(row, nil)
             }
-            return RestoreReport(path: request.path, version: chosen.id.description, isAwaiting: isAwaiting)
+            return RestoreReport(path: request.path, version: chosen.id.description, awaits: awaits)
         }
         let (folder, name) = try await pool.run { [self] in try newPlace(target) }
         let path = try await place(chosen, of: row, in: folder.key, named: name, orNumbered: false)

@@ -18,6 +18,8 @@ import UbiquityControl
         "PendingItem.reason": texts(PendingItem.Reason.self),
         "QueryNews.kind": texts(QueryNews.Kind.self),
         "QueryRequest.scopes.items": texts(QueryScope.self),
+        "ResolveReport.awaits": texts(VersionAwaits.self),
+        "RestoreReport.awaits": texts(VersionAwaits.self),
         "VersionReport.kind": texts(VersionReport.Kind.self),
     ]
 
