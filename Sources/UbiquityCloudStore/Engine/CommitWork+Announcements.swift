@@ -28,8 +28,8 @@ extension CommitWork {
 
     /// An edit wins over the deletion by the very device that announced the content: the best of the edits takes the
     /// place of what will not come.
-    /// - Returns: false if there is none, as of a file that another device only brought back or gave a name: nobody could
-    ///   ever read it.
+    /// - Returns: false if there is none, as of a file that another device only brought back or gave a name: nobody
+    ///   could ever read it.
     func giveUpAnnouncements(of id: ItemID, _ change: ItemChange) throws -> Bool {
         try dropOwnAnnouncedConflicts(of: id)
         guard let currentID = try record(id)?.version, let current = try version(currentID), isOwnAnnouncement(current)
