@@ -1,8 +1,8 @@
 import Hummingbird
 import NIOCore
 internal import UbiquityCore
-internal import UbiquityWire
 internal import UbiquitySystem
+internal import UbiquityWire
 
 /// The stream of news, as server-sent events.
 struct EventRoutes: Sendable {

@@ -190,7 +190,7 @@ final class MergeRunner: Sendable {
         }
         let base = job.conflict.baseVersion.flatMap { id in versions.first { $0.id == id && $0.content.isAvailable } }
         let suffix = String(decoding: job.row.entry?.name.stemAndExtension.suffix ?? [], as: UTF8.self)
-        // A number that no other merge ever had: the command of a daemon that was killed may still be running, and must
+        // A number that no other merge ever had: the command of a daemon that was killed may be ending still, and must
         // not write into this one's files.
         let work = Path.join(folder, "\(try parts.index.newContentNumber())")
         defer { try? FileSystem.removeTree(work) }

@@ -67,9 +67,10 @@ extension MountController {
         try parts.index.read { reader in
             guard try reader.decidedVersions(of: row.id).isEmpty else { return .under(.cloud) }
             guard let version, let now = try reader.row(key: row.key), now.kind == .file else { return .over(nil) }
-            guard try reader.remote(id: now.id)?.content?.version == version, !now.dirty.contains(.content) else {
-                return .over(.laterEdit)
-            }
+            let current = try reader.remote(id: now.id)?.content?.version
+            // Of a version with the bytes of the current one nothing is made.
+            if current == row.version, now.version == row.version, !now.dirty.contains(.content) { return .over(nil) }
+            guard current == version, !now.dirty.contains(.content) else { return .over(.laterEdit) }
             if now.version == version { return .over(nil) }
             return .under(now.isWriting ? .writer : .content)
         }

@@ -73,8 +73,9 @@ extension MountController {
         }
         if status.downloading == .current { return true }
         if let error = status.downloadingError { throw error }
+        // What replaces a content that is here is not asked for: it comes in any case.
         let isComing = try await pool.run { [self] in
-            try engine.runningDownloads[key] != nil || !engine.wanted(of: [key], limit: 1).isEmpty
+            try status.downloading == .downloaded || engine.runningDownloads[key] != nil || !engine.wanted(of: [key], limit: 1).isEmpty
         }
         guard isComing else {
             throw UbiquityError(

@@ -261,7 +261,7 @@ extension ContainerFileSystem {
     }
 
     private func noteUse(_ ino: UInt64) {
-        if uses.add(ino, now: parts.timekeeper.now()) { noteUses() }
+        write(uses: uses.add(ino, now: parts.timekeeper.now()))
     }
 
     /// Tells the index when files were last used. To be called before what was not used for longest is evicted.

@@ -6,7 +6,7 @@ internal import UbiquitySystem
 final class UseLog: Sendable {
     /// Files whose use is remembered here, at most.
     static let limit = 65_536
-    /// Files written to the index at a time: others write between.
+    /// Files written to the index at a time: others write between, and an open that finds no room writes no more.
     static let batch = 512
     /// What is not asked for is written down so often.
     static let interval: Int64 = 600 * 1_000_000_000
@@ -17,11 +17,14 @@ final class UseLog: Sendable {
     }
     private let state = Lock(State())
 
-    /// - Returns: whether there is no room for more.
-    func add(_ ino: UInt64, now: Timestamp) -> Bool {
+    /// - Returns: what is to be written down to make room, if there is none for more.
+    func add(_ ino: UInt64, now: Timestamp) -> [UInt64: Timestamp] {
         state.withLock { state in
             state.times[ino] = now
-            return state.times.count >= Self.limit
+            guard state.times.count >= Self.limit else { return [:] }
+            let some = Dictionary(uniqueKeysWithValues: Array(state.times.prefix(Self.batch)))
+            for ino in some.keys { state.times[ino] = nil }
+            return some
         }
     }
 
