@@ -75,7 +75,8 @@ extension MountController {
         if let error = status.downloadingError { throw error }
         // What replaces a content that is here is not asked for: it comes in any case.
         let isComing = try await pool.run { [self] in
-            try status.downloading == .downloaded || engine.runningDownloads[key] != nil || !engine.wanted(of: [key], limit: 1).isEmpty
+            try status.downloading == .downloaded || engine.runningDownloads[key] != nil
+                || !engine.wanted(of: [key], limit: 1).isEmpty
         }
         guard isComing else {
             throw UbiquityError(
