@@ -226,6 +226,22 @@ import UbiquityIndex
         #expect(try !fixture.found("folder").flags.contains(.lingering) && fixture.waiting == 0)
     }
 
+    /// Seed 442524750 of the simulator: what was changed in it brings the folder back, and the commit's answer tells of
+    /// that alone; another folder has its name by then.
+    @Test(arguments: [false, true]) func aFolderThatComesBackIsNoOtherOfItsName(answerComesLater: Bool) throws {
+        let fixture = try Fixture()
+        let outer = fixture.folder(1, "outer"), inner = fixture.folder(2, "inner", in: outer.id)
+        try fixture.receive(outer, inner)
+        try fixture.make("outer/inner/a~")
+        try fixture.receive(deleted(outer), deleted(inner))
+        let answer = fixture.folder(2, "inner", in: outer.id, at: 5), other = fixture.folder(3, "outer", at: 4)
+        if answerComesLater { try fixture.receive(other, answer) } else { try fixture.receive(answer, other) }
+        try fixture.receive(fixture.folder(1, "outer 2", at: 5))
+        #expect(try fixture.paths() == ["outer", "outer 2", "outer 2/inner", "outer 2/inner/a~"])
+        #expect(try fixture.found("outer").id == other.id && fixture.found("outer 2").id == outer.id)
+        #expect(try fixture.waiting == 0)
+    }
+
     /// The file waits for the name, the folder for the file to go.
     @Test func aFileGetsTheNameOfTheDeletedFolderItIsIn() throws {
         let fixture = try Fixture()
