@@ -123,6 +123,13 @@ extension IndexTransaction {
         try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [.int(state.rawValue), SQLValue(id)])
     }
 
+    /// What lies in this folder at the cloud is to find its place anew: the folder here is another one now.
+    package func awaitFolder(_ parent: ItemID) throws {
+        try execute(
+            "UPDATE remote SET unsettled = ? WHERE parent = ? AND deleted = 0",
+            [.int(SettlingState.awaitingParent.rawValue), SQLValue(parent)])
+    }
+
     /// Notes that a record was met in the snapshot that is being read.
     package func noteInSnapshot(_ id: ItemID) throws {
         let epoch = try metaNumber("snapshotEpoch") ?? 0

@@ -429,6 +429,8 @@ extension Settler {
             other.flags.contains(.lingering) || isIgnoredByFile(other, item.name), other.dirty.isEmpty
         else { return false }
         try transaction.forgetRemote(other.id)
+        // What has been changed in it brings it back, at another name: that leaves with it.
+        try transaction.awaitFolder(other.id)
         var row = other
         row.id = item.id
         row.flags.subtract([.lingering, .excluded])
