@@ -20,13 +20,14 @@ struct LoginCommand: AsyncParsableCommand {
     @Option(help: .init("A file with the account's token.", valueName: "f"))
     var tokenFile: String?
 
-    @Option(help: .init("Certificates (PEM) to trust, for a cloud with one of its own making.", valueName: "f"))
+    @Option(
+        help: .init("Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
     var certificateAuthority: String?
 
     func run() async throws {
         let given = SignIn(
             url: url, account: account, token: try token(),
-            certificateAuthority: try certificateAuthority.map(AbsolutePath.of))
+            certificates: try certificateAuthority.map(certificates))
         let signIn = try await Progress.showing("asking the cloud …") { _ in
             do {
                 var signIn = given
@@ -38,6 +39,17 @@ struct LoginCommand: AsyncParsableCommand {
         }
         try signIn.save(deviceFolder: state.resolved())
         try state.tellOfMounts()
+    }
+
+    /// They are kept with the sign-in: the file may go.
+    private func certificates(_ path: String) throws(UbiquityError) -> String {
+        guard let bytes = try SmallFile.read(path, limit: SignIn.maximumCertificates) else {
+            throw UbiquityError(.notFound, "no such file", at: path)
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw UbiquityError(.invalid, "there are no certificates in PEM", at: path)
+        }
+        return text
     }
 
     /// The first line of the file or of standard input.

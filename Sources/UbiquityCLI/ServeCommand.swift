@@ -36,6 +36,9 @@ struct ServeCommand: AsyncParsableCommand {
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-certificate and --tls-key go together")
         }
+        guard tlsCertificate == nil || socket == nil && !embedded else {
+            throw ValidationError("TLS is for --listen, not for a Unix socket")
+        }
         guard keep >= 0, keepVersions >= 0 else {
             throw ValidationError("--keep and --keep-versions must be 0 or more")
         }

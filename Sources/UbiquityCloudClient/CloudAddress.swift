@@ -2,8 +2,8 @@ package import UbiquityCore
 
 /// Where a cloud is.
 package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
-    /// `http://host:port` or `https://host:port`, without a path. `certificates` is a PEM file with the only
-    /// authorities to be trusted, for a cloud with a certificate of its own making; nil trusts the system's.
+    /// `http://host:port` or `https://host:port`, without a path. `certificates` are the only authorities to be trusted
+    /// (PEM), for a cloud with a certificate of its own making; nil trusts the system's.
     case web(url: String, certificates: String?)
     /// A Unix socket's path, of any length.
     case unixSocket(path: String)

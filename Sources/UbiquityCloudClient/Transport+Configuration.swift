@@ -46,14 +46,16 @@ extension Transport {
     private static let unsentLimit = ChannelOptions.Types.SocketOption(
         level: .tcp, name: NIOBSDSocket.Option(rawValue: 25))
 
-    private static func trusting(_ file: String) throws(UbiquityError) -> TLSConfiguration {
+    private static func trusting(_ certificates: String) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()
         do {
-            let authorities = try NIOSSLCertificate.fromPEMFile(file)
+            let authorities = try NIOSSLCertificate.fromPEMBytes(Array(certificates.utf8))
             guard !authorities.isEmpty else { throw UbiquityError(.invalid, "no certificate in it") }
             tls.trustRoots = .certificates(authorities)
         } catch {
-            throw UbiquityError(.invalid, "cannot read the cloud's certificate: \(error)", at: file)
+            throw UbiquityError(
+                .invalid, "cannot read the certificates to trust: \(error)",
+                remedy: "sign in with --certificate-authority FILE; the file is in PEM")
         }
         return tls
     }

@@ -58,6 +58,10 @@ final class Listener: Sendable {
             throw UbiquityError(Errno(rawValue: error.errnoCode), doing: "listen", at: name)
         } catch let error as SocketAddressError {
             throw UbiquityError(.invalid, "cannot listen: no such address (\(error))", at: name)
+        } catch let error as SocketAddressError.UnknownHost {
+            throw UbiquityError(
+                .invalid, "cannot listen: \(error.errorDescription)", at: name,
+                remedy: "give an address of this machine, for example 127.0.0.1:7070")
         }
     }
 

@@ -42,7 +42,7 @@ extension SignIn {
     /// Asks the cloud whether it knows the token, and takes note of which cloud it is. Throws `.signedOut`, `.offline`,
     /// `.timedOut`, `.invalid`.
     package mutating func check() async throws {
-        let address = try CloudAddress(url, certificates: certificateAuthority)
+        let address = try CloudAddress(url, certificates: certificates)
         guard let container = ContainerID(MountSettings.defaultContainer) else { return }
         var generator = SourcedGenerator(SystemRandom())
         let client = try CloudClient(

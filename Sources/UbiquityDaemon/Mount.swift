@@ -158,7 +158,7 @@ final class Mount: Sendable {
         _ logger: Logger
     ) throws -> (client: CloudClient, service: any CloudService, embedded: EmbeddedCloud?) {
         if let signIn {
-            let address = try CloudAddress(signIn.url, certificates: signIn.certificateAuthority)
+            let address = try CloudAddress(signIn.url, certificates: signIn.certificates)
             let client = try CloudClient(
                 address, container: settings.container, token: signIn.token, device: identity.id,
                 deviceName: identity.name)

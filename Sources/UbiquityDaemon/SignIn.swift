@@ -6,16 +6,19 @@ package struct SignIn: Codable, Hashable, Sendable {
     package var url: String
     package var account: String
     package var token: String
-    /// A file with certificates (PEM) to trust besides the system's.
-    package var certificateAuthority: String?
+    /// The only authorities to trust (PEM), for a cloud with a certificate of its own making; nil trusts the system's.
+    package var certificates: String?
     /// Which cloud answered at the address when the device signed in (see `AccountFolder`); nil if that was not asked.
     package var cloud: String?
 
-    package init(url: String, account: String, token: String, certificateAuthority: String?, cloud: String? = nil) {
+    /// Bytes of a file of certificates. All of Debian's have a quarter of a million.
+    package static let maximumCertificates = 512 * 1024
+
+    package init(url: String, account: String, token: String, certificates: String?, cloud: String? = nil) {
         self.url = url
         self.account = account
         self.token = token
-        self.certificateAuthority = certificateAuthority
+        self.certificates = certificates
         self.cloud = cloud
     }
 

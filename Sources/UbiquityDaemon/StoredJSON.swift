@@ -4,8 +4,8 @@ import UbiquitySystem
 
 /// Small JSON files of the state folder, readable by their owner only.
 enum StoredJSON {
-    /// Bytes. The largest, the sign-in, holds a token and a few paths.
-    private static let maximumLength = 64 * 1024
+    /// Bytes. The largest, the sign-in, holds certificates, which are a little longer in JSON.
+    private static let maximumLength = 2 * SignIn.maximumCertificates
 
     /// The file's content, or nil if there is none. `.invalid` if it is not what it should be.
     static func read<Content: Decodable>(_ type: Content.Type, at path: String) throws(UbiquityError) -> Content? {

@@ -197,4 +197,48 @@ import UbiquityControl
             }
         }
     }
+
+    @Test func whatTheCloudIsTrustedByIsKeptWithTheSignIn() async throws {
+        try await World.run { world in
+            let (data, certificate) = (world.folder + "/served", world.folder + "/cert.pem")
+            _ = try await world.shell(
+                "cd '\(world.folder)'; openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test"
+                    + " -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2>&1")
+            let tls = ["--tls-certificate", certificate, "--tls-key", world.folder + "/key.pem"]
+            let server = try world.start(
+                [World.program, "serve", "--data", data, "--listen", "127.0.0.1:0"] + tls)
+            try await world.eventually("it listens") { server.outputSoFar.contains("listening on https") }
+            let line = try #require(server.outputSoFar.split(separator: "\n").first { $0.hasPrefix("listening on ") })
+            let created = try await world.ubiquity("account", "create", "ann", "--data", data)
+            let token = world.folder + "/token"
+            try created.out.write(toFile: token, atomically: true, encoding: .utf8)
+            let device = try world.device("a")
+            let login = [
+                "login", String(line.dropFirst("listening on ".count)), "--account", "ann", "--token-file", token,
+                "--state", device.state,
+            ]
+            let stranger = try await world.attempt([World.program] + login)
+            #expect(stranger.status != 0 && stranger.err.contains("--certificate-authority"), "\(stranger)")
+            let wrong = try await world.attempt([World.program] + login + ["--certificate-authority", token])
+            #expect(wrong.status == 1 && wrong.err.contains("in PEM"), "\(wrong)")
+            let good = try await world.attempt([World.program] + login + ["--certificate-authority", certificate])
+            try #require(good.status == 0, "\(good)")
+            _ = try await world.shell("rm '\(certificate)'")
+            try await device.mount()
+            try await device.shell("echo safe > f")
+            let wait = ["--uploaded", "--timeout", "30"]
+            #expect(try await device.ubiquity("wait", "f", options: wait).status == 0)
+            #expect(try await world.ubiquity("unmount", device.mountPoint).status == 0)
+        }
+    }
+
+    @Test func addressesThatNothingCanListenAt() async throws {
+        try await World.run { world in
+            let serve = ["serve", "--data", world.folder + "/served"]
+            let unknown = try await world.attempt([World.program] + serve + ["--listen", "nohost.invalid:7070"])
+            #expect(unknown.status == 1 && unknown.err.contains("ubiquity: cannot listen: "), "\(unknown)")
+            let tls = ["--tls-certificate", "a", "--tls-key", "b", "--socket", world.folder + "/s"]
+            #expect(try await world.attempt([World.program] + serve + tls).status == 2)
+        }
+    }
 }

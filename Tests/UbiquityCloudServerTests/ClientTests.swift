@@ -157,7 +157,7 @@ import UbiquityWire
         try SmallFile.publish(Array(TestCertificate.key.utf8), at: key)
         let running = try await Harness.start(
             .tls(host: "127.0.0.1", port: 0, certificate: certificate, key: key), cloud: FakeCloud(), folder: folder,
-            certificates: certificate)
+            certificates: TestCertificate.certificate)
         let client = try running.client()
         #expect(try await client.open().account == FakeCloud.account)
         let chunks = TestChunks.make(10, length: 400_000)
@@ -176,7 +176,7 @@ import UbiquityWire
         try await running.task.value
         #expect(throws: UbiquityError.self) {
             _ = try CloudClient(
-                CloudAddress("https://a", certificates: key), container: RunningServer.containerName,
+                CloudAddress("https://a", certificates: TestCertificate.key), container: RunningServer.containerName,
                 device: RunningServer.device, deviceName: "")
         }
         let broken = await #expect(throws: UbiquityError.self) {

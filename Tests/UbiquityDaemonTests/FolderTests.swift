@@ -41,7 +41,7 @@ import UbiquityCore
 
     /// The folder of ann's account at a cloud, as a mount takes it.
     private func claim(_ url: String, _ cloud: String?, _ device: String) throws -> AccountFolder {
-        let signIn = SignIn(url: url, account: "ann", token: "t", certificateAuthority: nil, cloud: cloud)
+        let signIn = SignIn(url: url, account: "ann", token: "t", certificates: nil, cloud: cloud)
         let folder = try AccountFolder(device: device, signIn: signIn)
         try folder.claim()
         return folder
@@ -63,8 +63,8 @@ import UbiquityCore
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(
                 atPath: device + "/ann/default", withIntermediateDirectories: true)
-            let first = SignIn(url: "http://a", account: "ann", token: "t", certificateAuthority: nil)
-            let second = SignIn(url: "http://b", account: "ann", token: "t", certificateAuthority: nil)
+            let first = SignIn(url: "http://a", account: "ann", token: "t", certificates: nil)
+            let second = SignIn(url: "http://b", account: "ann", token: "t", certificates: nil)
             try first.save(deviceFolder: device)
             _ = try SignIn.remove(deviceFolder: device)
             try second.save(deviceFolder: device)
@@ -78,8 +78,8 @@ import UbiquityCore
         try withTemporaryFolder { (device: String) throws in
             try FileManager.default.createDirectory(
                 atPath: device + "/ann/default", withIntermediateDirectories: true)
-            let first = SignIn(url: "http://a", account: "ann", token: "t", certificateAuthority: nil)
-            let second = SignIn(url: "http://b", account: "ann", token: "t", certificateAuthority: nil)
+            let first = SignIn(url: "http://a", account: "ann", token: "t", certificates: nil)
+            let second = SignIn(url: "http://b", account: "ann", token: "t", certificates: nil)
             for _ in 0..<2 {
                 for (signIn, number) in [(first, 1), (second, 2)] {
                     let folder = try AccountFolder(device: device, signIn: signIn)
