@@ -250,4 +250,28 @@ extension PackageConflictTests {
             }
         }
     }
+
+    /// What was saved in a package is no version before it is at the cloud; a state that replaces it would lose it.
+    @Test(arguments: [false, true]) func aStateDoesNotReplaceWhatIsNotAtTheCloud(isNew: Bool) throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "d.rtfd"), fixture.file(2, "f", in: Fixture.id(1)))
+        try fixture.materialize("d.rtfd/f")
+        if isNew { try fixture.make("d.rtfd/new") } else { try fixture.edit("d.rtfd/f") }
+        let before = try fixture.paths()
+        let content = ContentID(try fixture.index.newContentNumber()), path = try Fixture.names("f")
+        let state = PackageTree([
+            PackageMember(
+                path: path, kind: .file, mode: 0o644, createdAt: .zero, modifiedAt: .zero, version: Fixture.version(2),
+                size: 3)
+        ])
+        let version = RemoteVersion(
+            content: try #require(fixture.file(3, "d.rtfd", version: 3).content), kind: .history, modifiedAt: .zero,
+            savedAt: .zero, savedName: try ItemName("d.rtfd"), baseVersion: nil)
+        let failure = #expect(throws: UbiquityError.self) {
+            let key = try fixture.found("d.rtfd").key
+            _ = try fixture.index.place(state, contents: [path: content], version, of: key, at: nil)
+        }
+        #expect(failure?.code == .busy)
+        #expect(try fixture.paths() == before && fixture.found("d.rtfd/f").content != content)
+    }
 }
