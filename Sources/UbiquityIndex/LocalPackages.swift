@@ -9,6 +9,7 @@ extension ItemIndex {
     ///   - key: the package that the version is of.
     ///   - place: for a new package; nil: the package itself gets the state.
     /// - Returns: contents that nothing needs any more, which are the caller's now.
+    /// - Throws: `.busy` if the package's own state is not at the cloud: it has no version yet, and would be lost.
     package func place(
         _ tree: PackageTree, contents: [[ItemName]: ContentID], _ version: RemoteVersion, of key: ItemKey,
         at place: VersionPlace?
@@ -26,6 +27,7 @@ extension ItemIndex {
                 }
                 top = try placing.makeFolder(in: folder, place.name)
             } else {
+                try placing.requireUploaded(source)
                 // Wherever it is by now: another folder may have got its name since the version was asked for.
                 top = source
             }
@@ -55,6 +57,18 @@ private struct PackagePlacing {
         self.contents = contents
         self.source = source
         now = transaction.index.timekeeper.now()
+    }
+
+    func requireUploaded(_ package: ItemRow) throws {
+        let members = try transaction.members(of: package.key, limit: .max)
+        let isUp = members.allSatisfy { row in
+            row.isExcluded || !row.isWriting && row.dirty.isDisjoint(with: [.content, .created])
+        }
+        guard isUp else {
+            throw UbiquityError(
+                .busy, "what was changed in it last has not been uploaded, and would be lost",
+                at: package.entry?.name.description ?? "", remedy: "'ubiquity wait --uploaded' waits for that")
+        }
     }
 
     /// A package of its own, which is one for the same reason.
