@@ -192,6 +192,26 @@ import UbiquityControl
         }
     }
 
+    /// What a program has open keeps its content till it closes, and then the newer one comes: that was not evicted.
+    @Test func aDownloadWaitsForANewerContent() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo old > f")
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat f") == "old")
+            let holder = try b.start("exec 3<> f; echo open; exec sleep 600")
+            try await world.eventually("it has it open") { holder.outputSoFar == "open\n" }
+            try await a.shell("echo newer > f")
+            try await a.waitUntilIdle()
+            try await b.waitFor("downloading-status", "downloaded", of: "f")
+            let download = try b.start("exec '\(World.program)' download f")
+            holder.signal(SIGKILL)
+            let outcome = try await download.finish(within: 60)
+            #expect(outcome.status == 0, "\(outcome)")
+            #expect(try await b.shell("cat f") == "newer")
+        }
+    }
+
     @Test func aDownloadThatIsAskedForOfflineSaysWhy() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

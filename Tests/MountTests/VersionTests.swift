@@ -452,6 +452,25 @@ import UbiquityControl
         }
     }
 
+    /// An earlier version with the bytes of the current one is that one already.
+    @Test func nothingIsMadeOfAVersionThatEqualsTheCurrentOne() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            for text in ["one", "two", "one"] {
+                try await a.shell("echo \(text) > f")
+                try await world.settle(a)
+            }
+            let versions = try await a.ubiquity("versions", "f", options: ["--json"]).text
+            let report = try ControlCodec.decode(VersionsReport.self, from: versions.utf8)
+            let first = try #require(report.versions.last { $0.kind == .history }).id
+            let outcome = try await a.attempt("'\(World.program)' restore f \(first)")
+            #expect(outcome.status == 0 && !outcome.err.contains("edited"), "\(outcome)")
+            #expect(try await a.shell("cat f") == "one")
+            try await world.settle(a)
+            #expect(try await a.ubiquity("versions", "f", options: ["--json"]).text == versions)
+        }
+    }
+
     @Test("LK-18: a restored version stands there when the command has ended, after who shows the file has saved")
     func restoringIsACoordinatedWrite() async throws {
         try await World.run { world in

@@ -1,0 +1,20 @@
+import Testing
+import UbiquityCore
+
+@testable import UbiquityVFS
+
+/// When files were last used, on its way to the index.
+@Suite struct UseLogTests {
+    /// An open that finds no room writes down some of it and not all, and nothing is forgotten.
+    @Test func aFullLogWritesDownABatch() {
+        let log = UseLog(), count = UInt64(UseLog.limit)
+        for ino in 1..<count { #expect(log.add(ino, now: Timestamp(seconds: Int64(ino), nanoseconds: 0)).isEmpty) }
+        let written = log.add(count, now: Timestamp(seconds: Int64(count), nanoseconds: 0))
+        #expect(written.count == UseLog.batch)
+        let rest = log.take(now: .zero)
+        #expect(rest.count == UseLog.limit - UseLog.batch && written.keys.allSatisfy { rest[$0] == nil })
+        let all = rest.merging(written) { $1 }
+        #expect(all.allSatisfy { $0.value == Timestamp(seconds: Int64($0.key), nanoseconds: 0) })
+        #expect(log.take(now: .zero).isEmpty)
+    }
+}
