@@ -14,8 +14,14 @@ package final class DaemonConnection: Sendable {
     static let connectTimeout: Int64 = 5
     /// Time for an answer that waits for nothing (seconds): a daemon that takes longer hangs.
     static let answerTimeout: Int64 = 10
+    /// Seconds that a wait may take beyond its own limit: programs that watch are told what has come before it ends.
+    private static let waitGrace = 30.0
+    /// Seconds: some years, which a deadline can be of.
+    private static let longestTimeout = 1e8
     /// Bytes of an answer that is one message.
     static let maximumAnswerLength = 4 * 1024 * 1024
+
+    private static let isSilent = "its daemon does not answer, though it runs"
 
     /// The folder the socket is in: the container's state folder.
     package let stateFolder: String
@@ -82,7 +88,22 @@ package final class DaemonConnection: Sendable {
         let _: Acknowledgement = try await answer(to: request(route, .POST))
     }
 
+    /// A daemon that is stopped meanwhile does not tell that the time of the wait is over.
     package func wait(_ wanted: WaitRequest) async throws -> WaitReport {
+        guard let timeout = wanted.timeout else { return try await waitWithoutLimit(wanted) }
+        return try await withThrowingTaskGroup(of: WaitReport?.self) { group in
+            group.addTask { try await self.waitWithoutLimit(wanted) }
+            group.addTask {
+                try await Task.sleep(for: .seconds(min(timeout, Self.longestTimeout) + Self.waitGrace))
+                return nil
+            }
+            defer { group.cancelAll() }
+            guard let report = try await group.next() ?? nil else { throw MountUnreachable(stateFolder, Self.isSilent) }
+            return report
+        }
+    }
+
+    private func waitWithoutLimit(_ wanted: WaitRequest) async throws -> WaitReport {
         var report: WaitReport?
         try await lines(of: request(ControlRoute.wait, .POST, wanted)) { line in
             report = try ControlCodec.decode(WaitReport.self, from: line)
@@ -207,7 +228,7 @@ package final class DaemonConnection: Sendable {
         } catch let error as HTTPClientError where error == .cancelled {
             throw CancellationError()
         } catch let error as HTTPClientError where error == .deadlineExceeded || error == .connectTimeout {
-            throw MountUnreachable(stateFolder, "its daemon does not answer, though it runs")
+            throw MountUnreachable(stateFolder, Self.isSilent)
         } catch {
             // What the client says of its connections is long and means one of two things.
             let socket = stateFolder + "/" + ControlRoute.socketName

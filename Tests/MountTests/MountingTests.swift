@@ -139,7 +139,11 @@ import UbiquityControl
         try await World.run { world in
             let a = try await world.mounted("a")
             let process = try #require(a.processID)
+            try await a.ubiquity("offline", "")
             try await a.shell("mkdir d; echo text > d/f")
+            // One that has begun ends a while after its own limit.
+            let wait = try world.start([World.program, "wait", "--uploaded", "--timeout", "2", a.mountPoint])
+            try await Task.sleep(for: .seconds(1))
             kill(process, SIGSTOP)
             defer { kill(process, SIGCONT) }
             let (mount, item) = (a.mountPoint, a.mountPoint + "/d/f")
@@ -156,6 +160,8 @@ import UbiquityControl
                     #expect(outcome.status == 3 && isTold, "\(command): \(outcome)")
                 }
             }
+            let waited = try await wait.finish(within: 60)
+            #expect(waited.status == 3 && waited.err.contains("its daemon does not answer"), "\(waited)")
             let unmounted = try await world.attempt([World.program, "unmount", "--lazy", a.mountPoint])
             #expect(unmounted.status == 0 && !a.isMounted, "\(unmounted)")
         }

@@ -51,7 +51,8 @@ struct ContainerService: CloudService {
         var number: Int64
         var revision: Revision
         var purgedThrough: Revision
-        /// 0 until an older copy of its data was put back; each time another random number.
+        /// A random number, another one whenever an older copy of its data was put back. What had this name before, in
+        /// an account that was deleted, is another container.
         var history: UInt64
     }
 
@@ -82,10 +83,11 @@ struct ContainerService: CloudService {
             throw UbiquityError(
                 .tooLarge, "an account has at most \(CloudLimits.maximumContainersPerAccount) containers")
         }
+        let history = cloud.random.next()
         try db.execute(
-            sql: "INSERT INTO containers (account, name, revision, purged, commits) VALUES (?, ?, 0, 0, 0)",
-            arguments: [account, container.name])
-        return Found(number: db.lastInsertedRowID, revision: .zero, purgedThrough: .zero, history: 0)
+            sql: "INSERT INTO containers (account, name, revision, purged, commits, history) VALUES (?, ?, 0, 0, 0, ?)",
+            arguments: [account, container.name, Int64(bitPattern: history)])
+        return Found(number: db.lastInsertedRowID, revision: .zero, purgedThrough: .zero, history: history)
     }
 
     // MARK: The feed
