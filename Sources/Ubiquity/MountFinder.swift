@@ -58,6 +58,11 @@ package enum MountFinder {
         String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName
     }
 
+    /// Whether it is another user's: the folder of its socket cannot be looked into.
+    package static func isForbidden(stateFolder: [UInt8]) -> Bool {
+        (try? FileSystem.exists(socket(in: stateFolder))) == nil
+    }
+
     /// Whether the daemon of a container answers at its socket.
     package static func isAlive(stateFolder: [UInt8]) -> Bool {
         LocalSocket.isListening(socket(in: stateFolder))

@@ -33,6 +33,9 @@ struct UnmountCommand: AsyncParsableCommand {
         }
         let folder = String(decoding: location.stateFolder, as: UTF8.self)
         guard MountFinder.isAlive(stateFolder: location.stateFolder) else {
+            guard !MountFinder.isForbidden(stateFolder: location.stateFolder) else {
+                throw MountUnreachable(mountPoint, "it is another user's")
+            }
             return try clear(location, "the daemon had died")
         }
         let report: StopReport
@@ -70,6 +73,8 @@ struct UnmountCommand: AsyncParsableCommand {
             try Unmounting.unmount(location.mountPoint, lazy: true)
         }
         Output.message("\(why); what it had not uploaded is kept and goes up with the next mount")
+        // Whether all was is not known.
+        if waitUploaded { throw ExitCode(ExitStatus.failed) }
     }
 
     private func show(_ report: StopReport) throws {

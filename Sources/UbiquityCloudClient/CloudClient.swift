@@ -12,6 +12,7 @@ package final class CloudClient: CloudService {
     package let container: ContainerID
     private let transport: Transport
     private let base: String
+    private let fetches = Turns(limit: ClientLimits.fetches)
 
     /// - Parameters:
     ///   - token: of the account; nil for the account `local` of a cloud on a Unix socket.
@@ -61,7 +62,13 @@ package final class CloudClient: CloudService {
     }
 
     package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
-        try await call(.POST, "/chunks/unsound", message: ChunkIDs(ids), as: ChunkIDs.self).ids
+        var unsound = [ChunkID]()
+        // The cloud reads all of them before it answers.
+        for start in stride(from: 0, to: ids.count, by: ClientLimits.chunksToRead) {
+            let part = Array(ids[start..<min(start + ClientLimits.chunksToRead, ids.count)])
+            unsound += try await call(.POST, "/chunks/unsound", message: ChunkIDs(part), as: ChunkIDs.self).ids
+        }
+        return unsound
     }
 
     package func manifest(of version: VersionID) async throws -> Manifest {
@@ -98,6 +105,10 @@ package final class CloudClient: CloudService {
 
     package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
         guard !ids.isEmpty else { return }
+        try await fetches.run { try await self.fetch(ids, receive) }
+    }
+
+    private func fetch(_ ids: [ChunkID], _ receive: @Sendable (Chunk) async throws -> Void) async throws {
         let response = try await transport.send(
             .POST, base + "/chunks/fetch", try Self.content(ChunkIDs(ids)), accept: WireFormat.chunkMediaType,
             within: ClientLimits.control)

@@ -252,6 +252,7 @@ final class MergeRunner: Sendable {
         }
         guard isFile else { throw UbiquityError(.invalid, "the merge command wrote no file", at: job.command) }
         let content = ContentID(try parts.index.newContentNumber())
+        parts.engine.noteMade(content)
         do {
             let file = try parts.contents.create(content)
             try describing("take the result of a merge", at: path) { () throws(Errno) in

@@ -206,6 +206,7 @@ extension MountController {
         }
         let content = try await engine.copy(version)
         return try await pool.run(evenIfCancelled: true) { [self] in
+            let placed: ItemName
             do {
                 guard let parent = try parts.index.row(key: folder) else {
                     throw UbiquityError(.notFound, "the folder is gone")
@@ -217,12 +218,13 @@ extension MountController {
                 }
                 let place = VersionPlace(parent: parent.ino, name: candidate, isExclusive: true)
                 _ = try parts.index.place(version, of: row.key, content: content, ino: nil, at: place)
-                let above = try parts.tree.path(of: folder) ?? ""
-                return above.isEmpty ? candidate.description : "\(above)/\(candidate)"
+                placed = candidate
             } catch {
                 try parts.contents.remove(content)
                 throw error
             }
+            let above = try parts.tree.path(of: folder) ?? ""
+            return above.isEmpty ? placed.description : "\(above)/\(placed)"
         }
     }
 

@@ -44,6 +44,11 @@ package struct SyncConfiguration: Sendable, Hashable {
 
 /// The engine's bounds and delays.
 enum SyncLimits {
+    /// So many contents that are being made are remembered before those are looked for that have been.
+    static let madeContents = 1024
+    /// How often chunks are sent to a cloud that has too much to do with others, and how long it has rest between.
+    static let attemptsAtABusyCloud = 30
+    static let restForABusyCloud = Duration.seconds(1)
     /// How long a change rests before it goes up, so that a program's burst of calls is one commit. Short: a saved file
     /// is to be seen elsewhere within 100 ms.
     static let quiet = Duration.milliseconds(20)

@@ -41,10 +41,10 @@ extension SyncEngine {
             let decision = try decision(conflict, meeting, group, contents, manifests, beside: beside)
             try await carryOut(decision, meeting, outgoing)
         } catch let full as CloudIsFull {
-            noteRefusal(of: group, full.reason)
+            noteRefusal(of: group.map(\.row.key), full.reason)
             restPackages(outgoing.owners.union([meeting.key]))
-        } catch let error as UbiquityError where Self.isAboutContent(error) {
-            noteRefusal(of: group, error)
+        } catch let error as UbiquityError where error.code == .noSpace || Self.isAboutContent(error) {
+            noteRefusal(of: group.map(\.row.key), error)
             restPackages(outgoing.owners.union([meeting.key]))
         }
     }

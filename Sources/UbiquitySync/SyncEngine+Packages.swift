@@ -204,9 +204,9 @@ extension SyncEngine {
     }
 
     /// The cloud refuses a package: no part of it goes without the others.
-    func noteRefusal(of group: [PlannedChange], _ error: UbiquityError) {
+    func noteRefusal(of members: [ItemKey], _ error: UbiquityError) {
         logger.warning("the cloud refuses the changes of a package", metadata: ["reason": "\(error)"])
-        for change in group { problems.note(error, .upload, of: change.row.key) }
+        for member in members { problems.note(error, .upload, of: member) }
     }
 }
 

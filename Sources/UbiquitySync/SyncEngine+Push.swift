@@ -69,7 +69,13 @@ extension SyncEngine {
         try connection.requireAllowed()
         let outgoing = try await pool.run { try self.gather() }
         guard let outgoing else { return nil }
-        if !outgoing.ahead.isEmpty { try await sendAhead(outgoing) }
+        if !outgoing.ahead.isEmpty {
+            do { try await sendAhead(outgoing) } catch let error as UbiquityError
+                where error.code == .noSpace || Self.isAboutContent(error)
+            {
+                noteRefusal(of: Array(outgoing.ahead.keys), error)
+            }
+        }
         if !outgoing.group.isEmpty { try await commit(outgoing.group, outgoing) }
         return outgoing.group.count
     }
@@ -422,7 +428,7 @@ extension SyncEngine {
 
     /// The cloud refuses something in the group: what that is about waits, all else goes.
     private func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
-        guard outgoing.owners.isEmpty else { return noteRefusal(of: group, error) }
+        guard outgoing.owners.isEmpty else { return noteRefusal(of: group.map(\.row.key), error) }
         guard group.count > 1 else {
             logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
             return problems.note(error, .upload, of: group[0].row.key)

@@ -15,7 +15,7 @@ extension SyncEngine {
     /// Bytes that can come without another content having to go.
     func freeRoom() throws -> Int64 {
         let promised = promisedBytes.withLock { $0 }
-        let onDisk = try store.availableBytes() - configuration.diskFloor - bytesComing() - promised
+        let onDisk = try store.availableBytes() - floor - bytesComing() - promised
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
         return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
     }
@@ -25,7 +25,8 @@ extension SyncEngine {
         downloads.all.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
     }
 
-    /// What stays free: below its reserve a download does not go on.
+    /// What stays free, also with a smaller disk floor: below its reserve a download does not go on, and below that of
+    /// the index (`IndexReserve`) programs make nothing new.
     private var floor: Int64 { max(configuration.diskFloor, PartialContent.reservedSpace) }
 
     /// Runs `begin`, which begins a download that no program waits for, if there is room for the whole content, or
@@ -115,8 +116,8 @@ extension SyncEngine {
         let free = try store.availableBytes()
         // The eager policy would take for itself what is made free beyond the floor, and that would be made free again.
         let isLazy = configuration.policy == .lazy
-        let ahead = isLazy ? watch.ahead(of: free, floor: configuration.diskFloor) : 0
-        let excess = configuration.diskFloor + ahead - free
+        let ahead = isLazy ? watch.ahead(of: free, floor: floor) : 0
+        let excess = floor + ahead - free
         try evictLeastUsed(disk: excess)
         let left = try excess > 0 ? store.availableBytes() : free
         let isWritten = try index.peek { try $0.hasWriters() }
@@ -132,7 +133,7 @@ extension SyncEngine {
             bytesHere.withLock { $0 = here }
             cache = here - limit
         }
-        try evictLeastUsed(disk: configuration.diskFloor - store.availableBytes(), cache: cache)
+        try evictLeastUsed(disk: floor - store.availableBytes(), cache: cache)
     }
 
     /// What came in part only, and is not wanted any more, may take less than its size.

@@ -18,11 +18,13 @@ extension SyncEngine {
             guard let last = rows.last else { break }
             order = last.dirtyOrder
             for row in rows where try room > 0 && needsUpload(row, now) {
-                guard push.withLock({ $0.uploading.insert(row.key).inserted }) else { continue }
+                guard push.withLock({ !$0.uploading.contains(row.key) }) else { continue }
                 result.append(row)
                 room -= 1
             }
         }
+        // Once nothing can fail any more: what is marked is sent.
+        push.withLock { $0.uploading.formUnion(result.map(\.key)) }
         return result
     }
 
@@ -64,6 +66,8 @@ extension SyncEngine {
             if error.isAboutConnection {
                 _ = connection.failed(error)
                 rest(row)
+                // Which finds out when the cloud is back.
+                feedSignal.fire()
             } else {
                 problems.note(error, .upload, of: row.key)
             }
@@ -149,7 +153,26 @@ extension SyncEngine {
 
     /// Sends chunks.
     func upload(_ chunks: [Chunk], _ size: Int) async throws {
-        try await paced(size) { try await self.service.upload(chunks) }
+        do {
+            try await whenThereIsRoom { try await self.paced(size) { try await self.service.upload(chunks) } }
+        } catch let error as UbiquityError where error.code == .tooLarge && chunks.count > 1 {
+            // What stands between takes no requests of this size; it may take smaller ones.
+            uploadPace.withLock { $0.refused(size) }
+            for half in [chunks[..<(chunks.count / 2)], chunks[(chunks.count / 2)...]] {
+                try await upload(Array(half), half.reduce(0) { $0 + $1.bytes.count })
+            }
+        }
+    }
+
+    /// Tries again while the cloud has too much to do with others.
+    private func whenThereIsRoom(_ body: () async throws -> Void) async throws {
+        for _ in 1..<SyncLimits.attemptsAtABusyCloud {
+            do { return try await body() } catch let error as UbiquityError where error.code == .tooManyRequests {
+                try await timekeeper.sleep(for: SyncLimits.restForABusyCloud)
+                try connection.requireAllowed()
+            }
+        }
+        try await body()
     }
 
     /// Sends so many bytes by `body`, and learns how the line is.

@@ -117,8 +117,28 @@ extension SyncEngine {
         try await fill(content, 0..<content.size)
         return try await pool.run { [index, store] in
             let id = ContentID(try index.newContentNumber())
-            _ = try store.duplicate(content.id, as: id)
+            self.noteMade(id)
+            do { _ = try store.duplicate(content.id, as: id) } catch {
+                // On a full disk a part of it would stay.
+                try? store.remove(id)
+                throw error
+            }
             return id
         }
+    }
+
+    /// A content is being made that no item has yet: no examination takes it for left over.
+    package func noteMade(_ content: ContentID) {
+        let isFull = made.withLock { made in
+            made.insert(content)
+            return made.count % SyncLimits.madeContents == 0
+        }
+        guard isFull else { return }
+        // Those that items have by now, or that are gone again, need not be known.
+        let known = made.withLock { $0 }
+        let over = known.filter { id in
+            (try? store.status(of: id) == nil) ?? false || (try? index.read { try $0.row(content: id) } != nil) ?? false
+        }
+        made.withLock { $0.subtract(over.subtracting([content])) }
     }
 }

@@ -41,6 +41,8 @@ package final class SyncEngine: Sendable {
     let readingOrder = Lock(ReadingOrder())
     /// Bytes of contents that are here or may have begun to come since they were last counted.
     let bytesHere = Lock<Int64?>(nil)
+    /// Contents that have been made for an item that has them soon, or has by now.
+    let made = Lock<Set<ContentID>>([])
     /// Of contents that there is room for and whose downloads are about to begin.
     let promisedBytes = Lock<Int64>(0)
     let feedSignal = Signal()

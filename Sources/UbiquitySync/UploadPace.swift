@@ -13,7 +13,7 @@ struct UploadPace: Equatable {
         // One that was smaller than it might have been says little of what the line can take, unless it was slow.
         guard sent * 2 >= bytes || seconds > Self.goal else { return }
         let wanted = min(Double(sent) / seconds * Self.goal, Double(bytes * 2))
-        bytes = min(max(Int(wanted), Self.least), SyncLimits.uploadBatchBytes)
+        bytes = min(max(Int(wanted), Self.least), most)
     }
 
     /// A request has failed for the connection, perhaps because it took too long. Those that were under way when one
@@ -24,6 +24,14 @@ struct UploadPace: Equatable {
         bytes = max(bytes / 4, Self.least)
     }
 
+    /// A request of so many bytes was too large for what stands between: none is of that size again.
+    mutating func refused(_ size: Int) {
+        most = max(min(most, size / 2), Self.least)
+        bytes = min(bytes, most)
+    }
+
+    /// Bytes of a request at most.
+    private var most = SyncLimits.uploadBatchBytes
     /// By the machine's uptime.
     private var failedAt: Duration?
 

@@ -13,7 +13,16 @@ extension Cloud {
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
         for account in try await pool.run({ [self] in try accountNumbers() }) {
-            try await pool.run { [self] in try collectChunks(of: account) }
+            do {
+                try await pool.run { [self] in try collectChunks(of: account) }
+            } catch let error as UbiquityError where error.code == .cancelled {
+                throw error
+            } catch {
+                // The room of the others comes back all the same.
+                try Task.checkCancellation()
+                logger.warning(
+                    "cannot collect an account's chunks", metadata: ["account": "\(account)", "reason": "\(error)"])
+            }
         }
     }
 
