@@ -153,6 +153,28 @@ import UbiquityControl
         }
     }
 
+    /// A small disk floor leaves less than programs need to make something new: that is made free as well.
+    @Test func aSmallDiskFloorDoesNotEndInAFullDisk() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=150m tmpfs '\(a.state)'")
+            world.noteMounted(a.state)
+            try await a.mount(["--disk-floor", "4M"])
+            try await a.shell("for n in 1 2 3 4 5 6 7; do head -c 10M /dev/urandom > $n; done")
+            try await a.wait("--uploaded", within: 60)
+            // What is written next fills the disk, whether or not all of it goes.
+            for round in 1...3 {
+                _ = try await a.attempt("head -c 60M /dev/urandom > big\(round)")
+                try await a.wait("--uploaded", within: 60)
+                _ = try await a.attempt("for n in $(seq 120); do head -c 500k /dev/urandom > \(round)-$n || :; done")
+                try await a.wait("--uploaded", within: 60)
+            }
+            try await world.eventually("something new can be made") {
+                try await a.attempt("echo new > new").status == 0
+            }
+        }
+    }
+
     /// The kernel's pages are not the content: what is read again comes again, and who must not bring it is refused.
     @Test func pagesDoNotOutliveTheContent() async throws {
         try await World.run { world in

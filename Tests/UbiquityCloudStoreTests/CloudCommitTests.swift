@@ -119,6 +119,19 @@ import UbiquityWire
         #expect(try await bench.fetch([large.id], from: mine) == [large])
     }
 
+    /// Who has read the feed of the one that was deleted has read nothing of this one.
+    @Test func anAccountThatIsMadeAnewIsAnother() async throws {
+        var incarnations = Set<UInt64>()
+        for _ in 0..<2 {
+            _ = try await bench.cloud.createAccount("eve")
+            let container = try await bench.container(account: "eve")
+            incarnations.insert(try await container.open().incarnation)
+            #expect(incarnations.contains(try await bench.container(account: "eve").open().incarnation))
+            try await bench.cloud.deleteAccount("eve")
+        }
+        #expect(incarnations.count == 2)
+    }
+
     @Test func newsTellsOfCommits() async throws {
         let service = try await bench.container()
         var news = try await service.news().makeAsyncIterator()

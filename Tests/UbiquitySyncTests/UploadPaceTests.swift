@@ -33,6 +33,17 @@ import UbiquityTestSupport
         #expect(rate > 1_000_000 / 4 || pace.lanes == 1)
     }
 
+    /// Whatever the line can take, what stands between does not.
+    @Test func whatIsRefusedIsNotTriedAgain() {
+        var pace = UploadPace()
+        for _ in 0..<5 { pace.took(.milliseconds(10), for: pace.bytes) }
+        let refused = pace.bytes
+        pace.refused(refused)
+        #expect(pace.bytes == refused / 2)
+        for _ in 0..<5 { pace.took(.milliseconds(10), for: pace.bytes) }
+        #expect(pace.bytes == refused / 2)
+    }
+
     @Test func itRecovers() {
         var pace = UploadPace()
         for round in 0..<20 {

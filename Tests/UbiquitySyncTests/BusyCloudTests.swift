@@ -1,0 +1,51 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+import UbiquityTestSupport
+
+/// A cloud, or what stands before it, that takes some requests and not others.
+@Suite struct BusyCloudTests: WorldTests {
+    static let seed: UInt64 = 11
+    private static let soon = Duration.seconds(12)
+
+    private func bytes(_ count: Int, _ first: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * first) } }
+
+    /// Its small members are more than one commit carries and are sent before, which the cloud has no room for.
+    @Test(arguments: [UbiquityError.Code.noSpace, .tooLarge])
+    func aPackageThatTheCloudRefusesHoldsNothingElseUp(code: UbiquityError.Code) async throws {
+        try await run { world in
+            for _ in 0..<40 { world.a.link.script(.upload, .fail(UbiquityError(code, "no room"))) }
+            try world.a.makeFolder("d.rtfd")
+            for number in 1...30 { try await world.a.create("d.rtfd/\(number)", bytes(60_000, number), synced: true) }
+            try await world.sleep(Self.soon)
+            try await world.a.create("other", [1, 2, 3], synced: true)
+            try await world.sleep(Self.soon)
+            #expect(try await world.b.read("other") == [1, 2, 3])
+            #expect(try world.b.row("d.rtfd/1") == nil)
+            try await world.sleep(.seconds(1200))
+            try await world.settle()
+            #expect(try await world.b.read("d.rtfd/30") == bytes(60_000, 30))
+            try await world.check()
+        }
+    }
+
+    /// It takes no more than a part of what was sent: then that is sent in parts, at once.
+    @Test func whatIsTooLargeIsSentInParts() async throws {
+        try await run { world in
+            for _ in 0..<2 { world.a.link.script(.upload, .fail(UbiquityError(.tooLarge, "too large"))) }
+            try await world.a.create("f", bytes(3_000_000, 7), synced: true)
+            try await world.sleep(.seconds(4))
+            #expect(try await world.b.read("f") == bytes(3_000_000, 7))
+        }
+    }
+
+    /// It has too much to do with others: that is no reason to take it for away.
+    @Test func aCloudThatIsBusyIsAskedAgain() async throws {
+        try await run { world in
+            for _ in 0..<3 { world.a.link.script(.upload, .fail(UbiquityError(.tooManyRequests, "too many"))) }
+            try await world.a.create("f", bytes(3_000_000, 7), synced: true)
+            try await world.sleep(.seconds(8))
+            #expect(try await world.b.read("f") == bytes(3_000_000, 7))
+        }
+    }
+}
