@@ -158,6 +158,24 @@ import UbiquityWire
         #expect(try fixture.waiting == 1)
     }
 
+    /// Seed 444138435 of the simulator: the new folder was moved into the one that it becomes one with, which the cloud
+    /// has renamed; and what has the name here by now is something else.
+    @Test func aFolderThatLiesInTheOneItBecomesOneWithTakesItsPlace() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "old"), fixture.file(2, "f", in: Fixture.id(1)))
+        try fixture.make("new", .directory)
+        try fixture.make("new/g", .directory)
+        let group = try fixture.plan([fixture.found("new")]).group
+        try fixture.rename("new", "old/new")
+        try fixture.rename("old/f", "new")
+        let renamed = fixture.folder(1, "new", at: 50)
+        try fixture.apply(group, [ChangeResult(outcome: .merged(into: renamed.id), item: renamed)])
+        try fixture.check()
+        #expect(try fixture.paths() == ["new", "old", "old/g"])
+        #expect(try fixture.found("old").id == renamed.id && fixture.found("new").id == Fixture.id(2))
+        #expect(try !fixture.found("old").dirty.contains(.place))
+    }
+
     @Test func anEditOfTheFileThatAnotherBecomesOneWithIsKept() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "old"))
