@@ -180,21 +180,33 @@ package struct CommitApplier {
                 try transaction.delete(row)
                 return try take(item)
             }
-            if let double = try transaction.row(id: other) { try settler.dissolve(double, into: row) }
+            let double = try transaction.row(id: other)
+            if let double { try settler.dissolve(double, into: row) }
             var next = row
             next.id = other
             if case .put(let fields) = planned.change.action {
                 clear(&next, planned.row, fields, item)
                 try acknowledgeContent(&next, planned.row, fields.content, item)
             }
+            if let double, row.entry?.parent == double.key { takePlace(of: double, &next) }
             if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
             try transaction.update(next, before: row)
-            transaction.note(.attributes, before: row, after: next)
+            let isGone = next.entry == nil && row.entry != nil
+            transaction.note(
+                isGone ? .removed : next.entry == row.entry ? .attributes : .moved, before: row,
+                after: isGone ? nil : next)
             // Other names of both are names of the one from now on.
             try transaction.retargetLinks(from: row.id, to: other)
             if next.kind != .hardLink { try transaction.touchLinked(other, now: settler.now) }
         }
         try take(item)
+    }
+
+    /// It was moved into the folder that it is one with: the two have the place of the outer one.
+    private func takePlace(of double: ItemRow, _ row: inout ItemRow) {
+        row.entry = double.entry
+        row.dirty.remove(.place)
+        if double.dirty.contains(.place) { row.dirty.insert(.place) }
     }
 
     /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
