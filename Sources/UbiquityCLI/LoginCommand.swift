@@ -24,6 +24,10 @@ struct LoginCommand: AsyncParsableCommand {
         help: .init("Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
     var certificateAuthority: String?
 
+    func validate() throws {
+        guard ContainerID(account) != nil else { throw ValidationError("--account: \(ContainerID.rules)") }
+    }
+
     func run() async throws {
         let given = SignIn(
             url: url, account: account, token: try token(),

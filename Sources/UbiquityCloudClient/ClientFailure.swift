@@ -36,6 +36,11 @@ enum ClientFailure {
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("CERTIFICATE_VERIFY_FAILED") {
             return "this machine does not trust the cloud's certificate"
         }
+        // Which of the library's lines of its own source failed helps nobody.
+        if case .handshakeFailed(let cause) = error, "\(cause)".contains("WRONG_VERSION_NUMBER") {
+            return "what answers there does not speak TLS: perhaps its address begins with http:"
+        }
+        if case .handshakeFailed = error { return "what answers there does not finish a TLS handshake" }
         return "no TLS connection to the cloud comes about: \(error)"
     }
 
@@ -57,7 +62,9 @@ enum ClientFailure {
             if let error = failure.error as? IOError { return "\(Errno(rawValue: error.errnoCode))" }
             return "\(failure.error)"
         }
-        if let failure = error.dnsAError ?? error.dnsAAAAError { return "no such host (\(failure))" }
+        if let failure = error.dnsAError ?? error.dnsAAAAError {
+            return "no such host (\((failure as? SocketAddressError.UnknownHost)?.errorDescription ?? "\(failure)"))"
+        }
         return "\(error)"
     }
 

@@ -219,6 +219,12 @@ import UbiquityControl
             ]
             let stranger = try await world.attempt([World.program] + login)
             #expect(stranger.status != 0 && stranger.err.contains("--certificate-authority"), "\(stranger)")
+            let plain = try world.start([World.program, "serve", "--data", data + "2", "--listen", "127.0.0.1:0"])
+            try await world.eventually("it listens") { plain.outputSoFar.contains("listening on http") }
+            let port = plain.outputSoFar.split(separator: "\n")[0].split(separator: ":").last ?? ""
+            let mixed = try await world.attempt(
+                [World.program, "login", "https://127.0.0.1:\(port)"] + login.dropFirst(2))
+            #expect(mixed.status != 0 && mixed.err.contains("does not speak TLS"), "\(mixed)")
             let wrong = try await world.attempt([World.program] + login + ["--certificate-authority", token])
             #expect(wrong.status == 1 && wrong.err.contains("in PEM"), "\(wrong)")
             let good = try await world.attempt([World.program] + login + ["--certificate-authority", certificate])

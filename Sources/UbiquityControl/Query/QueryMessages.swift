@@ -12,9 +12,9 @@ package enum QueryScope: String, Codable, CaseIterable, Hashable, Sendable {
 
 /// `ControlRoute.queries`: answered by a server-sent stream of `QueryNews`.
 package struct QueryRequest: Codable, Hashable, Sendable {
-    /// What lies in one of these; none: all that is synced.
+    /// What lies in one of these; none, or not given: all that is synced.
     package var scopes: [QueryScope]
-    /// As in `QueryPredicate`; empty: all items.
+    /// As in `QueryPredicate`; empty, or not given: all items.
     package var predicate: String
     /// Only this folder and what is in it, from the mount's root, without a slash in front.
     package var folder: String?
@@ -32,6 +32,15 @@ package struct QueryRequest: Codable, Hashable, Sendable {
         self.folder = folder
         self.isLive = isLive
         self.interval = interval
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        scopes = try values.decodeIfPresent([QueryScope].self, forKey: .scopes) ?? []
+        predicate = try values.decodeIfPresent(String.self, forKey: .predicate) ?? ""
+        folder = try values.decodeIfPresent(String.self, forKey: .folder)
+        isLive = try values.decode(Bool.self, forKey: .isLive)
+        interval = try values.decodeIfPresent(Double.self, forKey: .interval)
     }
 }
 
