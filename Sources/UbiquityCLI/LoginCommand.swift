@@ -21,7 +21,8 @@ struct LoginCommand: AsyncParsableCommand {
     var tokenFile: String?
 
     @Option(
-        help: .init("Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
+        help: .init(
+            "Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
     var certificateAuthority: String?
 
     func validate() throws {

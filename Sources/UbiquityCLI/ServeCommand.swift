@@ -1,4 +1,5 @@
 import ArgumentParser
+import UbiquityControl
 import UbiquityCore
 import UbiquityDaemon
 
@@ -26,6 +27,12 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: .init("How many earlier versions of one file are kept at most.", valueName: "n"))
     var keepVersions = 100
 
+    @Option(
+        help: .init(
+            "What each account may use, e.g. 50G (default: as till now; 5 GB for a new one).", valueName: "size"),
+        transform: { try ByteSize.parse($0) })
+    var quota: Int64?
+
     @Option(help: .init("Certificate chain in PEM, for TLS.", valueName: "file"))
     var tlsCertificate: String?
 
@@ -51,7 +58,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await CloudProcess.run(
-            data: CloudFolder.path(option: data), place: place(), keepingDays: keep, versions: keepVersions
+            data: CloudFolder.path(option: data), place: place(), keepingDays: keep, versions: keepVersions,
+            quotaBytes: quota
         ) { address in
             Output.line("listening on \(address)")
         }

@@ -9,12 +9,14 @@ extension CloudProcess {
     /// Upkeep of trash, versions and chunks runs at the start and this often.
     private static let upkeepInterval = Duration.seconds(6 * 3600)
 
-    static func open(_ data: String, _ keeping: KeepingRules, _ logger: Logger) async throws -> Cloud {
+    static func open(
+        _ data: String, _ keeping: KeepingRules, _ quotaBytes: Int64?, _ logger: Logger
+    ) async throws -> Cloud {
         let pool = BlockingPool(name: "cloud-store", threads: CloudLimits.storeThreads)
         return try await pool.run {
             try Cloud(
                 data: data, timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool, logger: logger,
-                keeping: keeping)
+                keeping: keeping, quotaBytes: quotaBytes)
         }
     }
 

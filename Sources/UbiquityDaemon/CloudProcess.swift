@@ -27,9 +27,10 @@ package enum CloudProcess {
     /// - Parameters:
     ///   - days: how long what nobody sees any more is kept.
     ///   - versions: how many earlier versions of one file are kept.
+    ///   - quotaBytes: what each account may use; nil: what the user's configuration says, else as till now.
     ///   - listening: Called with the address when devices can connect.
     package static func run(
-        data: String, place: Place, keepingDays days: Double, versions: Int,
+        data: String, place: Place, keepingDays days: Double, versions: Int, quotaBytes: Int64?,
         listening: @escaping @Sendable (String) -> Void
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
@@ -40,7 +41,9 @@ package enum CloudProcess {
         }
         let keeping = KeepingRules(
             trashSeconds: days * 86_400, historySeconds: days * 86_400, versionsPerItem: versions)
-        let cloud = try await open(data, keeping, logger)
+        // A cloud that runs as a service may be of nobody who has a configuration.
+        let quota = quotaBytes ?? (try? UserConfiguration.load())?.quotaBytes
+        let cloud = try await open(data, keeping, quota, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],

@@ -1,13 +1,15 @@
+import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 import UbiquityVFS
 
-/// What a person has written down for all mounts of theirs: lines "name = value" in `$XDG_CONFIG_HOME/ubiquity/config`
-/// (else `~/.config/ubiquity/config`). A line that begins with "#" is a remark.
+/// What a person has written down for all mounts and clouds of theirs: lines "name = value" in
+/// `$XDG_CONFIG_HOME/ubiquity/config` (else `~/.config/ubiquity/config`). A line that begins with "#" is a remark.
 package struct UserConfiguration: Hashable, Sendable {
     /// Bytes of the file.
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
+    private static let quota = "quota"
 
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize"]
@@ -51,9 +53,10 @@ package struct UserConfiguration: Hashable, Sendable {
             if name == mergePrefix { return "'merge.' lacks an extension" }
             return value.isEmpty ? "'\(name)' has no command" : nil
         }
+        if name == quota { return (try? ByteSize.parse(value)) == nil ? "'quota' is a size, for example 50G" : nil }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
         guard lists.contains(where: { name == $0 + ".standard" }) else {
-            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION"]
+            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION", quota]
             return "there is no setting '\(name)'; there are \(known.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
@@ -75,6 +78,9 @@ package struct UserConfiguration: Hashable, Sendable {
         }
         return command
     }
+
+    /// `quota = SIZE`: what each account of the clouds that this user runs may use, in bytes; nil: nothing is said.
+    package var quotaBytes: Int64? { values[Self.quota]?.last.flatMap { try? ByteSize.parse($0) } }
 
     package var hasMergeCommands: Bool { values.keys.contains { $0.hasPrefix(Self.mergePrefix) } }
 

@@ -20,17 +20,20 @@ final class CloudBench {
         cloud = try Self.open(folder.path, clock, pool)
     }
 
-    static func open(_ path: String, _ clock: any Timekeeper, _ pool: BlockingPool) throws -> Cloud {
+    static func open(
+        _ path: String, _ clock: any Timekeeper, _ pool: BlockingPool, quotaBytes: Int64? = nil
+    ) throws -> Cloud {
         var logger = Logger(label: "cloud-test")
         logger.logLevel = .critical
-        return try Cloud(data: path, timekeeper: clock, random: SystemRandom(), pool: pool, logger: logger)
+        return try Cloud(
+            data: path, timekeeper: clock, random: SystemRandom(), pool: pool, logger: logger, quotaBytes: quotaBytes)
     }
 
     /// Ends the cloud and does `between` while nobody has the folder.
-    func reopen(_ between: () throws -> Void = {}) async throws {
+    func reopen(quotaBytes: Int64? = nil, _ between: () throws -> Void = {}) async throws {
         try await cloud.close()
         try between()
-        cloud = try Self.open(folder.path, clock, pool)
+        cloud = try Self.open(folder.path, clock, pool, quotaBytes: quotaBytes)
     }
 
     /// A container, opened.

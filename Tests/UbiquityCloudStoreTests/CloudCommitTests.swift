@@ -87,6 +87,21 @@ import UbiquityWire
         #expect(await failure { _ = try await service.commit(wrongLength) } == .invalid)
     }
 
+    /// Of accounts that are there and of those that are made; without another word it stays.
+    @Test func theQuotaIsSetWithTheCloudsStart() async throws {
+        func quotas() async throws -> [Int64] {
+            [try await bench.container().usage().quotaBytes, try await bench.container(account: "eve").usage().quotaBytes]
+        }
+        _ = try await bench.container()
+        try await bench.reopen(quotaBytes: 1 << 40)
+        _ = try await bench.cloud.createAccount("eve")
+        #expect(try await quotas() == [1 << 40, 1 << 40])
+        try await bench.reopen()
+        #expect(try await quotas() == [1 << 40, 1 << 40])
+        try await bench.reopen(quotaBytes: 1000)
+        #expect(try await quotas() == [1000, 1000])
+    }
+
     @Test func theQuotaHolds() async throws {
         let service = try await bench.container()
         let announced = ContentChange(

@@ -33,13 +33,19 @@ import UbiquityCore
             complaints("\nignroe = *.part\nignore *.part\npackage.standard = maybe\nmerge. = x\nmerge.txt =\nignore=\n= x")
                 == [
                     "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION",
+                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
                     "line 8: there is no setting ''; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION",
+                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota",
                 ])
+    }
+
+    @Test func whatAnAccountMayUse() {
+        #expect(UserConfiguration("quota = 50G").quotaBytes == 50 << 30 && UserConfiguration("").quotaBytes == nil)
+        let wrong = UserConfiguration("quota = much")
+        #expect(wrong.quotaBytes == nil && wrong.complaints == ["line 1: 'quota' is a size, for example 50G"])
     }
 
     private func isIgnored(_ name: String, _ text: String) throws -> Bool {

@@ -99,7 +99,7 @@ extension Cloud {
     private func insertAccount(_ name: String, _ db: Database) throws -> Int64 {
         try db.execute(
             sql: "INSERT INTO accounts (name, quota, used, created) VALUES (?, ?, 0, ?)",
-            arguments: [name, CloudLimits.defaultQuotaBytes, timekeeper.now().nanoseconds])
+            arguments: [name, quotaBytes, timekeeper.now().nanoseconds])
         return db.lastInsertedRowID
     }
 

@@ -17,6 +17,8 @@ package final class Cloud: Sendable {
     let pool: BlockingPool
     let logger: Logger
     let keeping: KeepingRules
+    /// Bytes that an account which is made may use.
+    let quotaBytes: Int64
     let news = NewsHub()
     let incarnation: UInt64
     /// Containers that this process has made another incarnation (`ContainerService.renew`).
@@ -27,10 +29,11 @@ package final class Cloud: Sendable {
     let damagedChunks = DamagedChunks()
 
     /// Opens a cloud's data, or makes it. Blocks.
+    /// - Parameter quotaBytes: what each account may use; nil: what it could till now, and new ones the standard.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
     package init(
         data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
-        keeping: KeepingRules = .standard
+        keeping: KeepingRules = .standard, quotaBytes: Int64? = nil
     ) throws {
         try describing("make the cloud's folder", at: folder) { () throws(Errno) in
             try FileSystem.makeDirectories(folder)
@@ -44,11 +47,13 @@ package final class Cloud: Sendable {
         self.pool = pool
         self.logger = logger
         self.keeping = keeping
+        self.quotaBytes = quotaBytes ?? CloudLimits.defaultQuotaBytes
         let database = try Self.open(Path.join(folder, "metadata.db"))
         self.database = database
         incarnation = try Self.mapErrors {
             try database.write { db in
                 try CloudSchema.prepare(db, incarnation: random.next())
+                if let quotaBytes { try db.execute(sql: "UPDATE accounts SET quota = ?", arguments: [quotaBytes]) }
                 let number = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'incarnation'") ?? 0
                 return UInt64(bitPattern: number)
             }
