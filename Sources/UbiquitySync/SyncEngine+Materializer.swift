@@ -99,7 +99,7 @@ extension SyncEngine: Materializer {
         }
         guard let row, !row.isDeleted else { throw UbiquityError(.notFound, "the item was deleted") }
         if row.contentState == .partial, let content = row.content,
-            let resumed = try await pool.run({ try self.resume(row, content) })
+            let resumed = try await pool.run(asking: { try self.resume(row, content, $0) })
         {
             return resumed
         }
@@ -161,7 +161,9 @@ extension SyncEngine: Materializer {
     }
 
     /// Takes up a download that an earlier run began; nil if its file or its chunks are not known any more.
-    private func resume(_ row: ItemRow, _ content: ContentID) throws -> Download? {
+    private func resume(
+        _ row: ItemRow, _ content: ContentID, _ isCancelled: () -> Bool
+    ) throws -> Download? {
         guard let record = try index.read({ try $0.contentRecord(content) }), let version = row.version,
             record.version == version, let file = try? store.open(content, writable: true)
         else {
@@ -169,7 +171,7 @@ extension SyncEngine: Materializer {
             return nil
         }
         let partial = try PartialContent(id: content, file: file, manifest: record.manifest, size: record.size)
-        try partial.verifyExisting { Task.isCancelled }
+        try partial.verifyExisting(isCancelled: isCancelled)
         return registered(Download(key: row.key, version: version, content: partial, isReplacement: false))
     }
 

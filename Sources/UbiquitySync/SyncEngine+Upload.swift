@@ -79,7 +79,9 @@ extension SyncEngine {
         let file = try store.open(content, writable: false)
         transfers.begin(row.key, total: row.size)
         progress.fire()
-        let outcome = try await pool.run { [scanner] in try scanner.scan(file) { Task.isCancelled } }
+        let outcome = try await pool.run(asking: { [scanner] isCancelled in
+            try scanner.scan(file, isCancelled: isCancelled)
+        })
         guard case .stable(let scanned) = outcome, try await pool.run({ try self.isNotedState(row, outcome) }) else {
             return rest(row)
         }

@@ -67,6 +67,19 @@ package final class BlockingPool: Sendable {
         }
     }
 
+    /// The same for what takes long: it can ask whether the task has been cancelled, of which a thread of the pool knows
+    /// nothing by itself.
+    package func run<T: Sendable>(
+        asking body: @escaping @Sendable (_ isCancelled: @Sendable () -> Bool) throws -> T
+    ) async throws -> T {
+        let isCancelled = Lock(false)
+        return try await withTaskCancellationHandler {
+            try await run { try body { isCancelled.withLock { $0 } } }
+        } onCancel: {
+            isCancelled.withLock { $0 = true }
+        }
+    }
+
     /// Has `body` run on one of the threads after what was started before, without waiting for it.
     /// - Returns: false if too many wait already; then it is not run.
     package func start(_ body: @escaping @Sendable () -> Void) -> Bool {

@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 import Testing
 import UbiquityCore
@@ -106,5 +107,18 @@ import UbiquitySystem
         let never = Monitor(0)
         #expect(never.wait(atMost: .milliseconds(5)) { $0 == 1 ? true : nil } == nil)
         #expect(never.wait(atMost: .milliseconds(5)) { $0 == 0 ? true : nil } == true)
+    }
+
+    @Test func aLongJobHearsThatItIsCancelled() async throws {
+        let pool = BlockingPool(name: "test", threads: 1), (begun, source) = AsyncStream.makeStream(of: Void.self)
+        let task = Task {
+            try await pool.run(asking: { isCancelled in
+                source.finish()
+                while !isCancelled() { sched_yield() }
+            })
+        }
+        for await _ in begun {}
+        task.cancel()
+        try await task.value
     }
 }
