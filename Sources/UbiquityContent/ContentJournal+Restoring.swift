@@ -17,12 +17,12 @@ extension ContentJournal {
     /// - Parameter isUsed: whether the index has the content, and all of it should be here.
     package func restore(into store: ContentStore, isUsed: (ContentID) throws -> Bool) throws -> Restoration {
         let records = try records()
-        var result = Restoration()
+        var result = Restoration(), failed = Set<ContentID>()
         guard !records.isEmpty else { return result }
         var last = [ContentID: ContentRecord]()
-        for record in records.sorted(by: { $0.number < $1.number }) { last[record.content] = record }
+        for (_, record) in records.sorted(by: { $0.record.number < $1.record.number }) { last[record.content] = record }
         for (id, record) in last.sorted(by: { $0.key < $1.key }) {
-            guard let bytes = record.bytes, try isUsed(id) else { continue }
+            guard id != ContentRecord.noContent, let bytes = record.bytes, try isUsed(id) else { continue }
             do {
                 if record.boot == boot {
                     try store.writeAnew(id)
@@ -32,11 +32,31 @@ extension ContentJournal {
                 try store.syncWhole(id)
             } catch {
                 result.failure = result.failure ?? error
+                failed.insert(id)
             }
         }
         FaultPoints.reach("content-journal.restored")
-        if result.failure == nil { try empty() } else { state.withLock { $0.hasFailed = true } }
+        guard result.failure != nil else {
+            try empty()
+            return result
+        }
+        state.withLock { $0.hasFailed = true }
+        try strike(records.filter { !failed.contains($0.record.content) })
         return result
+    }
+
+    /// What has been restored is not restored once more with what could not be: programs may have changed it by then.
+    /// Each record stays where it is, as that of a content which there is not.
+    private func strike(_ records: [(position: Int64, record: ContentRecord)]) throws {
+        try describing("write the journal of contents", at: path) { () throws(Errno) in
+            let file = try FileDescriptor.open(path, .readWrite)
+            for (position, record) in records {
+                var struck = record
+                struck.content = ContentRecord.noContent
+                try file.write(Array(struck.encoded.prefix(ContentRecord.headerSize)), at: position)
+            }
+            try file.sync()
+        }
     }
 
     /// - Returns: whether it was not as it had been synced, or newer.
@@ -46,33 +66,40 @@ extension ContentJournal {
         let status = try store.status(of: id)
         let file = try status == nil ? store.create(id) : store.open(id, writable: true)
         return try describing("restore a content", at: store.path(of: id)) { () throws(Errno) in
-            let found = try file.read(count: Int(status?.size ?? 0), at: 0)
+            // Of a file that has grown since, no more than was kept is of interest.
+            let found = try file.read(count: min(Int(status?.size ?? 0), bytes.count), at: 0)
+            let size = status?.size ?? 0
             var wanted = bytes
             if let status, placement.changeTime(status) > record.changedAt {
                 // It was written to after it was kept, and some of that has come to the disk, as when it was mapped and
                 // synced so. When it was kept it had no place there: what has one is newer, and the rest is here.
-                wanted += [UInt8](repeating: 0, count: max(0, found.count - bytes.count))
-                for range in try file.dataRanges(in: 0..<status.size) {
+                for range in try file.dataRanges(in: 0..<Int64(found.count)) {
                     let part = Int(range.lowerBound)..<min(Int(range.upperBound), found.count)
                     wanted.replaceSubrange(part, with: found[part])
                 }
+                guard wanted != found else { return false }
+            } else {
+                guard wanted != found || size > bytes.count else { return false }
+                try file.truncate(to: Int64(bytes.count))
             }
-            guard wanted != found else { return false }
             try file.write(wanted, at: 0)
-            try file.truncate(to: Int64(wanted.count))
             try file.setTimes(accessed: nil, modified: record.modifiedAt)
             return true
         }
     }
 
-    private func records() throws -> [ContentRecord] {
+    private func records() throws -> [(position: Int64, record: ContentRecord)] {
         try describing("read the journal of contents", at: path) { () throws(Errno) in
             let file: FileDescriptor
             do throws(Errno) { file = try FileDescriptor.open(path, .readOnly) } catch .ENOENT { return [] }
-            var records = [ContentRecord]()
+            var records = [(position: Int64, record: ContentRecord)]()
             for half in 0..<2 {
                 let bytes = try file.read(count: Int(halfSize), at: position(of: half))
-                records += ContentRecord.all(in: bytes)
+                var start = position(of: half)
+                for record in ContentRecord.all(in: bytes) {
+                    records.append((start, record))
+                    start += Int64(ContentRecord.headerSize + (record.bytes?.count ?? 0))
+                }
             }
             return records
         }

@@ -8,6 +8,8 @@ internal import UbiquitySystem
 struct ContentRecord: Hashable {
     static let headerSize = 8 * 8
     private static let forgotten = UInt64.max
+    /// Of a record that counts no more.
+    static let noContent = ContentID(0)
 
     var beginning: UInt64
     var number: UInt64

@@ -259,6 +259,7 @@ final class MergeRunner: Sendable {
                 let result = try FileDescriptor.open(path, .readOnly)
                 guard try file.copy(from: result, at: 0, to: 0, count: size) == size else { throw .EIO }
             }
+            try parts.contents.noteReplacement(content)
             let replaced = try parts.index.replace(
                 job.row.key, generation: job.row.generation, version: job.current, with: content, size: size,
                 resolving: job.conflict.id)

@@ -1,3 +1,4 @@
+import UbiquityContent
 import UbiquityControl
 import UbiquityCore
 import UbiquityIndex
@@ -78,7 +79,10 @@ extension MountController {
                 guard let file = version.file(member) else { continue }
                 contents[member.path] = try await engine.copy(file)
             }
-            engine.discard(try await pool.run(evenIfCancelled: true) { [contents] in try use(tree, contents) })
+            engine.discard(try await pool.run(evenIfCancelled: true) { [contents, store = parts.contents] in
+                for content in contents.values { try store.noteReplacement(content) }
+                return try use(tree, contents)
+            })
         } catch {
             engine.discard(Array(contents.values))
             throw error

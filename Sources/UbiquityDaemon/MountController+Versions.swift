@@ -216,6 +216,7 @@ extension MountController {
                     candidate = name.numbered(number)
                     number += 1
                 }
+                try parts.contents.noteReplacement(content)
                 let place = VersionPlace(parent: parent.ino, name: candidate, isExclusive: true)
                 _ = try parts.index.place(version, of: row.key, content: content, ino: nil, at: place)
                 placed = candidate

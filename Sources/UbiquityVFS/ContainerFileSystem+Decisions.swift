@@ -64,6 +64,8 @@ extension ContainerFileSystem {
         defer { forget(ino, 1) }
         let content = try await parts.versions.copy(version)
         do {
+            // Its content has to be on the disk before the index says so, and before the other's goes.
+            try contents.noteReplacement(content)
             let replaced = try index.place(version, of: key, content: content, ino: ino, at: place)
             if let replaced { drop(replaced) }
         } catch {

@@ -99,8 +99,10 @@ extension ContainerFileSystem {
     ) throws -> Bool {
         if !state.isRecorded {
             if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
+            // What the last writer did is not noted yet (`unnoted`): that is this one's to note, with the file's times.
+            let isUnnoted = known.isWriting
             // From now on the backing file shows the times: they must not jump, also if this process dies just then.
-            try state.whole?.file.setTimes(accessed: nil, modified: known.modifiedAt)
+            if !isUnnoted { try state.whole?.file.setTimes(accessed: nil, modified: known.modifiedAt) }
             let row = try index.beginWriting(ino: node.ino)
             guard row.content == content, let file = state.whole?.file else {
                 _ = try index.noteWriting(
@@ -108,9 +110,11 @@ extension ContainerFileSystem {
                 state.whole = nil
                 return false
             }
-            if row.modifiedAt != known.modifiedAt { try file.setTimes(accessed: nil, modified: row.modifiedAt) }
+            if !isUnnoted, row.modifiedAt != known.modifiedAt {
+                try file.setTimes(accessed: nil, modified: row.modifiedAt)
+            }
             state.isRecorded = true
-            state.isTouched = false
+            state.isTouched = isUnnoted
             state.unrest = nil
             state.stamp = OpenNode.Stamp(try file.status())
         }
@@ -125,7 +129,9 @@ extension ContainerFileSystem {
         guard row.content == content, !row.dirty.contains(.content), !row.isWriting,
             try index.peek({ try $0.isUnsynced(content) })
         else { return }
-        try file.syncData()
+        // After a failure the kernel takes for written what is not.
+        if let failure = failedSyncs.withLock({ $0[content] }) { throw failure }
+        try rememberingFailure(of: content) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: content)
         try index.write(.local) { try $0.markSynced([content]) }
     }
@@ -161,6 +167,8 @@ extension ContainerFileSystem {
             let content = try await parts.materializer.begin(row.key)
             defer { parts.materializer.release(content) }
             try await parts.materializer.fill(content, 0..<content.size)
+            // Not left to what brought the last of it, which may have failed after that.
+            try parts.materializer.finishIfComplete(row.key)
         } catch {
             // It may have come by itself between the question and the download's beginning.
             guard try liveRow(ino).contentState == .complete else { throw error }

@@ -243,7 +243,10 @@ import UbiquitySystem
         try file.write([3], at: 0)
         #expect(try !journal.keep(ContentID(3), file))
         try FileSystem.removeTree(store.path(of: ContentID(1)))
-        #expect(try bytes(1, restart(boot: 3).store) == [1])
+        // What was restored then has been changed since: it is not restored once more.
+        try store.open(ContentID(2), writable: true).write([9, 9], at: 0)
+        let last = try restart(boot: 3)
+        #expect(try bytes(1, last.store) == [1] && bytes(2, last.store) == [9, 9] && last.restored == [1])
     }
 
     @Test func aContentThatCannotBeSyncedStaysKept() throws {

@@ -157,4 +157,17 @@ import UbiquitySystem
         try fixture.make("b")
         #expect(try namesAfterAKill() == ["b"])
     }
+
+    /// As when a folder of very many items is moved into a pinned one: more statements than a record can count.
+    @Test func aVeryLargeTransactionIsCommitted() throws {
+        try fixture.make("a")
+        try fixture.index.write(.local) { transaction in
+            for number in 0..<70_000 { try transaction.setLastBoot([UInt8(truncatingIfNeeded: number), 1]) }
+        }
+        try fixture.make("b")
+        #expect(try namesAfterAKill() == ["a", "b"])
+        let (folder, index) = try fixture.copied()
+        let last = try withExtendedLifetime(folder) { try index.read { try $0.lastBoot() } }
+        #expect(last == [UInt8(69_999 % 256), 1])
+    }
 }

@@ -56,4 +56,17 @@ import UbiquityVFS
         container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 0, quotaBytes: 1 << 60) }
         #expect(try container.fs.statistics().availableBytes <= disk.totalBytes)
     }
+
+    /// The last close could not be noted; the next writer, who changes nothing, does not make that forgotten.
+    @Test func whatCouldNotBeNotedIsTheNextWritersToNote() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", Array("text".utf8))
+        #expect(try await container.content(of: row.ino) == "text")
+        let content = try #require(try container.index.row(ino: row.ino)?.content)
+        _ = try container.index.beginWriting(ino: row.ino)
+        try container.contents.open(content, writable: true).write(Array("edited".utf8), at: 0)
+        container.fs.release(try await container.open(row.ino, .readWrite))
+        let noted = try #require(try container.index.row(ino: row.ino))
+        #expect(noted.dirty.contains(.content) && noted.size == 6 && !noted.isWriting)
+    }
 }

@@ -48,6 +48,7 @@ final class FakeCloud: Materializer, TransferStatus {
         var waiters: [CheckedContinuation<Void, Never>] = []
         var failure: UbiquityError?
         var interests = 0
+        var finishesItself = true
         var begins = 0
         var waits = 0
         var requests = 0
@@ -146,8 +147,13 @@ final class FakeCloud: Materializer, TransferStatus {
 
     // MARK: Materializer
 
-    /// What comes here is complete when it is filled.
-    func finishIfComplete(_ key: ItemKey) throws {}
+    /// Whether what is filled is complete by itself; else only when it is asked for.
+    func finishesItself(_ does: Bool) { state.withLock { $0.finishesItself = does } }
+
+    func finishIfComplete(_ key: ItemKey) throws {
+        guard let content = state.withLock({ $0.downloads[key] }), content.isComplete else { return }
+        try finish(content)
+    }
 
     func begin(_ key: ItemKey) async throws -> PartialContent {
         try check()
@@ -185,7 +191,7 @@ final class FakeCloud: Materializer, TransferStatus {
             if content.contains(range) { break }
             await wait()
         }
-        if content.isComplete { try finish(content) }
+        if content.isComplete, state.withLock({ $0.finishesItself }) { try finish(content) }
     }
 
     private func wait() async {

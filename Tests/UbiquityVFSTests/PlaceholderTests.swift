@@ -127,6 +127,17 @@ import UbiquityVFS
         #expect(container.cloud.interests == 0)
     }
 
+    /// What brought the last chunk may have failed after it: all of it is here.
+    @Test func writingDoesNotWaitForWhoBroughtTheLastOfIt() async throws {
+        let container = try TestContainer()
+        container.cloud.finishesItself(false)
+        let row = try container.cloud.add("a", text)
+        let handle = try await container.open(row.ino, .readWrite)
+        try container.write("XYZ", to: handle)
+        container.fs.release(handle)
+        #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
+    }
+
     @Test func writingWaitsForTheWholeContent() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)

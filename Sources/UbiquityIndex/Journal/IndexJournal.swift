@@ -70,11 +70,16 @@ final class IndexJournal: @unchecked Sendable {
 
     /// Writes a transaction down. It survives the process when this returns.
     /// - Parameter isChange: whether the next `fsync` must bring it to the disk.
-    /// - Returns: false if there is no room: then only a commit makes it survive.
+    /// - Returns: false if there is no room, or it is too long: then only a commit makes it survive.
     func append(_ statements: [JournalStatement], isChange: Bool = true) throws(Errno) -> Bool {
         let known = texts
         let number = sequence + 1
         if position == 0 { first = number }
+        // Of a whole subtree that comes into sync, or is pinned, each row is a statement.
+        guard statements.count <= JournalCoding.maximumStatements else {
+            note(number, statements, endsAt: nil, isChange: isChange)
+            return false
+        }
         let payload = JournalCoding.encode(statements, texts: &texts)
         var record = [UInt8]()
         record.reserveCapacity(Self.headerSize + payload.count)
@@ -89,12 +94,17 @@ final class IndexJournal: @unchecked Sendable {
             texts = known
             throw error
         }
-        position = fits ? position + Int64(record.count) : Self.capacity
-        if !fits { durability.noteLone() }
+        note(number, statements, endsAt: fits ? position + Int64(record.count) : nil, isChange: isChange)
+        return fits
+    }
+
+    /// - Parameter end: of the transaction's record; nil if it has none.
+    private func note(_ number: UInt64, _ statements: [JournalStatement], endsAt end: Int64?, isChange: Bool) {
+        position = end ?? Self.capacity
+        if end == nil { durability.noteLone() }
         if isChange { durability.noteChange() }
         sequence = number
         batch.append(statements)
-        return fits
     }
 
     /// Takes the last transaction back, which the journal had no room for and the database would not take.
