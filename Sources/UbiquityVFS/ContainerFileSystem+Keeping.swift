@@ -33,7 +33,13 @@ extension ContainerFileSystem {
     /// none.
     func noteShortening(of id: ContentID?, _ file: FileDescriptor, to size: Int64) throws {
         guard let id, let mark = contents.journal?.mark(of: id), try file.status().size > size else { return }
-        if size == 0 { return try makingRoom { journal throws(Errno) in try journal.giveUp(id, mark) } }
+        if size == 0 {
+            return try makingRoom { journal throws(Errno) in
+                try journal.giveUp(id, mark)
+                // What comes to the disk of the next content would else be laid over the one that was kept.
+                try journal.sync()
+            }
+        }
         try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: id)
         try forgetKept(id, mark)

@@ -99,7 +99,7 @@ extension ContainerFileSystem {
         let name = try checkedForMaking(name, in: parent)
         do {
             let made = try makeFile(in: parent, name, mode: mode, isWriting: flags.writes, caller)
-            let opened = try openNew(made.row, made.content, flags)
+            let opened = try keepingPromise(openNew(made.row, made.content, flags), flags)
             return CreatedFile(attributes: try known(made.row), opened: opened)
         } catch let error as UbiquityError where error.code == .alreadyExists && !flags.contains(.exclusive) {
             // Another program was quicker. Its file is opened, as far as that needs no wait.

@@ -50,7 +50,25 @@ extension ContainerFileSystem {
             openNodes.release(node)
             throw error
         }
-        return handle(on: node, flags, partial: nil)
+        return try keepingPromise(handle(on: node, flags, partial: nil), flags)
+    }
+
+    /// Of a program that opens with O_SYNC or O_DSYNC no `fsync` comes: its file is there after a loss of power, by its
+    /// name, from the first write on.
+    func keepingPromise(_ opened: OpenedFile, _ flags: OpenFlags) throws -> OpenedFile {
+        guard flags.writes, flags.contains(.dataSync) else { return opened }
+        do {
+            let node = try files.object(opened.handle).node
+            if let id = node.state.withLock({ $0.isNameSynced ? nil : $0.whole?.id }) {
+                try contents.syncName(of: id)
+                node.state.withLock { $0.isNameSynced = $0.whole?.id == id }
+            }
+            try index.makeChangesDurable()
+            return opened
+        } catch {
+            release(opened.handle)
+            throw error
+        }
     }
 
     /// Gives the node its backing file, and tells the index of a writer.

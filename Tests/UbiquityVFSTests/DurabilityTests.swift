@@ -69,4 +69,23 @@ import UbiquityVFS
         let noted = try #require(try container.index.row(ino: row.ino))
         #expect(noted.dirty.contains(.content) && noted.size == 6 && !noted.isWriting)
     }
+
+    /// Of O_SYNC and O_DSYNC no fsync comes that would make the name durable.
+    @Test func whoWritesInStepHasADurableFile() async throws {
+        let container = try TestContainer()
+        func create(_ name: String, _ flags: OpenFlags) throws -> UInt64 {
+            try container.fs.create(
+                parent: TestContainer.root, name: Array(name.utf8), mode: 0o644, flags: flags, caller: container.caller
+            ).opened.handle
+        }
+        let plain = try create("a", [.readWrite, .create])
+        #expect(!container.index.hasDurableChanges)
+        let inStep = try create("b", [.readWrite, .create, .dataSync])
+        #expect(container.index.hasDurableChanges)
+        container.fs.release(inStep)
+        container.fs.release(plain)
+        #expect(!container.index.hasDurableChanges)
+        let row = try #require(try container.lookup("a"))
+        container.fs.release(try await container.open(row.ino, [.writeOnly, .dataSync]))
+    }
 }
