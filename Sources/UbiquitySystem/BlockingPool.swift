@@ -67,8 +67,8 @@ package final class BlockingPool: Sendable {
         }
     }
 
-    /// The same for what takes long: it can ask whether the task has been cancelled, of which a thread of the pool knows
-    /// nothing by itself.
+    /// The same for what takes long: it can ask whether the task has been cancelled, of which a thread of the pool
+    /// knows nothing by itself.
     package func run<T: Sendable>(
         asking body: @escaping @Sendable (_ isCancelled: @Sendable () -> Bool) throws -> T
     ) async throws -> T {
