@@ -44,9 +44,7 @@ extension SyncEngine {
     func reviewChangedContent(_ row: ItemRow) throws {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
-        // One that is empty and was not has met the loss before its bytes had a place.
-        let isLost = size == nil || size == 0 && row.size > 0 && !row.isWriting
-        guard isLost, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
+        guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
         logger.warning("an edit was lost with the power; the version before it stands", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             guard let remote = try transaction.remote(id: row.id), let known = remote.content else { return }
@@ -62,7 +60,6 @@ extension SyncEngine {
             try transaction.forgetContent(content)
             try transaction.update(next, before: row)
         }
-        if size != nil { discard([content]) }
     }
 
     func hasVersionThere(_ row: ItemRow) throws -> Bool {
