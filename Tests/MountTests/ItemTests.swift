@@ -25,6 +25,8 @@ import UbiquitySystem
             try await a.shell("echo text > f; mkdir x.nosync; echo l > x.nosync/l; ln -s f link; mkdir p.rtfd; echo t > p.rtfd/t")
             try await world.settle(a, b)
             let url = URL(filePath: "\(b.mountPoint)/f")
+            // So that nothing comes by itself: news, or an answer that there are none.
+            try await b.ubiquity("offline", "")
             let before = try await b.status().bytesReceived
             var f = try values("f", in: b)
             #expect(f.isUbiquitousItem == true && f.ubiquitousItemDownloadingStatus == .notDownloaded)
@@ -39,6 +41,7 @@ import UbiquitySystem
             #expect(try values("p.rtfd", in: b).ubiquitousItemDownloadingStatus == .notDownloaded)
             #expect(try values("link", in: b).isUbiquitousItem == true)
             #expect(try await b.status().bytesReceived == before)
+            try await b.ubiquity("online", "")
             // Only what is asked for is told.
             let one = try await UbiquitousItem(at: url).resourceValues(forKeys: [.isUploaded])
             #expect(one.ubiquitousItemIsUploaded == true && one.isUbiquitousItem == nil)

@@ -95,6 +95,10 @@ import UbiquityControl
             try await b.ubiquity("evict", "d")
             let sums = try await a.shell("cat d/x d/y | sha256sum")
             #expect(try await b.shell("tar -cf - d | tar -xOf - d/x d/y | sha256sum") == sums)
+            // So that it cannot come between the two.
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
             try await b.python(
                 """
                 fd = os.open('z', os.O_RDONLY | os.O_NONBLOCK)
@@ -104,6 +108,7 @@ import UbiquityControl
                 except BlockingIOError:
                     pass
                 """)
+            kill(cloud, SIGCONT)
             // Nor does it wait for ever: what it asks for comes.
             try await b.python(
                 """

@@ -26,6 +26,8 @@ import UbiquityCore
                 touch -d 2020-01-02T03:04:05Z Documents/a.txt
                 """)
             try await world.settle(a, b)
+            // So that nothing comes by itself: news, or an answer that there are none.
+            try await b.ubiquity("offline", "")
             let before = try await b.status().bytesReceived
             let documents = ["Documents/a.txt", "Documents/p.rtfd", "Documents/sub", "Documents/sub/big"]
             #expect(try await paths(b, "--scope", "documents") == documents)
@@ -41,6 +43,7 @@ import UbiquityCore
             #expect(try await paths(b, "--query", "path within data") == ["data", "data/d"])
             #expect(try await paths(b, "--query", "conflicts or not is-uploaded") == [])
             #expect(try await b.status().bytesReceived == before)
+            try await b.ubiquity("online", "")
             // The values are those of the attributes.
             try await b.shell("cat Documents/a.txt")
             let text = try await world.ubiquity("list", "--json", "--query", "name == a.txt", b.mountPoint).text

@@ -10,7 +10,7 @@ internal import UbiquitySystem
 /// Through the device of FUSE any thread takes a request, mostly on another core, which has to be woken for it and
 /// then has to wake the program's: a third to a half of what a small request takes (measured: 26 and 14 us for a
 /// lookup, 57 and 28 for a rename through libfuse's example). What nobody waits for, that the kernel forgets an inode
-/// or that a program is interrupted, still comes by the device.
+/// (but see `RingWork`) or that a program is interrupted, still comes by the device.
 package final class RequestRings: Sendable {
     private struct State {
         var refusal: String?

@@ -42,6 +42,11 @@ final class RingWork: Sendable {
             entry.put(error: EIO)
             return server.answered(entry)
         }
+        if Self.answerless.contains(entry.opcode) {
+            process(start, message.count)
+            entry.put(error: 0)
+            return server.answered(entry)
+        }
         if underWay.begin(entry.request, RequestsUnderWay.Place(entry: entry, server: server)) {
             interrupt(entry.request)
         }
@@ -50,6 +55,12 @@ final class RingWork: Sendable {
         if BirthTime.answer(UnsafeRawBufferPointer(message), context, session) { return }
         process(start, message.count)
     }
+
+    /// FUSE_FORGET and FUSE_BATCH_FORGET, to which libfuse gives no answer. The kernel sends them by the device, but for
+    /// one that it waits for: of a folder in a listing that it knows elsewhere and cannot move just then
+    /// (`fuse_force_forget`). By the device that one ends when it is read, from an entry with its answer: without one
+    /// the program that lists would wait for ever, with the folder's lock.
+    private static let answerless: Set<UInt32> = [2, 42]
 
     /// Has libfuse know that a request is interrupted, as if the kernel had said so now.
     func interrupt(_ request: UInt64) {
