@@ -12,6 +12,25 @@ import UbiquityControl
         return (a, b)
     }
 
+    /// The kernel finds a folder in a listing that it still knows elsewhere, and forgets the one it was told of: which it
+    /// waits for (`RingWork`). It took some ten seconds to meet that.
+    @Test func whoListsDoesNotWaitForFoldersThatMoveElsewhere() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world, "mkdir d0 m1 m2 m3 m4 m5 m6 m7 m8")
+            let lister = try b.start("while [ ! -e '\(world.folder)/enough' ]; do find . > /dev/null 2>&1 || :; done")
+            for _ in 0..<12 {
+                try await a.shell("mv m? d0")
+                try await Task.sleep(for: .milliseconds(600))
+                try await a.shell("mv d0/m? .")
+                try await Task.sleep(for: .milliseconds(600))
+            }
+            try await world.shell("touch '\(world.folder)/enough'")
+            #expect(try await lister.finish(within: 20).status == 0)
+            try await world.settle(a, b)
+            #expect(try await b.shell("find . | sort") == (try await a.shell("find . | sort")))
+        }
+    }
+
     @Test("PN-16: what another device makes, changes, moves and deletes raises the events of inotify")
     func events() async throws {
         try await World.run { world in
