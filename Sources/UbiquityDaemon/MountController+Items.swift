@@ -79,11 +79,18 @@ extension MountController {
                 || !engine.wanted(of: [key], limit: 1).isEmpty
         }
         guard isComing else {
+            // It may have come between the two looks.
+            if try await pool.run({ [self] in try isCurrent(key) }) { return true }
             throw UbiquityError(
                 .busy, "it was evicted again before it was asked for: by a command, or because its room was needed")
         }
         if let absence = engine.connection.absence { throw absence }
         return false
+    }
+
+    private func isCurrent(_ key: ItemKey) throws -> Bool {
+        guard let row = try parts.index.row(key: key), !row.isDeleted else { return false }
+        return try engine.status(of: row).downloading == .current
     }
 
     // MARK: Folders

@@ -56,8 +56,8 @@ final class RingWork: Sendable {
         process(start, message.count)
     }
 
-    /// FUSE_FORGET and FUSE_BATCH_FORGET, to which libfuse gives no answer. The kernel sends them by the device, but for
-    /// one that it waits for: of a folder in a listing that it knows elsewhere and cannot move just then
+    /// FUSE_FORGET and FUSE_BATCH_FORGET, to which libfuse gives no answer. The kernel sends them by the device, but
+    /// for one that it waits for: of a folder in a listing that it knows elsewhere and cannot move just then
     /// (`fuse_force_forget`). By the device that one ends when it is read, from an entry with its answer: without one
     /// the program that lists would wait for ever, with the folder's lock.
     private static let answerless: Set<UInt32> = [2, 42]
