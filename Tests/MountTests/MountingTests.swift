@@ -143,7 +143,14 @@ import UbiquityControl
             try await a.shell("mkdir d; echo text > d/f")
             // One that has begun ends a while after its own limit.
             let wait = try world.start([World.program, "wait", "--uploaded", "--timeout", "2", a.mountPoint])
-            try await Task.sleep(for: .seconds(1))
+            // It is connected to the daemon at two looks: the question before it, whether the daemon answers, is over.
+            let connected = "awk '$6 == \"03\" && $8 ~ /control.sock$/ && index($8, \"\(a.state)\") { print $7 }' /proc/net/unix"
+            var last = ""
+            try await world.eventually("it waits") {
+                let now = try await world.shell(connected)
+                defer { last = now }
+                return !now.isEmpty && now == last
+            }
             kill(process, SIGSTOP)
             defer { kill(process, SIGCONT) }
             let (mount, item) = (a.mountPoint, a.mountPoint + "/d/f")

@@ -19,10 +19,10 @@ import UbiquityControl
             let (a, b) = try await devices(world, "mkdir d0 m1 m2 m3 m4 m5 m6 m7 m8")
             let lister = try b.start("while [ ! -e '\(world.folder)/enough' ]; do find . > /dev/null 2>&1 || :; done")
             for _ in 0..<12 {
-                try await a.shell("mv m? d0")
-                try await Task.sleep(for: .milliseconds(600))
-                try await a.shell("mv d0/m? .")
-                try await Task.sleep(for: .milliseconds(600))
+                for script in ["mv m? d0", "mv d0/m? ."] {
+                    try await a.shell(script)
+                    try await world.settle(a, b)
+                }
             }
             try await world.shell("touch '\(world.folder)/enough'")
             #expect(try await lister.finish(within: 20).status == 0)
