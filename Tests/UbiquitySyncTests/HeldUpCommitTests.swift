@@ -155,6 +155,31 @@ import UbiquityTestSupport
         }
     }
 
+    /// Saved, removed while that goes up, and made anew once both are done: the new content follows on the saved one.
+    @Test func whatIsMadeAnewAfterItsRemovalFollowsOnWhatWasSavedLast() async throws {
+        let options = Simulation.Options(losesPower: true, process: ProcessHost.id)
+        try await Worlds.run(seed: 5, options) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            let item = try world.a.live("f").id
+            world.a.link.script(.commit, .hold(.seconds(3)))
+            try await world.a.edit("f") { _ in [2, 2] }
+            try await world.sleep(.seconds(2))
+            #expect(try world.a.live("f").dirty.contains(.content), "not answered yet")
+            try world.a.remove("f")
+            try await world.sleep(.seconds(5))
+            #expect(try world.a.index.read { try $0.row(id: item) } == nil, "the removal is done")
+            try await world.a.create("f", [3, 3, 3], synced: true)
+            #expect(try world.a.live("f").id == item)
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await device.read("f") == [3, 3, 3], "\(device.name)")
+                #expect(try device.index.read { try $0.conflicts(of: item) }.isEmpty, "\(device.name)")
+            }
+            try await world.check()
+        }
+    }
+
     /// The new folder becomes one with another's, which nobody here has seen under that name when it is removed.
     @Test func whatIsRemovedBeforeItBecameAnotherTakesNothingWithIt() async throws {
         try await run { world in
