@@ -97,7 +97,9 @@ package final class IndexTransaction: IndexReader {
         written[row.key] = nil
         noteTrust(row, after: nil)
         if let entry = row.entry { try unlink(entry) }
-        if row.isDeleted { try forgetRestorations(of: row.id) }
+        guard row.isDeleted else { return }
+        try forgetRestorations(of: row.id)
+        index.tunnels.noteForgetting(row.key, version: row.version)
     }
 
     /// Of a row that is changed on what was read before another change of it only the columns that differ are written:

@@ -79,6 +79,14 @@ final class Tunnels: Sendable {
         state.withLock { if $0.byPlace[place] != nil { $0.byPlace[place]?.taker = taker } }
     }
 
+    /// The index forgets a document that was deleted, whose version is another by now than at its deletion if a save of
+    /// it was on its way then.
+    func noteForgetting(_ key: ItemKey, version: VersionID?) {
+        state.withLock { state in
+            for place in state.places[key] ?? [] { state.byPlace[place]?.removed?.version = version }
+        }
+    }
+
     func forget(_ key: ItemKey) { state.withLock { $0.forget(key) } }
 
     /// How long a document's changes are still held; nil if they are not.
