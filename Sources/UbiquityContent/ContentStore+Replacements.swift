@@ -21,14 +21,21 @@ struct Replacements {
 // himself.
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
-    package func noteReplacement(_ id: ContentID) throws {
-        let (isSyncing, isSynced) = replacements.withLock { state in
+    /// - Returns: whether all of it is on the disk.
+    @discardableResult
+    package func noteReplacement(_ id: ContentID) throws -> Bool {
+        let (isSyncing, synced) = replacements.withLock { state in
             state.waiting.insert(id)
-            return (state.indexSyncs > 0, state.synced[id] != nil)
+            return (state.indexSyncs > 0, state.synced[id])
         }
-        if isSyncing { return try sync(replacement: id) }
-        // Only to be quicker later; what fails here fails there. One that was synced has rarely been written to since.
-        if !isSynced, let file = try? open(id, writable: false) { try? file.startWriting() }
+        if isSyncing {
+            try sync(replacement: id)
+            return true
+        }
+        if let synced { return try status(of: id)?.isSame(as: synced) ?? false }
+        // Only to be quicker later; what fails here fails there.
+        if let file = try? open(id, writable: false) { try? file.startWriting() }
+        return false
     }
 
     /// Takes note that a content, and its name, was brought to the disk.

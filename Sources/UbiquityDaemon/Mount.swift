@@ -127,7 +127,7 @@ final class Mount: Sendable {
         // Of an index that is gone nobody knows which are of use: they are set aside with the others.
         let isNew = try index.read { try $0.lastBoot() } == nil
         let restoration = try contents.journal?.restore(into: contents) { id in
-            try isNew || index.read { try $0.row(content: id) }?.contentState == .complete
+            try isNew || index.read { try $0.needsWhole(id) }
         }
         if let restored = restoration?.restored, !restored.isEmpty {
             logger.notice("contents were written anew after a loss of power", metadata: ["count": "\(restored.count)"])

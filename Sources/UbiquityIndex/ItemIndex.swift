@@ -31,6 +31,7 @@ package final class ItemIndex: Sendable {
     package let timekeeper: any Timekeeper
     let ignoreFiles: IgnoreFiles
     let tunnels = Tunnels()
+    let replaced = ReplacedContents()
     package let packages: PackageRules
     /// Who owns the top folder and what comes from other devices: owner and group are not synced.
     package let owner: (uid: UInt32, gid: UInt32)

@@ -27,10 +27,13 @@ extension ItemIndex {
     /// folder that is kept local or gets a name that always is. A file that never went up does not under that name.
     /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
     /// is not here, that would leave sync.
-    /// - Parameter process: the calling process (or thread); 0 if it is not known.
+    /// - Parameters:
+    ///   - process: the calling process (or thread); 0 if it is not known.
+    ///   - isOnDisk: whether the content that is renamed is on the disk, so that what it replaces need not be kept for
+    ///     a loss of power.
     package func rename(
         from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
-        process: Int32 = 0
+        process: Int32 = 0, isOnDisk: Bool = false
     ) throws -> RenameResult {
         try requireRoom(for: .changes)
         return try write(.local) { transaction in
@@ -48,7 +51,7 @@ extension ItemIndex {
             }
             let move = Move(
                 source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now(),
-                process: process)
+                process: process, isOnDisk: isOnDisk)
             switch mode {
             case .exclusive where target != nil:
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(newName)")
@@ -68,6 +71,8 @@ struct Move {
     var name: ItemName
     var now: Timestamp
     var process: Int32 = 0
+    /// Whether the source's content is.
+    var isOnDisk = false
 
     var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
 
@@ -114,6 +119,7 @@ extension IndexTransaction {
             } else if isNextContent {
                 return try replaceContent(move, of: target)
             } else {
+                try noteReplacement(move, of: target, version: move.source.version)
                 try remove(target, now: move.now)
                 replaced = target
             }
@@ -156,6 +162,7 @@ extension IndexTransaction {
     /// - Parameter shown: the target as observers know it, if that is another.
     func replaceContent(_ move: Move, of target: ItemRow, shown: ItemRow? = nil) throws -> RenameResult {
         let source = move.source
+        try noteReplacement(move, of: target, version: target.version)
         if let content = target.content { try forgetContent(content) }
         // First the source gives its inode and content away, so that no two rows ever have the same.
         try surrender(source, now: move.now)

@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 7
+    static let formatVersion: Int64 = 8
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -54,6 +54,7 @@ enum Schema {
             // 5: nothing here; programs of the format before would not find the contents (`ContentFolders`).
             if found < 6 { try db.execute(sql: version6) }
             if found < 7 { try db.execute(sql: version7) }
+            if found < 8 { try db.execute(sql: version8) }
             try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
             return .commit
         }
@@ -71,6 +72,13 @@ enum Schema {
         }
         return try expected.subtracting(tables(db)).sorted()
     }
+
+    /// What contents that may not be on the disk yet were put over. Programs of the format before would not give it back.
+    private static let version8 = """
+        CREATE TABLE replacements (
+            content INTEGER PRIMARY KEY, old INTEGER, size INTEGER NOT NULL, modified INTEGER NOT NULL, version BLOB
+        );
+        """
 
     /// When what waits to go up was changed, field by field.
     private static let version7 = "ALTER TABLE items ADD COLUMN dirtyTimes BLOB;"

@@ -26,6 +26,60 @@ extension SyncEngine {
         try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
     }
 
+    /// A content that took another's place, and has not come to the disk whole, gives it back. To be called before the
+    /// contents that nobody has are removed.
+    func restoreReplaced() throws {
+        let (boot, replaced) = try index.read { (try $0.lastBoot(), try $0.replacedContents()) }
+        guard !replaced.isEmpty else { return }
+        if boot != configuration.boot {
+            let byContent = Dictionary(uniqueKeysWithValues: replaced.map { ($0.content, $0) })
+            for first in replaced {
+                guard let row = try index.read({ try $0.row(content: first.content) }),
+                    row.dirty.contains(.content) || row.isExcluded, !row.isDeleted,
+                    try !isThere(first.content, size: row.size)
+                else { continue }
+                try giveBack(first, to: row, byContent)
+            }
+        }
+        try index.write(.startup) { try $0.forgetReplacements() }
+    }
+
+    private func isThere(_ content: ContentID, size: Int64) throws -> Bool {
+        try store.status(of: content).map { $0.size >= size } ?? false
+    }
+
+    /// - Parameter replaced: all of them, since one that was replaced may have replaced another, and be as incomplete.
+    private func giveBack(
+        _ first: ReplacedContent, to row: ItemRow, _ replaced: [ContentID: ReplacedContent]
+    ) throws {
+        var next: ReplacedContent? = first
+        // Each is looked at once, also if the records should lead in a circle.
+        for _ in replaced {
+            guard let candidate = next, candidate.version == row.version, let old = candidate.old else { break }
+            if try isThere(old, size: candidate.size) { return try giveBack(old, candidate, to: row, first.content) }
+            next = replaced[old]
+        }
+        if try hasVersionThere(row) { try takeVersionThere(row, insteadOf: first.content) }
+    }
+
+    private func giveBack(
+        _ old: ContentID, _ replaced: ReplacedContent, to row: ItemRow, _ content: ContentID
+    ) throws {
+        logger.warning("an edit was lost with the power; what was saved before stands", metadata: ["item": "\(row.id)"])
+        try index.write(.startup) { transaction in
+            var next = row
+            next.content = old
+            next.contentState = .complete
+            next.size = replaced.size
+            next.modifiedAt = replaced.modifiedAt
+            next.generation += 1
+            next.nextVersion = nil
+            next.flags.subtract([.writing, .fresh])
+            try transaction.forgetContent(content)
+            try transaction.update(next, before: row)
+        }
+    }
+
     private func reviewLocalContents() throws {
         var key = ItemKey.root
         while true {
@@ -45,6 +99,10 @@ extension SyncEngine {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
         guard size == nil, try hasVersionThere(row) else { return try takeAsItIs(row, size) }
+        try takeVersionThere(row, insteadOf: content)
+    }
+
+    private func takeVersionThere(_ row: ItemRow, insteadOf content: ContentID) throws {
         logger.warning("an edit was lost with the power; the version before it stands", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             guard let remote = try transaction.remote(id: row.id), let known = remote.content else { return }

@@ -10,6 +10,7 @@ extension SyncEngine {
     /// - Returns: how many contents of an index that is gone were set aside.
     @discardableResult
     package func recover() throws -> Int {
+        try restoreReplaced()
         try index.write(.startup) { try $0.forgetUnusedContents() }
         let setAside = try sweep()
         try distrustUnsynced()
@@ -38,7 +39,12 @@ extension SyncEngine {
 
     /// Removes the backing files of what was given up, once the index that says so is on the disk: after this the room
     /// of what was evicted is free.
-    package func removeRetired() throws { try store.removeRetired { try index.makeDurable() } }
+    package func removeRetired() throws {
+        // With the index, all that took others' places is brought to the disk.
+        let replacements = index.replacements
+        let removed = try store.removeRetired { try index.makeDurable() }
+        if removed > 0 { try index.forgetReplacements(replacements) }
+    }
 
     /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
     private func distrustUnsynced() throws {

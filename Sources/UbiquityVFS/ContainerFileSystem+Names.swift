@@ -204,19 +204,21 @@ extension ContainerFileSystem {
             let isFile = source?.kind == .file && mode == .replacing
             return (source, isFile ? try reader.child(of: into, named: newName).flatMap(reader.named) : nil)
         }
-        if let source, let target { try noteReplacement(of: target, by: source) }
+        let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
         // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
         let result = try index.rename(
-            from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0)
+            from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0,
+            isOnDisk: isOnDisk)
         if let content = result.replaced?.content { drop(content) }
     }
 
     /// A file's content that takes the place of another's is brought to the disk before the index that says so.
-    private func noteReplacement(of target: ItemRow, by source: ItemRow) throws {
+    /// - Returns: whether it is there.
+    private func noteReplacement(of target: ItemRow, by source: ItemRow) throws -> Bool {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key
-        else { return }
-        try contents.noteReplacement(content)
+        else { return false }
+        return try contents.noteReplacement(content)
     }
 }

@@ -135,6 +135,7 @@ extension ContainerFileSystem {
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
         let before = try whole.file.status()
+        try index.noteSync(of: whole.id)
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
         if try syncInJournal(whole, before) { return }

@@ -129,7 +129,8 @@ import UbiquitySystem
                     ALTER TABLE items DROP COLUMN dirtyTimes;
                     DROP INDEX itemsLinks; DROP INDEX remoteLinks;
                     DROP INDEX remoteVersions; ALTER TABLE remote DROP COLUMN history;
-                    DROP TABLE conflicts; DROP TABLE versionActions; DROP TABLE sentVersions; PRAGMA user_version = 1;
+                    DROP TABLE conflicts; DROP TABLE versionActions; DROP TABLE sentVersions; DROP TABLE replacements;
+                    PRAGMA user_version = 1;
                     """)
         }
         try former.close()

@@ -41,7 +41,7 @@ final class DeviceLife: Sendable {
             placement: ContentJournal.Placement { file, _ in disk.isUnplaced(file) }, halfSize: Self.journalHalf)
         store = try ContentStore(stateFolder: folder, folders: Self.contentFolders, journal: journal)
         let restoration = try store.journal?.restore(into: store) { [index] id in
-            try index.read { try $0.row(content: id) }?.contentState == .complete
+            try index.read { try $0.needsWhole(id) }
         }
         if let failure = restoration?.failure {
             world.trace.note("\(world.uptime) \(name) cannot restore a content: \(failure)")
