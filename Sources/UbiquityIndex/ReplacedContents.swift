@@ -14,7 +14,8 @@ package struct ReplacedContent: Sendable, Hashable {
     /// Bytes of the old one.
     package var size: Int64
     package var modifiedAt: Timestamp
-    /// What both are made from. If the item is made from another by now, the cloud has a later content than the old one.
+    /// What both are made from. If the item is made from another by now, the cloud has a later content than the old
+    /// one.
     package var version: VersionID?
 }
 

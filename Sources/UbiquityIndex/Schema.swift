@@ -73,7 +73,8 @@ enum Schema {
         return try expected.subtracting(tables(db)).sorted()
     }
 
-    /// What contents that may not be on the disk yet were put over. Programs of the format before would not give it back.
+    /// What contents that may not be on the disk yet were put over. Programs of the format before would not give that
+    /// back.
     private static let version8 = """
         CREATE TABLE replacements (
             content INTEGER PRIMARY KEY, old INTEGER, size INTEGER NOT NULL, modified INTEGER NOT NULL, version BLOB
