@@ -9,7 +9,7 @@ internal import UbiquitySystem
 package struct ReplacedContent: Sendable, Hashable {
     /// What took the place.
     package var content: ContentID
-    /// What had it; nil if the cloud has that.
+    /// What had it; nil if it was not here.
     package var old: ContentID?
     /// Bytes of the old one.
     package var size: Int64
@@ -17,6 +17,8 @@ package struct ReplacedContent: Sendable, Hashable {
     /// What both are made from. If the item is made from another by now, the cloud has a later content than the old
     /// one.
     package var version: VersionID?
+    /// The chunks of the old one, if it was that version, unchanged.
+    package var manifest: Manifest?
 }
 
 /// Which records this process has made, so that nobody looks for them in vain.
@@ -38,11 +40,12 @@ extension IndexReader {
 
     package func replacedContents() throws -> [ReplacedContent] {
         var result = [ReplacedContent]()
-        try db.run("SELECT content, old, size, modified, version FROM replacements ORDER BY content", []) { row in
+        try db.run("SELECT content, old, size, modified, version, manifest FROM replacements ORDER BY content", []) { row in
             result.append(
                 ReplacedContent(
                     content: ContentID(row.int(0)), old: row.optionalInt(1).map(ContentID.init), size: row.int(2),
-                    modifiedAt: row.time(3), version: row.id(4)))
+                    modifiedAt: row.time(3), version: row.id(4),
+                    manifest: try row.bytes(5).map(BlobCoding.manifest)))
         }
         return result
     }
@@ -55,12 +58,16 @@ extension IndexTransaction {
         guard !move.isOnDisk, target.kind == .file, move.source.kind == .file, let content = move.source.content,
             move.source.contentState == .complete
         else { return }
-        let isOnlyHere = target.contentState == .complete && (target.isExcluded || target.dirty.contains(.content))
+        let old = target.contentState == .complete ? target.content : nil
+        let isUnchanged = !target.isExcluded && !target.dirty.contains(.content)
         try execute(
-            "INSERT OR REPLACE INTO replacements (content, old, size, modified, version) VALUES (?,?,?,?,?)",
+            """
+            INSERT OR REPLACE INTO replacements (content, old, size, modified, version, manifest)
+            VALUES (?,?,?,?,?, (SELECT manifest FROM contents WHERE content = ?))
+            """,
             [
-                .int(content.rawValue), SQLValue(isOnlyHere ? target.content?.rawValue : nil), .int(target.size),
-                .int(target.modifiedAt.nanoseconds), SQLValue(version),
+                .int(content.rawValue), SQLValue(old?.rawValue), .int(target.size),
+                .int(target.modifiedAt.nanoseconds), SQLValue(version), SQLValue(isUnchanged ? old?.rawValue : nil),
             ])
         index.replaced.insert(content)
     }

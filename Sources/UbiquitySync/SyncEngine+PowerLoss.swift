@@ -56,7 +56,12 @@ extension SyncEngine {
         // Each is looked at once, also if the records should lead in a circle.
         for _ in replaced {
             guard let candidate = next, candidate.version == row.version, let old = candidate.old else { break }
-            if try isThere(old, size: candidate.size) { return try giveBack(old, candidate, to: row, first.content) }
+            if try isThere(old, size: candidate.size) {
+                if let manifest = candidate.manifest, try hasVersionThere(row) {
+                    return try takeVersionThere(row, insteadOf: first.content, whoseContentIs: (old, manifest))
+                }
+                return try giveBack(old, candidate, to: row, first.content)
+            }
             next = replaced[old]
         }
         if try hasVersionThere(row) { try takeVersionThere(row, insteadOf: first.content) }
@@ -102,7 +107,10 @@ extension SyncEngine {
         try takeVersionThere(row, insteadOf: content)
     }
 
-    private func takeVersionThere(_ row: ItemRow, insteadOf content: ContentID) throws {
+    /// - Parameter old: the content that had that version, and its chunks. It is verified before it is used.
+    private func takeVersionThere(
+        _ row: ItemRow, insteadOf content: ContentID, whoseContentIs old: (ContentID, Manifest)? = nil
+    ) throws {
         logger.warning("an edit was lost with the power; the version before it stands", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             guard let remote = try transaction.remote(id: row.id), let known = remote.content else { return }
@@ -116,6 +124,14 @@ extension SyncEngine {
             next.size = known.size
             next.modifiedAt = remote.modifiedAt
             try transaction.forgetContent(content)
+            if let (old, manifest) = old, known.version == row.version {
+                next.content = old
+                next.contentState = .partial
+                try transaction.setContent(
+                    ContentRecord(
+                        content: old, version: known.version, size: known.size, manifest: manifest,
+                        unsyncedBoot: configuration.boot))
+            }
             try transaction.update(next, before: row)
         }
     }
