@@ -40,7 +40,9 @@ extension IndexReader {
 
     package func replacedContents() throws -> [ReplacedContent] {
         var result = [ReplacedContent]()
-        try db.run("SELECT content, old, size, modified, version, manifest FROM replacements ORDER BY content", []) { row in
+        try db.run(
+            "SELECT content, old, size, modified, version, manifest FROM replacements ORDER BY content", []
+        ) { row in
             result.append(
                 ReplacedContent(
                     content: ContentID(row.int(0)), old: row.optionalInt(1).map(ContentID.init), size: row.int(2),

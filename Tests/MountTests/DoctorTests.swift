@@ -207,6 +207,29 @@ import UbiquityControl
         }
     }
 
+    /// It would take no news of the item.
+    @Test func aRecordThatIsAheadOfTheCloudIsTakenAnew() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a"), b = try await world.mounted("b")
+            try await a.shell("echo 1 > f; echo 1 > g")
+            try await world.settle(a, b)
+            try await a.unmount()
+            try await sql(
+                a.containerState + "/index.db",
+                "UPDATE remote SET revision = revision + 1024 WHERE name = CAST('f' AS BLOB);", in: world)
+            try await a.mount()
+            try await b.shell("echo 22 > f; echo 22 > g")
+            try await world.settle(a, b)
+            #expect(try await a.shell("cat f g") == "1\n22")
+            let found = try await examine(a, "--check")
+            #expect(found.found.map(\.kind) == ["record-differs"])
+            #expect(try await examine(a).status == 0)
+            try await world.settle(a, b)
+            try await expectWell(a)
+            #expect(try await a.shell("cat f g") == "22\n22")
+        }
+    }
+
     @Test func anUnmountedIndexIsRepaired() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -12,13 +12,19 @@ extension SyncEngine {
     ) async throws {
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
         guard position.incarnation != nil, !position.isInSnapshot else { return }
-        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>()
+        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>(), ahead = [ItemID: RemoteItem]()
         while hasMore {
             let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
             let items = page.items.filter { !$0.isDeleted }
             seen.formUnion(items.map(\.id))
-            let found = try await pool.run { try self.compare(items, upTo: position.revision, damaged, options) }
+            let (found, later) = try await pool.run {
+                (
+                    try self.compare(items, upTo: position.revision, damaged, options),
+                    try self.isAhead(of: items, upTo: position.revision)
+                )
+            }
             diagnosis.add(found)
+            for item in items { ahead[item.id] = later.contains(item.id) ? item : nil }
             diagnosis.records += items.count
             revision = page.revision
             hasMore = page.hasMore
@@ -26,6 +32,50 @@ extension SyncEngine {
         let end = revision
         let unknown = try await pool.run { [seen] in try self.examineUnknownRecords(seen, upTo: end, options) }
         diagnosis.add(unknown)
+        diagnosis.add(try await examineRecordsAhead(ahead, after: end, options))
+    }
+
+    /// Of those items the index has a later record than the cloud's: it heard of a change meanwhile, or it is wrong, and
+    /// would take no news of the item.
+    private func isAhead(of items: [RemoteItem], upTo revision: Revision) throws -> Set<ItemID> {
+        let ahead = try items.filter { item in
+            guard item.id != .root, item.revision <= revision else { return false }
+            return try index.read { try $0.remote(id: item.id) }.map { $0.revision > item.revision } ?? false
+        }
+        return Set(ahead.map(\.id))
+    }
+
+    /// - Parameters:
+    ///   - ahead: the cloud's records.
+    ///   - revision: up to which they have been read.
+    private func examineRecordsAhead(
+        _ ahead: [ItemID: RemoteItem], after revision: Revision, _ options: ExaminationOptions
+    ) async throws -> [Finding] {
+        guard !ahead.isEmpty else { return [] }
+        // Read before the cloud is asked: then it has all that they can be of.
+        let known = try await pool.run { [index] in
+            try index.read { reader in try ahead.keys.map { try reader.remote(id: $0) } }.compactMap { $0 }
+        }
+        var latest = ahead, revision = revision, hasMore = true
+        while hasMore {
+            let page = try await service.changes(after: revision, limit: SyncLimits.listingPage)
+            for item in page.items where ahead[item.id] != nil { latest[item.id] = item }
+            revision = page.revision
+            hasMore = page.hasMore
+        }
+        let wrong = known.filter { record in latest[record.id].map { $0.revision < record.revision } ?? false }
+        return try await pool.run { [latest] in
+            try wrong.sorted { $0.id < $1.id }.compactMap { record in
+                guard let item = latest[record.id], try self.index.read({ try $0.remote(id: item.id) }) == record else {
+                    return nil
+                }
+                if options.repairs { try self.takeAnew(item) }
+                return Finding(
+                    .recordDiffers, "\(item.name)",
+                    "item \(item.id) at revision \(record.revision), which the cloud has not had",
+                    options.repairs ? .repaired("taken from the cloud") : .found)
+            }
+        }
     }
 
     private func compare(
