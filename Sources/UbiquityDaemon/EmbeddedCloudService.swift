@@ -1,10 +1,15 @@
 import UbiquityCore
+import UbiquitySystem
 import UbiquityWire
 
 /// The embedded cloud as a `CloudService`: a call that finds it away starts it and is made once more.
 struct EmbeddedCloudService: CloudService {
     let base: any CloudService
     let cloud: EmbeddedCloud
+    let timekeeper: any Timekeeper
+
+    /// A failure within this time is one to reach the cloud: another process may have started it since.
+    private static let atOnce = Duration.seconds(1)
 
     func open() async throws -> ContainerDescription { try await reaching { try await base.open() } }
 
@@ -30,13 +35,14 @@ struct EmbeddedCloudService: CloudService {
 
     func upload(_ chunks: [Chunk]) async throws { try await reaching { try await base.upload(chunks) } }
 
-    /// Not made again by itself: some chunks may have been handed over already, and which ones the caller knows.
+    /// Not made again by itself once a chunk has been handed over: which ones were, the caller knows.
     func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
-        do {
-            try await base.fetchChunks(ids, receive: receive)
-        } catch let error as UbiquityError where error.code == .offline {
-            _ = try await cloud.ensureRunning()
-            throw error
+        let hasReceived = Lock(false)
+        try await reaching(unless: { hasReceived.withLock { $0 } }) {
+            try await base.fetchChunks(ids) { chunk in
+                hasReceived.withLock { $0 = true }
+                try await receive(chunk)
+            }
         }
     }
 
@@ -59,11 +65,15 @@ struct EmbeddedCloudService: CloudService {
     func usage() async throws -> CloudUsage { try await reaching { try await base.usage() } }
 
     /// Every call of `CloudService` may be repeated, so one more try after a start does no harm.
-    private func reaching<Value>(_ call: () async throws -> Value) async throws -> Value {
+    private func reaching<Value>(
+        unless isUnderWay: () -> Bool = { false }, _ call: () async throws -> Value
+    ) async throws -> Value {
+        let begin = timekeeper.uptime()
         do {
             return try await call()
         } catch let error as UbiquityError where error.code == .offline {
-            guard try await cloud.ensureRunning() else { throw error }
+            let hasFailedAtOnce = timekeeper.uptime() - begin < Self.atOnce
+            guard try await cloud.ensureRunning() || hasFailedAtOnce, !isUnderWay() else { throw error }
             return try await call()
         }
     }

@@ -164,13 +164,14 @@ final class Mount: Sendable {
                 deviceName: identity.name)
             return (client, client, nil)
         }
+        let timekeeper = SystemTimekeeper()
         let cloud = EmbeddedCloud(
-            data: try CloudFolder.path(option: nil), pool: pool, timekeeper: SystemTimekeeper(),
+            data: try CloudFolder.path(option: nil), pool: pool, timekeeper: timekeeper,
             logger: Self.logger(logger, "cloud"))
         let client = try CloudClient(
             .unixSocket(path: cloud.socket), container: settings.container, device: identity.id,
             deviceName: identity.name)
-        return (client, EmbeddedCloudService(base: client, cloud: cloud), cloud)
+        return (client, EmbeddedCloudService(base: client, cloud: cloud, timekeeper: timekeeper), cloud)
     }
 
     private static func logger(_ base: Logger, _ label: String) -> Logger {
