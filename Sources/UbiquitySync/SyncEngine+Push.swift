@@ -450,6 +450,8 @@ extension SyncEngine {
     static func isAboutContent(_ error: UbiquityError) -> Bool {
         switch error.code {
         case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
+        // What the cloud has of the item.
+        case .damaged: true
         default: false
         }
     }

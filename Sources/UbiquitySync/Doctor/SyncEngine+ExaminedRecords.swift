@@ -35,7 +35,7 @@ extension SyncEngine {
         diagnosis.add(try await examineRecordsAhead(ahead, after: end, options))
     }
 
-    /// Of those items the index has a later record than the cloud's: it heard of a change meanwhile, or it is wrong, and
+    /// Of those items the index has a later record than the cloud: it heard of a change meanwhile, or is wrong and
     /// would take no news of the item.
     private func isAhead(of items: [RemoteItem], upTo revision: Revision) throws -> Set<ItemID> {
         let ahead = try items.filter { item in
