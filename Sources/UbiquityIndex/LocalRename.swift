@@ -162,7 +162,10 @@ extension IndexTransaction {
     /// - Parameter shown: the target as observers know it, if that is another.
     func replaceContent(_ move: Move, of target: ItemRow, shown: ItemRow? = nil) throws -> RenameResult {
         let source = move.source
-        try noteReplacement(move, of: target, version: target.version)
+        // Of a document that comes back to its name, its content has been given up before.
+        if shown == nil, move.target?.key == target.key {
+            try noteReplacement(move, of: target, version: target.version)
+        }
         if let content = target.content { try forgetContent(content) }
         // First the source gives its inode and content away, so that no two rows ever have the same.
         try surrender(source, now: move.now)
