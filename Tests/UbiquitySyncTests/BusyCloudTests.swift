@@ -1,5 +1,6 @@
 import Testing
 import UbiquityCore
+import UbiquitySync
 import UbiquitySystem
 import UbiquityTestSupport
 
@@ -38,6 +39,25 @@ import UbiquityTestSupport
             #expect(try await world.b.read("whole") == [1])
             try await world.settle()
             #expect(try await world.b.read("damaged") == [1])
+        }
+    }
+
+    /// Of what the cloud would refuse when all of it is there nothing is sent.
+    @Test func aFileThatGrowsBeyondTheQuotaIsNotSent() async throws {
+        try await run { world in
+            world.cloud.setQuota(1_000_000)
+            try await world.a.create("f", world.random.bytes(1000))
+            try await world.settle()
+            world.a.link.resetCounts()
+            let large = world.random.bytes(2_000_000)
+            try await world.a.edit("f") { _ in large }
+            try await world.sleep(.seconds(60))
+            #expect(try world.a.engine.status(of: world.a.live("f")).uploadingError?.code == .quotaExceeded)
+            #expect(world.a.link.counts.uploadedBytes == 0)
+            world.cloud.setQuota(10_000_000)
+            try await world.settle()
+            #expect(try await world.b.read("f") == large)
+            try await world.check()
         }
     }
 
