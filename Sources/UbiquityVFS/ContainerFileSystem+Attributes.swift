@@ -111,8 +111,10 @@ extension ContainerFileSystem {
 
     private func setMetadata(of ino: UInt64, _ changes: AttributeChanges, _ caller: Caller) throws -> NodeAttributes {
         let (row, isOrphan) = try row(ino)
-        let change = attributeChange(row, changes, caller)
-        noteAccess(ino, changes)
+        // One time for both: who sets both to the present time expects the same in both.
+        let now = parts.timekeeper.now()
+        let change = attributeChange(row, changes, caller, now)
+        noteAccess(ino, changes, now)
         if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
         guard change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil else {
             return try attributes(of: row, isOrphan: isOrphan)
@@ -121,15 +123,17 @@ extension ContainerFileSystem {
             openNodes.node(ino)?.state.withLock { $0.gainPrivileges() }
         }
         guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change)) }
-        let changed = row.applying(change, now: parts.timekeeper.now())
+        let changed = row.applying(change, now: now)
         inodes.withNode(ino) { $0.orphan = changed }
         return try attributes(of: changed, isOrphan: true)
     }
 
-    private func attributeChange(_ row: ItemRow, _ changes: AttributeChanges, _ caller: Caller) -> AttributeChange {
+    private func attributeChange(
+        _ row: ItemRow, _ changes: AttributeChanges, _ caller: Caller, _ now: Timestamp
+    ) -> AttributeChange {
         var change = AttributeChange(mode: changes.mode, uid: changes.uid, gid: changes.gid)
         switch changes.modifiedAt {
-        case .now: change.modifiedAt = parts.timekeeper.now()
+        case .now: change.modifiedAt = now
         case .at(let time): change.modifiedAt = time
         case nil: break
         }
@@ -144,11 +148,11 @@ extension ContainerFileSystem {
 
     /// The last access is not stored: nothing changes by being read. What was set explicitly is remembered while the
     /// kernel knows the file.
-    private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges) {
+    private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges, _ now: Timestamp) {
         guard let time = changes.accessedAt else { return }
         let accessed: Timestamp
         switch time {
-        case .now: accessed = parts.timekeeper.now()
+        case .now: accessed = now
         case .at(let time): accessed = time
         }
         inodes.withNode(ino) { $0.accessedAt = accessed }

@@ -96,6 +96,8 @@ import UbiquityControl
                     memory.flush()
                     assert os.pread(f.fileno(), 4, 4096) == b'here'
                 # Times have nanoseconds.
+                os.utime('map')
+                assert os.stat('map').st_atime_ns == os.stat('map').st_mtime_ns, 'both at one time'
                 os.utime('map', ns=(1_000_000_001, 2_000_000_003))
                 status = os.stat('map')
                 assert (status.st_atime_ns, status.st_mtime_ns) == (1_000_000_001, 2_000_000_003)
