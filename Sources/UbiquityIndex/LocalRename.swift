@@ -114,12 +114,12 @@ extension IndexTransaction {
             let isNextContent = try canReplaceContent(of: target, by: move.source, excluded: excluded)
             if isNextContent, let document = try documentWithLinkedBackup(target, now: move.now) {
                 return try replaceContent(move, of: document, shown: target)
-            } else if try moveToOtherName(target, now: move.now) {
-                // The old file lives on at another name.
+            } else if try leaveToOtherName(target, move) {
+                // The old file lives on there.
             } else if isNextContent {
                 return try replaceContent(move, of: target)
             } else {
-                try noteReplacement(move, of: target, version: move.source.version)
+                try noteReplacement(move, of: target, item: move.source)
                 try remove(target, now: move.now)
                 replaced = target
             }
@@ -130,6 +130,12 @@ extension IndexTransaction {
         if !excluded || isUnsent { try giveUp(move.source, after: moved, process: move.process) }
         index.tunnels.noteTaker(moved.key, of: move.entry)
         return RenameResult(moved: moved, replaced: replaced)
+    }
+
+    private func leaveToOtherName(_ target: ItemRow, _ move: Move) throws -> Bool {
+        guard target.isLinked else { return false }
+        try noteReplacement(move, of: target, item: move.source)
+        return try moveToOtherName(target, now: move.now)
     }
 
     /// Whether an item of that name and place is one of this device only, whatever else is the case.
@@ -163,8 +169,8 @@ extension IndexTransaction {
     func replaceContent(_ move: Move, of target: ItemRow, shown: ItemRow? = nil) throws -> RenameResult {
         let source = move.source
         // Of a document that comes back to its name, its content has been given up before.
-        if shown == nil, move.target?.key == target.key {
-            try noteReplacement(move, of: target, version: target.version)
+        if let visible = shown ?? (move.target?.key == target.key ? target : nil) {
+            try noteReplacement(move, of: visible)
         }
         if let content = target.content { try forgetContent(content) }
         // First the source gives its inode and content away, so that no two rows ever have the same.

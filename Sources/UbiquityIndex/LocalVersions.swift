@@ -126,6 +126,7 @@ extension IndexTransaction {
         _ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow, base: VersionID? = nil
     ) throws -> ItemRow {
         let now = index.timekeeper.now()
+        try noteReplacement(of: before, by: content, size: size, version: base)
         if let old = before.content, old != content { try forgetContent(old) }
         var row = before
         row.ino = ino

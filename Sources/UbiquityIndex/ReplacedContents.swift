@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// A content that took another's place by a rename, and may not be on the disk yet.
+/// A content that took another's place, and may not be on the disk yet.
 ///
 /// Nobody synced it, and the kernel may bring the index to the disk before it: after a loss of power the name must have
 /// the old content or the new one. The old one's file stays until the index is synced, and all that it replaced with it
@@ -9,15 +9,19 @@ internal import UbiquitySystem
 package struct ReplacedContent: Sendable, Hashable {
     /// What took the place.
     package var content: ContentID
-    /// What had it; nil if it was not here.
+    /// Its bytes then.
+    package var newSize: Int64
+    /// What the item that has it is made from since. If it is made from another by now, the cloud has a later content
+    /// than the old one.
+    package var version: VersionID?
+    /// What had the place; nil if it was not here. Another name may have it still.
     package var old: ContentID?
     /// Bytes of the old one.
     package var size: Int64
     package var modifiedAt: Timestamp
-    /// What both are made from. If the item is made from another by now, the cloud has a later content than the old
-    /// one.
-    package var version: VersionID?
-    /// The chunks of the old one, if it was that version, unchanged.
+    /// What the old one is made from, or is.
+    package var base: VersionID?
+    /// The chunks of the old one, if it was a version of the cloud's, unchanged.
     package var manifest: Manifest?
 }
 
@@ -40,14 +44,13 @@ extension IndexReader {
 
     package func replacedContents() throws -> [ReplacedContent] {
         var result = [ReplacedContent]()
-        try db.run(
-            "SELECT content, old, size, modified, version, manifest FROM replacements ORDER BY content", []
-        ) { row in
+        let columns = "content, newSize, version, old, size, modified, base, manifest"
+        try db.run("SELECT \(columns) FROM replacements ORDER BY content", []) { row in
             result.append(
                 ReplacedContent(
-                    content: ContentID(row.int(0)), old: row.optionalInt(1).map(ContentID.init), size: row.int(2),
-                    modifiedAt: row.time(3), version: row.id(4),
-                    manifest: try row.bytes(5).map(BlobCoding.manifest)))
+                    content: ContentID(row.int(0)), newSize: row.int(1), version: row.id(2),
+                    old: row.optionalInt(3).map(ContentID.init), size: row.int(4), modifiedAt: row.time(5),
+                    base: row.id(6), manifest: try row.bytes(7).map(BlobCoding.manifest)))
         }
         return result
     }
@@ -55,21 +58,35 @@ extension IndexReader {
 
 extension IndexTransaction {
     /// Records what a file that is not on the disk yet is put over.
-    /// - Parameter version: what the item that has the new content is made from.
-    func noteReplacement(_ move: Move, of target: ItemRow, version: VersionID?) throws {
-        guard !move.isOnDisk, target.kind == .file, move.source.kind == .file, let content = move.source.content,
+    /// - Parameter item: what has the new content afterwards, if that is not the target.
+    func noteReplacement(_ move: Move, of target: ItemRow, item: ItemRow? = nil) throws {
+        guard !move.isOnDisk, move.source.kind == .file, let content = move.source.content,
             move.source.contentState == .complete
         else { return }
+        try noteReplacement(of: target, by: content, size: move.source.size, item: item)
+    }
+
+    /// Records what a content takes the place of. To be called before what is known of the old one is forgotten.
+    /// - Parameters:
+    ///   - size: of the new content, in bytes.
+    ///   - version: what the item is made from afterwards, if that changes.
+    ///   - item: what has the new content afterwards, if that is not the target.
+    func noteReplacement(
+        of target: ItemRow, by content: ContentID, size: Int64, version: VersionID? = nil, item: ItemRow? = nil
+    ) throws {
+        guard let target = try named(target), target.kind == .file, target.content != content else { return }
         let old = target.contentState == .complete ? target.content : nil
         let isUnchanged = !target.isExcluded && !target.dirty.contains(.content)
+        let base = item.map(\.version) ?? target.version
         try execute(
             """
-            INSERT OR REPLACE INTO replacements (content, old, size, modified, version, manifest)
-            VALUES (?,?,?,?,?, (SELECT manifest FROM contents WHERE content = ?))
+            INSERT OR REPLACE INTO replacements (content, newSize, version, old, size, modified, base, manifest)
+            VALUES (?,?,?,?,?,?,?, (SELECT manifest FROM contents WHERE content = ?))
             """,
             [
-                .int(content.rawValue), SQLValue(old?.rawValue), .int(target.size),
-                .int(target.modifiedAt.nanoseconds), SQLValue(version), SQLValue(isUnchanged ? old?.rawValue : nil),
+                .int(content.rawValue), .int(size), SQLValue(version ?? base), SQLValue(old?.rawValue),
+                .int(target.size), .int(target.modifiedAt.nanoseconds), SQLValue(base),
+                SQLValue(isUnchanged ? old?.rawValue : nil),
             ])
         index.replaced.insert(content)
     }

@@ -77,8 +77,8 @@ enum Schema {
     /// back.
     private static let version8 = """
         CREATE TABLE replacements (
-            content INTEGER PRIMARY KEY, old INTEGER, size INTEGER NOT NULL, modified INTEGER NOT NULL, version BLOB,
-            manifest BLOB
+            content INTEGER PRIMARY KEY, newSize INTEGER NOT NULL, version BLOB,
+            old INTEGER, size INTEGER NOT NULL, modified INTEGER NOT NULL, base BLOB, manifest BLOB
         );
         """
 

@@ -36,7 +36,7 @@ extension SyncEngine {
             for first in replaced {
                 guard let row = try index.read({ try $0.row(content: first.content) }),
                     row.dirty.contains(.content) || row.isExcluded, !row.isDeleted,
-                    try !isThere(first.content, size: row.size)
+                    try !isThere(first.content, size: min(row.size, first.newSize))
                 else { continue }
                 try giveBack(first, to: row, byContent)
             }
@@ -56,33 +56,45 @@ extension SyncEngine {
         // Each is looked at once, also if the records should lead in a circle.
         for _ in replaced {
             guard let candidate = next, candidate.version == row.version, let old = candidate.old else { break }
-            if try isThere(old, size: candidate.size) {
-                if let manifest = candidate.manifest, try hasVersionThere(row) {
-                    return try takeVersionThere(row, insteadOf: first.content, whoseContentIs: (old, manifest))
-                }
-                return try giveBack(old, candidate, to: row, first.content)
-            }
+            if try isThere(old, size: candidate.size), try giveBack(old, candidate, to: row, first.content) { return }
             next = replaced[old]
         }
         if try hasVersionThere(row) { try takeVersionThere(row, insteadOf: first.content) }
     }
 
+    /// - Returns: false if it is not known whether all of the old one is there.
     private func giveBack(
         _ old: ContentID, _ replaced: ReplacedContent, to row: ItemRow, _ content: ContentID
-    ) throws {
+    ) throws -> Bool {
+        let (other, record, known) = try index.read { reader in
+            (try reader.row(content: old), try reader.contentRecord(old), try reader.remote(id: row.id)?.content)
+        }
+        // Another name may have it: then this one gets the same bytes.
+        let given = other == nil ? old : ContentID(try index.newContentNumber())
+        if let manifest = replaced.manifest {
+            if known?.version == replaced.base, try hasVersionThere(row) {
+                if given != old { _ = try store.duplicate(old, as: given) }
+                try takeVersionThere(row, insteadOf: content, whoseContentIs: (given, manifest))
+                return true
+            }
+            guard let record, record.unsyncedBoot == nil else { return false }
+        }
+        if given != old { _ = try store.duplicate(old, as: given) }
         logger.warning("an edit was lost with the power; what was saved before stands", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             var next = row
-            next.content = old
+            next.content = given
             next.contentState = .complete
             next.size = replaced.size
             next.modifiedAt = replaced.modifiedAt
+            next.version = replaced.base
             next.generation += 1
             next.nextVersion = nil
             next.flags.subtract([.writing, .fresh])
             try transaction.forgetContent(content)
             try transaction.update(next, before: row)
         }
+        return true
     }
 
     private func reviewLocalContents() throws {
@@ -124,7 +136,7 @@ extension SyncEngine {
             next.size = known.size
             next.modifiedAt = remote.modifiedAt
             try transaction.forgetContent(content)
-            if let (old, manifest) = old, known.version == row.version {
+            if let (old, manifest) = old {
                 next.content = old
                 next.contentState = .partial
                 try transaction.setContent(

@@ -43,7 +43,8 @@ extension SyncEngine {
         // With the index, all that took others' places is brought to the disk.
         let replacements = index.replacements
         let removed = try store.removeRetired { try index.makeDurable() }
-        if removed > 0 { try index.forgetReplacements(replacements) }
+        if removed == 0, !replacements.isEmpty { try index.makeDurable() }
+        try index.forgetReplacements(replacements)
     }
 
     /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
