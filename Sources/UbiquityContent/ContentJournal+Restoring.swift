@@ -121,20 +121,33 @@ extension ContentStore {
     package func syncWhole(_ id: ContentID) throws {
         guard try exists(id) else { return }
         let file = try open(id, writable: false)
+        try FaultPoints.check("content.sync")
         try describing("sync the content", at: path(of: id)) { () throws(Errno) in try file.syncData() }
         try syncName(of: id)
     }
 
-    /// Has a sync that follows write all of a small content, also what the kernel takes for written since an earlier
-    /// sync has failed. Not while somebody writes to it, who would be undone: then that sync may be wrong about it.
-    package func writeAnew(_ id: ContentID) throws {
-        guard try exists(id), try !hasWriters(id) else { return }
+    /// Has a sync that follows write all of a content, also what the kernel takes for written since an earlier sync has
+    /// failed. Holes stay holes.
+    /// - Parameter limit: bytes; nothing is done to a larger one.
+    /// - Returns: false while somebody writes to it, who would be undone: then that sync may be wrong about it.
+    @discardableResult
+    package func writeAnew(_ id: ContentID, upTo limit: Int64 = Int64(ContentJournal.maximumContent)) throws -> Bool {
+        guard try exists(id), try !hasWriters(id) else { return false }
         let file = try open(id, writable: true)
         try describing("write the content anew", at: path(of: id)) { () throws(Errno) in
             let status = try file.status()
-            guard status.size <= ContentJournal.maximumContent else { return }
-            try file.write(try file.read(count: Int(status.size), at: 0), at: 0)
+            guard status.size <= limit else { return }
+            for range in try file.dataRanges(in: 0..<status.size) {
+                for start in stride(from: range.lowerBound, to: range.upperBound, by: Self.pieceWrittenAnew) {
+                    let count = Int(min(Int64(Self.pieceWrittenAnew), range.upperBound - start))
+                    try file.write(try file.read(count: count, at: start), at: start)
+                }
+            }
             try file.setTimes(accessed: nil, modified: status.modifiedAt)
         }
+        return true
     }
+
+    /// Bytes that are in memory at a time.
+    private static let pieceWrittenAnew = 1 << 20
 }

@@ -10,6 +10,8 @@ struct Replacements {
     /// How often the index is being brought to the disk just now.
     var indexSyncs = 0
     var synced: [ContentID: FileStatus] = [:]
+    /// Waiting ones whose sync has failed: the kernel tells that once, and takes their pages for written then.
+    var failed: [ContentID: UbiquityError] = [:]
 }
 
 // Contents that took the place of others: they must be on the disk before the index that says so, or a power loss
@@ -59,11 +61,25 @@ extension ContentStore {
 
     package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
 
+    /// Why a sync of what took another's place has failed, if all of it has not been written anew since.
+    package func failure(of id: ContentID) -> UbiquityError? { replacements.withLock { $0.failed[id] } }
+
     private func sync(replacement id: ContentID) throws {
-        try syncReplacement(id, replacements.withLock { $0.synced[id] })
+        let (synced, failure) = replacements.withLock { ($0.synced[id], $0.failed[id]) }
+        do {
+            if let failure, try status(of: id) != nil {
+                guard try writeAnew(id, upTo: .max) else { throw failure }
+            }
+            try syncReplacement(id, failure == nil ? synced : nil)
+        } catch {
+            let failure = error as? UbiquityError ?? UbiquityError(.io, "cannot sync the content: \(error)")
+            replacements.withLock { $0.failed[id] = failure }
+            throw error
+        }
         replacements.withLock { state in
             state.waiting.remove(id)
             state.synced[id] = nil
+            state.failed[id] = nil
         }
     }
 

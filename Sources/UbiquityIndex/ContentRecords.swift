@@ -42,11 +42,17 @@ extension IndexReader {
             [.bytes(boot)])
     }
 
-    /// Contents not known to be on the disk, at most `limit`.
-    package func unsyncedContents(limit: Int) throws -> [ContentRecord] {
-        try records(
-            "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL LIMIT ?",
-            [.int(Int64(limit))])
+    /// Whole contents that are versions of the cloud's and not known to be on the disk, at most `limit`.
+    package func unsyncedContents(limit: Int) throws -> [ContentID] {
+        var result = [ContentID]()
+        try db.run(
+            """
+            SELECT contents.content FROM contents JOIN items ON items.content = contents.content
+            WHERE boot IS NOT NULL AND contentState = \(ContentState.complete.rawValue)
+                AND dirty & \(DirtyFields.content.rawValue) = 0 AND flags & \(ItemFlags.writing.rawValue) = 0 LIMIT ?
+            """, [.int(Int64(limit))]
+        ) { result.append(ContentID($0.int(0))) }
+        return result
     }
 
     /// Whether it is a content of the cloud's that is not known to be on the disk.

@@ -97,37 +97,55 @@ extension SyncEngine {
 
     func runMaintenance() async {
         while !Task.isCancelled {
-            do {
-                try await timekeeper.sleep(for: SyncLimits.maintenanceInterval)
-                try await pool.run { try self.syncContents() }
-                try await pool.run { [index] in try index.checkpoint() }
-                try await pool.run { try self.keepWithinLimits() }
-                try await pool.run { try self.removeLingering() }
-                try await pool.run { try self.removeRetired() }
-            } catch {
-                guard !Task.isCancelled else { return }
-                logger.warning("maintenance failed", metadata: ["reason": "\(error)"])
-            }
+            guard (try? await timekeeper.sleep(for: SyncLimits.maintenanceInterval)) != nil else { return }
+            // What fails in one keeps none of the others from its work.
+            await maintain("sync contents") { try self.syncContents() }
+            await maintain("copy the log back") { [index] in try index.checkpoint() }
+            await maintain("keep within the limits") { try self.keepWithinLimits() }
+            await maintain("remove folders") { try self.removeLingering() }
+            await maintain("remove contents") { try self.removeRetired() }
+        }
+    }
+
+    private func maintain(_ what: String, _ work: @escaping @Sendable () throws -> Void) async {
+        do { try await pool.run(work) } catch {
+            guard !Task.isCancelled else { return }
+            logger.warning("maintenance failed", metadata: ["work": "\(what)", "reason": "\(error)"])
         }
     }
 
     /// Brings downloaded and uploaded contents to the disk, so that they need not be verified after power loss.
     private func syncContents() throws {
-        let records = try index.read { try $0.unsyncedContents(limit: SyncLimits.syncsPerRound) }
-        guard !records.isEmpty else { return }
-        var synced = [ContentID]()
-        for record in records {
+        let contents = try index.read { try $0.unsyncedContents(limit: SyncLimits.syncsPerRound) }
+        guard !contents.isEmpty else { return }
+        var synced = [ItemRow]()
+        for content in contents {
             // What is in the journal still would take its place after a loss of power, whatever is here by then.
-            guard let row = try index.read({ try $0.row(content: record.content) }), row.contentState == .complete,
-                store.journal?.isKept(record.content) != true
+            guard let row = try index.read({ try $0.row(content: content) }), row.isToBeSynced,
+                store.journal?.isKept(content) != true
             else { continue }
-            let file = try store.open(record.content, writable: false)
-            try file.syncData()
-            try store.syncName(of: record.content)
-            synced.append(record.content)
+            do { try sync(content) } catch {
+                logger.warning(
+                    "cannot bring a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
+                continue
+            }
+            synced.append(row)
         }
         guard !synced.isEmpty else { return }
-        try index.write(.startup) { [synced] in try $0.markSynced(synced) }
+        try index.write(.startup) { [synced] transaction in
+            // Not of what was written to since: that is on the disk in part.
+            let unchanged = try synced.filter { row in
+                guard let now = try transaction.row(key: row.key) else { return false }
+                return now.content == row.content && now.generation == row.generation && now.isToBeSynced
+            }
+            try transaction.markSynced(unchanged.compactMap(\.content))
+        }
+    }
+
+    private func sync(_ content: ContentID) throws {
+        let file = try store.open(content, writable: false)
+        try file.syncData()
+        try store.syncName(of: content)
     }
 
     /// Folders deleted elsewhere whose last local item is gone by now.
@@ -135,4 +153,9 @@ extension SyncEngine {
         guard try index.read({ try !$0.lingering(limit: 1).isEmpty }) else { return }
         try index.write(.remote) { try settler($0).removeLingering(limit: SyncLimits.settleBatch) }
     }
+}
+
+extension ItemRow {
+    /// Whether its content is all that was written, and what the record of it says.
+    fileprivate var isToBeSynced: Bool { contentState == .complete && !dirty.contains(.content) && !isWriting }
 }

@@ -134,6 +134,7 @@ extension ContainerFileSystem {
         let file = try files.object(handle)
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
+        if let failure = contents.failure(of: whole.id) { throw failure }
         let before = try whole.file.status()
         try index.noteSync(of: whole.id)
         // What is written from here on is not of this call.

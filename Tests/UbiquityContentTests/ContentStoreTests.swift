@@ -103,6 +103,31 @@ import UbiquitySystem
         #expect(waiting() == [ContentID(3)])
     }
 
+    /// The kernel tells of a failed write once, and takes the pages for written then.
+    @Test func aReplacementWhoseSyncHasFailedIsWrittenAnew() throws {
+        let id = ContentID(1), bytes = Samples.bytes(3_000_000, seed: 3)
+        try store.create(id).write(bytes, at: 0)
+        try store.noteReplacement(id)
+        let before = try #require(try store.status(of: id))
+        FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad sector") : nil }
+        defer { FaultPoints.setHook(nil) }
+        #expect(throws: UbiquityError.self) { try store.beginIndexSync() }
+        store.endIndexSync()
+        #expect(store.failure(of: id)?.code == .io)
+        FaultPoints.setHook(nil)
+        // Somebody writes to it, and would be undone.
+        let writer = try store.open(id, writable: true)
+        #expect(throws: UbiquityError.self) { try withExtendedLifetime(writer) { try store.beginIndexSync() } }
+        store.endIndexSync()
+        _ = consume writer
+        try store.beginIndexSync()
+        store.endIndexSync()
+        #expect(store.failure(of: id) == nil)
+        let after = try #require(try store.status(of: id))
+        #expect(after.changedAt > before.changedAt && after.modifiedAt == before.modifiedAt, "written")
+        #expect(try store.open(id, writable: false).read(count: bytes.count, at: 0) == bytes)
+    }
+
     @Test func stagingIsEmptyAfterAStart() throws {
         try FileSystem.makeDirectory(Path.join(store.stagingDirectory, "dir"))
         try SmallFile.publish([1], at: Path.join(store.stagingDirectory, "dir/file"))
