@@ -72,8 +72,17 @@ package struct CommitApplier {
         } else if try item.revision <= transaction.feedPosition().revision {
             item.isDeleted = true
         }
-        try settler.receive(item)
+        if try isHeldForPackage(item) { try settler.hold(item) } else { try settler.receive(item) }
         try settler.review(item.id)
+    }
+
+    /// Another's newer content of a file that is here: a package shows it together with the rest of its new state.
+    private func isHeldForPackage(_ item: RemoteItem) throws -> Bool {
+        guard item.kind == .file, let row = try transaction.row(id: item.id), row.entry != nil,
+            row.awaitsContent(of: item)
+        else { return false }
+        var finder = transaction.packageFinder
+        return try finder.package(of: row) != nil
     }
 
     // MARK: Acknowledged

@@ -59,6 +59,32 @@ import UbiquityWire
         #expect(try fixture.index.read { try $0.remote(id: row.id)?.content?.version } == sent)
     }
 
+    /// The commit was repeated, and another device has changed the package since it was taken: its files are exchanged
+    /// together. (Seed 460001877.)
+    @Test func aNewerStateOfAPackageIsHeldUntilAllOfItIsHere() throws {
+        let fixture = try Fixture()
+        try fixture.make("d.rtfd", .directory)
+        for name in ["one", "two"] { try fixture.make("d.rtfd/\(name)") }
+        let rows = try fixture.dirty()
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        try fixture.apply(
+            group,
+            group.map { planned in
+                var item = try fixture.answer(planned)
+                if item.kind == .file {
+                    item.content?.version = Fixture.version(90)
+                    item.content?.manifest = nil
+                }
+                item.revision = Revision(60)
+                return applied(item)
+            })
+        for name in ["one", "two"] {
+            let row = try fixture.found("d.rtfd/\(name)")
+            #expect(row.contentState == .complete && row.dirty.isEmpty)
+            #expect(try fixture.index.read { try $0.isRecord(row.id, .awaitingPackage) })
+        }
+    }
+
     @Test func aFieldThatLostFollowsTheRecord() throws {
         let fixture = try Fixture()
         try fixture.receive(fixture.folder(1, "a"))
