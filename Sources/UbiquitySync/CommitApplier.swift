@@ -96,7 +96,9 @@ package struct CommitApplier {
             var next = row
             clear(&next, planned.row, fields, item)
             try acknowledgeContent(&next, planned.row, fields.content, item)
-            if !next.dirty.isEmpty, let item { next.dirtyBase = item.revision }
+            if !next.dirty.isEmpty, let item, !next.isDeleted || item.content?.version == next.version {
+                next.dirtyBase = item.revision
+            }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
         }

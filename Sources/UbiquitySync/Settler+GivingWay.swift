@@ -84,9 +84,11 @@ extension Settler {
         // Of what was to be made anew the place is not told of as a change of its own.
         let isMoved = try row.dirty.contains(.place)
             || row.dirty.contains(.created) && (isOutside || !isPlaced(row, as: item))
-        if isMoved { next.entry = nil }
+        // A folder that is gone there stays where it is while something that is kept local is in it.
+        let isKept = try isMoved && item.isDeleted && row.kind == .directory && transaction.hasChildren(row.key)
+        if isMoved, !isKept { next.entry = nil }
         if next != row { try transaction.update(next, before: row) }
-        if isMoved { transaction.note(.removed, before: row, after: nil) }
+        if isMoved, !isKept { transaction.note(.removed, before: row, after: nil) }
         if !item.isDeleted, row.kind == .file, !kept.contains(.content), let content = item.content,
             row.dirty.contains(.content) || row.version != content.version
         {

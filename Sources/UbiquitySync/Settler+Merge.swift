@@ -30,12 +30,17 @@ extension Settler {
             var moved = child
             moved.entry = ItemRow.Entry(parent: row.key, name: entry.name)
             if try transaction.child(of: row.key, named: entry.name) != nil {
-                guard !child.dirty.isDisjoint(with: [.created, .place]) else {
+                // What is only here has no other place to wait for.
+                let isOnlyHere = child.isExcluded || child.flags.contains(.lingering)
+                guard isOnlyHere || !child.dirty.isDisjoint(with: [.created, .place]) else {
                     try transaction.detach(child)
                     continue
                 }
-                moved.entry = try freeEntry(in: row.key, near: entry.name)
-                if !child.dirty.contains(.created) { moved.dirty.insert(.place) }
+                moved.entry = child.isExcluded
+                    ? ItemRow.Entry(
+                        parent: row.key, name: try transaction.freeLocalName(near: entry.name, child.kind, in: row))
+                    : try freeEntry(in: row.key, near: entry.name)
+                if !isOnlyHere, !child.dirty.contains(.created) { moved.dirty.insert(.place) }
             }
             try transaction.update(moved, before: child)
             transaction.note(.moved, before: child, after: moved)

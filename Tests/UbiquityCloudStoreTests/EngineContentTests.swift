@@ -41,6 +41,17 @@ import UbiquityCore
         #expect(bench.item(id)?.modifiedAt == .at(300))
     }
 
+    /// Who deletes what lost has not seen what won.
+    @Test func aDeletionLosesToAnEditThatWonOverOnesOwn() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 300, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 200, version: 3, on: 1, "z"))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 1))
+        #expect(bench.item(id)?.isLive == true)
+        expect(current: 2, conflicts: [3], history: [1])
+        try bench.commit(EngineBench.here, Make.delete(1, base: bench.item(id)?.revision.number ?? 0))
+        #expect(bench.item(id)?.isLive == false)
+    }
+
     @Test func equalTimesAreDecidedByTheVersion() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 3, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, version: 2, on: 1, "z"))

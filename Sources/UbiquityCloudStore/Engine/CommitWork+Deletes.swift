@@ -41,11 +41,13 @@ extension CommitWork {
     }
 
     /// Whether another device changed the content after what the deleting one knew, or has brought the item back from
-    /// an earlier deletion. Its own edits it knew.
-    private func wasEdited(_ record: ItemRecord, since change: ItemChange) -> Bool {
-        [record.stamps.content, record.stamps.existence].contains { stamp in
-            stamp.revision > change.baseRevision && stamp.device != request.device
-        }
+    /// an earlier deletion. Its own edits it knew; but one that lost shows only that something was there before it.
+    private func wasEdited(_ record: ItemRecord, since change: ItemChange) throws -> Bool {
+        let stamps = record.stamps, isNews = stamps.content.revision > change.baseRevision
+        let isOthers = try stamps.content.device != request.device
+            || record.version.flatMap(version).map { $0.device != request.device } ?? false
+        return isNews && isOthers
+            || stamps.existence.revision > change.baseRevision && stamps.existence.device != request.device
     }
 
     /// The name that was removed, if the file takes this link's place: people look for it where it was.
