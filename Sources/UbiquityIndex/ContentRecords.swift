@@ -71,6 +71,9 @@ extension IndexReader {
         return result
     }
 
+    /// Whether the last run came to its end, so that nothing of the index was lost with the power since.
+    package func hasEnded() throws -> Bool { try metaNumber("ended") == 1 }
+
     private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
         var result = [ContentRecord]()
         try db.run(sql, values) { row in
@@ -149,6 +152,9 @@ extension IndexTransaction {
             position += Int64(chunk.length)
         }
     }
+
+    /// Notes that the index is at its end, which is to be brought to the disk next, or that it goes on.
+    package func setEnded(_ isEnded: Bool) throws { try setMeta("ended", isEnded ? 1 : nil) }
 
     package func setLastBoot(_ boot: [UInt8]) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('boot', ?)", [.bytes(boot)])

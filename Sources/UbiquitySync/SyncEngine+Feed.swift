@@ -14,6 +14,8 @@ struct FeedState {
     var isStreamBroken = false
     /// The power may have taken contents that the cloud was told of and has not got.
     var mayHaveLost = false
+    /// The index has all that this device has sent, or the feed has told of the rest.
+    var knowsWhatWasSent = true
     /// Some of them wait for their places, and are given up when they have them.
     var looksForLost = false
     /// What this device has deleted at the cloud, at which revision, since the page that is on its way was asked for:
@@ -241,11 +243,11 @@ extension SyncEngine {
 
     /// A version that this device made, and whose commit it never heard the answer of: what was changed here since, or
     /// will be before the answer to its repetition, was made from it, and is no conflict with it. (After a loss of
-    /// power that is not known.)
+    /// power in the middle of a run that is not known.)
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
-            !feed.withLock({ $0.mayHaveLost }),
+            feed.withLock({ $0.knowsWhatWasSent }),
             // Not a page that was long on its way: the answer to a later commit may have come before it.
             try transaction.remote(id: item.id)?.revision == item.revision
         else { return }

@@ -10,7 +10,11 @@ extension SyncEngine {
     /// was not synced, the index and the disk may have kept different states.
     func reviewChangedContents() throws {
         let (boot, waits) = try index.read { (try $0.lastBoot(), try $0.lostContentsWait()) }
-        feed.withLock { $0.looksForLost = waits }
+        let hasEnded = try takeEnd()
+        feed.withLock { feed in
+            feed.looksForLost = waits
+            feed.knowsWhatWasSent = hasEnded || boot == configuration.boot
+        }
         guard boot != configuration.boot else { return }
         feed.withLock { $0.mayHaveLost = true }
         var order: Int64 = 0
@@ -24,6 +28,14 @@ extension SyncEngine {
         }
         try reviewLocalContents()
         try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
+    }
+
+    /// Whether the last run came to its end. From here on this one has not, also if the power goes at once.
+    private func takeEnd() throws -> Bool {
+        guard try index.read({ try $0.hasEnded() }) else { return false }
+        try index.write(.startup) { try $0.setEnded(false) }
+        try index.makeDurable()
+        return true
     }
 
     /// A content that took another's place, and has not come to the disk whole, gives it back. To be called before the
@@ -194,6 +206,7 @@ extension SyncEngine {
         }
         feed.withLock { feed in
             feed.mayHaveLost = false
+            feed.knowsWhatWasSent = true
             feed.looksForLost = waits
         }
         pushSignal.fire()

@@ -103,6 +103,8 @@ package final class SyncEngine: Sendable {
         discard(versionContents.takeAll())
         dropStaged()
         try store.removeRetired { try index.makeDurable() }
+        try index.write(.startup) { try $0.setEnded(true) }
+        try index.makeDurable()
     }
 
     /// Wakes the loops that an index change concerns.
