@@ -80,7 +80,12 @@ extension SyncEngine: Materializer {
 
     /// The item's download, joined or begun.
     func openedDownload(_ key: ItemKey) async throws -> Download {
-        if let download = downloads.download(of: key), !download.isReplacement { return download }
+        // One that has come just now may be of a version that the item shows no more.
+        if let download = downloads.download(of: key), !download.isReplacement,
+            try index.row(key: key)?.content == download.content.id
+        {
+            return download
+        }
         let beginning = downloads.beginning(key, unused: { self.retire($0) }) {
             defer { self.downloads.ended(beginning: key) }
             return try await self.beginDownload(key)

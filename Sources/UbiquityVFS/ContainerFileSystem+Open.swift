@@ -177,26 +177,34 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Waits until the whole content is here.
+    /// Waits until the whole content is here. Throws `ESTALE` if it is exchanged again and again meanwhile.
     func materialize(_ ino: UInt64) async throws {
-        let row = try liveRow(ino)
-        guard row.contentState != .complete else { return }
-        do {
-            let content = try await parts.materializer.begin(row.key)
-            defer { parts.materializer.release(content) }
-            try await parts.materializer.fill(content, 0..<content.size)
-            // Not left to what brought the last of it, which may have failed after that.
-            try parts.materializer.finishIfComplete(row.key)
-        } catch {
-            // It may have come by itself between the question and the download's beginning.
-            guard try liveRow(ino).contentState == .complete else { throw error }
+        for _ in 0..<Self.openAttempts {
+            let row = try liveRow(ino)
+            guard row.contentState != .complete else { return }
+            let content: PartialContent
+            do { content = try await bring(row) } catch {
+                // It may have come by itself between the question and the download's beginning.
+                guard try liveRow(ino).contentState == .complete else { throw error }
+                return
+            }
+            // The bytes are here; the index says so a moment later, unless they are of a version that it shows no more.
+            await completions.wait(for: ino) { [self] in
+                guard let row = try? liveRow(ino) else { return true }
+                return row.contentState == .complete || row.content != content.id
+            }
+            try Task.checkCancellation()
         }
-        // The bytes are here; the index says so a moment later.
-        await completions.wait(for: ino) { [self] in
-            guard let row = try? liveRow(ino) else { return true }
-            return row.contentState == .complete
-        }
-        try Task.checkCancellation()
+        throw Errno.ESTALE
+    }
+
+    private func bring(_ row: ItemRow) async throws -> PartialContent {
+        let content = try await parts.materializer.begin(row.key)
+        defer { parts.materializer.release(content) }
+        try await parts.materializer.fill(content, 0..<content.size)
+        // Not left to what brought the last of it, which may have failed after that.
+        try parts.materializer.finishIfComplete(row.key)
+        return content
     }
 
     /// A program that looks at files without reading them may do so; no writer may go on without the content.

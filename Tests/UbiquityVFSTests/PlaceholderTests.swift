@@ -1,4 +1,5 @@
 import Testing
+import UbiquityContent
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
@@ -136,6 +137,24 @@ import UbiquityVFS
         try container.write("XYZ", to: handle)
         container.fs.release(handle)
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
+    }
+
+    /// A version that has just come is not the one that the item shows by now.
+    @Test func writingDoesNotWaitForAVersionThatIsShownNoMore() async throws {
+        let container = try TestContainer()
+        container.cloud.finishesItself(false)
+        let row = try container.cloud.add("a", text)
+        let old = try await container.cloud.begin(row.key)
+        try await container.cloud.fill(old, 0..<old.size)
+        try container.cloud.change(row.key, .replaced) { row in
+            row.ino += 1000
+            row.content = nil
+            row.contentState = .none
+            row.version = VersionID(high: 2, low: 2)
+        }
+        #expect(await errno { _ = try await container.open(row.ino + 1000, .readWrite) } == .ESTALE)
+        container.cloud.release(old)
+        #expect(container.cloud.interests == 0)
     }
 
     @Test func writingWaitsForTheWholeContent() async throws {
