@@ -26,10 +26,14 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
     }
     operations.write = { request, _, buffer, size, offset, info in
         serve(request) { fileSystem, reply in
-            guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
+            guard let info = info?.pointee else { return reply.error(.EBADF) }
             let data = UnsafeRawBufferPointer(start: buffer, count: size)
             let caller = reply.caller
-            let body = { try fileSystem.write(handle, offset: Int64(offset), data, caller: caller) }
+            // Else the kernel asks for the sync itself.
+            let isSynced = info.flags & O_DSYNC != 0 && info.flags & CUbiquity_O_DIRECT != 0
+            let body = {
+                try fileSystem.write(info.fh, offset: Int64(offset), data, isSynced: isSynced, caller: caller)
+            }
             reply.answer(with: body) { reply, count in reply.written(count) }
         }
     }

@@ -65,15 +65,19 @@ extension ContainerFileSystem {
     }
 
     /// Writes all of the bytes into the backing file.
+    /// - Parameter isSynced: they are to be on the disk before the answer, as by `sync`.
     package func write(
-        _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, caller: Caller
+        _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool = false, caller: Caller
     ) throws -> Int {
         let file = try files.object(handle)
         guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
         let whole = try written(file, by: caller)
-        // Marked after the write as well as seen by it: a note in between does not hide it.
-        defer { file.node.state.withLock { $0.isTouched = true } }
-        try whole.write(bytes, at: offset)
+        do {
+            // Marked after the write as well as seen by it: a note in between does not hide it.
+            defer { file.node.state.withLock { $0.isTouched = true } }
+            try whole.write(bytes, at: offset)
+        }
+        if isSynced { try sync(handle) }
         return bytes.count
     }
 

@@ -102,11 +102,9 @@ extension ContainerFileSystem {
             let opened = try keepingPromise(openNew(made.row, made.content, flags), flags)
             return CreatedFile(attributes: try known(made.row), opened: opened)
         } catch let error as UbiquityError where error.code == .alreadyExists && !flags.contains(.exclusive) {
-            // Another program was quicker. Its file is opened, as far as that needs no wait.
-            guard let row = try index.child(of: directory(parent).key, named: name),
-                case .now(let opened) = try open(row.ino, flags: flags, caller: caller)
-            else { throw Errno.ESTALE }
-            return CreatedFile(attributes: try known(row), opened: opened)
+            // It has just come, and the kernel did not know. It looks the name up anew, and then asks whether the
+            // program may open what is there.
+            throw Errno.ESTALE
         }
     }
 

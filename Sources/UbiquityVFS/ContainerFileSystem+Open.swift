@@ -128,13 +128,19 @@ extension ContainerFileSystem {
                 state.whole = nil
                 return false
             }
-            if !isUnnoted, row.modifiedAt != known.modifiedAt {
-                try file.setTimes(accessed: nil, modified: row.modifiedAt)
-            }
             state.isRecorded = true
             state.isTouched = isUnnoted
             state.unrest = nil
-            state.stamp = OpenNode.Stamp(try file.status())
+            do {
+                if !isUnnoted, row.modifiedAt != known.modifiedAt {
+                    try file.setTimes(accessed: nil, modified: row.modifiedAt)
+                }
+                state.stamp = OpenNode.Stamp(try file.status())
+            } catch {
+                // Nobody else would tell the index that it is not being written.
+                if state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
+                throw error
+            }
         }
         state.writers += 1
         return true

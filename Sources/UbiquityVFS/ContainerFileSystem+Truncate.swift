@@ -20,7 +20,7 @@ extension ContainerFileSystem {
             throw error
         }
         inodes.withNode(row.ino) { $0.hasGoodPages = false }
-        return handle(on: node, flags, partial: nil)
+        return try keepingPromise(handle(on: node, flags, partial: nil), flags)
     }
 
     /// The same for who only reads: the kernel has asked whether they may write.
@@ -45,9 +45,15 @@ extension ContainerFileSystem {
             guard try index.beginWriting(ino: node.ino).content == content else { throw Errno.ESTALE }
             state.isRecorded = true
         }
-        guard let file = state.whole?.file else { throw Errno.EIO }
-        try noteShortening(of: content, file, to: 0)
-        try file.truncate(to: 0)
+        do {
+            guard let file = state.whole?.file else { throw Errno.EIO }
+            try noteShortening(of: content, file, to: 0)
+            try file.truncate(to: 0)
+        } catch {
+            // Nobody else would tell the index that it is not being written.
+            if state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
+            throw error
+        }
         state.isTouched = true
         if !isWriter, state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
     }

@@ -36,17 +36,21 @@ extension ContainerFileSystem {
         _ ino: UInt64, _ content: ContentID, in parent: UInt64, _ name: ItemName
     ) throws -> NodeAttributes {
         let node = openNodes.hold(ino)
-        defer { openNodes.release(node) }
+        var isWatched = false
+        defer { if isWatched { watchMapped() } else { openNodes.release(node) } }
         let row = try node.state.withLock { state -> ItemRow in
             guard let file = state.whole?.file, var row = inodes.orphan(ino) else { throw Errno.ENOENT }
             let status = try file.status()
             row.size = status.size
             row.modifiedAt = status.modifiedAt
-            let made = try index.create(in: parent, named: name, NewItem(named: row, isWriting: state.writers > 0))
+            // Also who has closed it may write to it still, through a mapping.
+            let isWriting = state.writers > 0 || state.mayBeMapped
+            let made = try index.create(in: parent, named: name, NewItem(named: row, isWriting: isWriting))
             unnamed.withLock { $0[ino] = nil }
-            state.isRecorded = state.writers > 0
+            state.isRecorded = isWriting
             state.isTouched = false
             state.stamp = OpenNode.Stamp(status)
+            isWatched = state.writers == 0 && isWriting && mapped.add(node)
             return made
         }
         return try known(row)
@@ -78,7 +82,10 @@ extension ContainerFileSystem {
                         whole.isWritable = true
                         state.whole = whole
                     }
-                    if flags.contains(.truncate) { try whole.file.truncate(to: 0) }
+                    if flags.contains(.truncate) {
+                        try noteShortening(of: whole.id, whole.file, to: 0)
+                        try whole.file.truncate(to: 0)
+                    }
                     state.writers += 1
                 }
             }

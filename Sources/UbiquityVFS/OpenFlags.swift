@@ -11,7 +11,8 @@ package struct OpenFlags: OptionSet, Hashable, Sendable {
     package static let truncate = OpenFlags(rawValue: 0o1000)
     package static let append = OpenFlags(rawValue: 0o2000)
     package static let nonBlocking = OpenFlags(rawValue: 0o4000)
-    /// O_DSYNC, which is part of O_SYNC: what a write has said is on the disk. The kernel sees to that for the bytes.
+    /// O_DSYNC, which is part of O_SYNC: what a write has said is on the disk. The kernel sees to that for the bytes,
+    /// but for those that it hands over directly (O_DIRECT).
     package static let dataSync = OpenFlags(rawValue: 0o10000)
     /// Not the kernel's: it was opened with O_NONBLOCK by a program that means to wait (`DeviceGuards`).
     static let patient = OpenFlags(rawValue: 1 << 30)

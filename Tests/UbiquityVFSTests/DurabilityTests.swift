@@ -87,5 +87,18 @@ import UbiquityVFS
         #expect(!container.index.hasDurableChanges)
         let row = try #require(try container.lookup("a"))
         container.fs.release(try await container.open(row.ino, [.writeOnly, .dataSync]))
+        // Also of a file that is to be empty, and of one written around the kernel's pages.
+        let emptied = try create("c", [.readWrite, .create])
+        #expect(!container.index.hasDurableChanges)
+        let again = try await container.open(try #require(try container.lookup("c")).ino, [.writeOnly, .truncate, .dataSync])
+        #expect(container.index.hasDurableChanges)
+        for handle in [again, emptied] { container.fs.release(handle) }
+        let direct = try create("d", [.readWrite, .create])
+        #expect(!container.index.hasDurableChanges)
+        _ = try [1].withUnsafeBytes {
+            try container.fs.write(direct, offset: 0, $0, isSynced: true, caller: container.caller)
+        }
+        #expect(container.index.hasDurableChanges)
+        container.fs.release(direct)
     }
 }

@@ -69,6 +69,14 @@ import UbiquityVFS
             let parent = try ino(folder)
             if model.folders.contains(path + "/") {
                 #expect(errno { try container.create(name, in: parent, text) } != nil)
+            } else if model.files[path] != nil {
+                #expect(errno { try container.create(name, in: parent, text) } == .ESTALE)
+                let known = try #require(try container.lookup(name, in: parent))
+                let handle = try await container.open(known.ino, [.writeOnly, .truncate])
+                try container.write(text, to: handle)
+                container.fs.release(handle)
+                container.fs.forget(known.ino, 1)
+                model.files[path] = text
             } else {
                 let made = try container.fs.create(
                     parent: parent, name: Array(name.utf8), mode: 0o644, flags: [.writeOnly, .create, .truncate],
