@@ -195,6 +195,7 @@ final class WaitCheck: Sendable {
 
     func holds(graceIsOver: Bool) throws -> Bool {
         if wanted.uploaded || wanted.idle, !graceIsOver, try isBeingWritten() { return false }
+        if wanted.uploaded || wanted.idle, parts.fileSystem.awaitsIgnoreFiles { return false }
         if wanted.uploaded, try hasPendingUpload() { return false }
         if wanted.downloaded, try hasMissingContent() { return false }
         return try !wanted.idle || parts.engine.summary().isIdle

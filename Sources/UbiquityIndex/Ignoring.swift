@@ -68,7 +68,7 @@ extension IndexReader {
     /// Texts stand in `meta`, a row for each folder that has some.
     fileprivate static let ignorePrefix = "ignore/"
 
-    fileprivate func ignoreText(of folder: ItemKey) throws -> [UInt8]? {
+    package func ignoreText(of folder: ItemKey) throws -> [UInt8]? {
         try db.first("SELECT value FROM meta WHERE name = ?", [.text(Self.ignorePrefix + "\(folder)")]) {
             $0.bytes(0) ?? []
         }

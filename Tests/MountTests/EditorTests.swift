@@ -223,6 +223,21 @@ import Testing
             try await a.shell("rm -r p/build; echo '*.tmp' > p/.ubiquityignore; touch p/z.tmp")
             try await world.settle(a, b)
             #expect(try await b.shell("cat p/a.log; ls -A p") == "b\n.ubiquityignore\na.log\nbuild\nearly.log\nkeep.log\nnew")
+            // Saving it anew, in whatever way, ends nothing; nor does removing all elsewhere.
+            try await a.shell(
+                """
+                mkdir s; echo '*.o' > s/.ubiquityignore; echo x > s/1.o; echo x > s/c
+                python3 -c "import os, time; os.unlink('s/.ubiquityignore'); open('s/2.o', 'w'); time.sleep(0.3)
+                open('s/.ubiquityignore', 'w').write('*.o\\n')"
+                python3 -c "import time; f = open('s/.ubiquityignore', 'w'); time.sleep(0.3); open('s/3.o', 'w'); f.write('*.o\\n')"
+                mv s/.ubiquityignore s/i; touch s/4.o; echo '*.o' > s/.ubiquityignore; rm s/i; touch s/5.o
+                """)
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls -A s") == ".ubiquityignore\nc")
+            try await b.shell("rm -r s")
+            try await world.settle(b, a)
+            #expect(try await a.shell("touch s/6.o; ls s; ls") == "1.o\n2.o\n3.o\n4.o\n5.o\n6.o\np\ns")
+            #expect(try await b.shell("ls") == "p")
             // Nothing need be made for that, and who waits for all to be up waits for it.
             try await a.shell("mkdir q; echo '*.log' > q/.ubiquityignore; echo x > q/x.log; rm q/.ubiquityignore")
             try await a.wait("--uploaded")
