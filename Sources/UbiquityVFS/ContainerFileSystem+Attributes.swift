@@ -116,7 +116,9 @@ extension ContainerFileSystem {
         let change = attributeChange(row, changes, caller, now)
         noteAccess(ino, changes, now)
         if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
-        guard change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil else {
+        // Setting the time of the last access alone is a change of the status, too.
+        let isChange = change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil
+        guard isChange || changes.accessedAt != nil else {
             return try attributes(of: row, isOrphan: isOrphan)
         }
         if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {

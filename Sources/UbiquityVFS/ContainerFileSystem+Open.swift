@@ -120,7 +120,10 @@ extension ContainerFileSystem {
             // What the last writer did is not noted yet (`unnoted`): that is this one's to note, with the file's times.
             let isUnnoted = known.isWriting
             // From now on the backing file shows the times: they must not jump, also if this process dies just then.
-            if !isUnnoted { try state.whole?.file.setTimes(accessed: nil, modified: known.modifiedAt) }
+            // Where they are that already, the time of the file's change stays what it is: nobody has changed it.
+            if !isUnnoted, let file = state.whole?.file, try file.status().modifiedAt != known.modifiedAt {
+                try file.setTimes(accessed: nil, modified: known.modifiedAt)
+            }
             let row = try index.beginWriting(ino: node.ino)
             guard row.content == content, let file = state.whole?.file else {
                 _ = try index.noteWriting(

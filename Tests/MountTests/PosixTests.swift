@@ -96,6 +96,16 @@ import UbiquityControl
                     memory.flush()
                     assert os.pread(f.fileno(), 4, 4096) == b'here'
                 # Times have nanoseconds.
+                def changed(act):
+                    before = os.stat('map').st_ctime_ns
+                    time.sleep(0.02)
+                    act()
+                    return os.stat('map').st_ctime_ns != before
+                assert not changed(lambda: os.close(os.open('map', os.O_RDWR)))
+                descriptors = []
+                assert not changed(lambda: descriptors.append(os.open('map', os.O_RDWR)))
+                os.close(descriptors[0])
+                assert changed(lambda: subprocess.run(['touch', '-a', 'map'], check=True))
                 os.utime('map')
                 assert os.stat('map').st_atime_ns == os.stat('map').st_mtime_ns, 'both at one time'
                 os.utime('map', ns=(1_000_000_001, 2_000_000_003))
