@@ -133,6 +133,9 @@ final class Download: Sendable {
         }
     }
 
+    /// It could not be finished: that is tried again by the next who wants it.
+    func unclaimFinish() { state.withLock { $0.isFinished = false } }
+
     /// The chunks to fetch next, which are the caller's until `release`; empty if nothing is wanted now.
     func claimBatch() -> [Int] {
         state.withLock { state in

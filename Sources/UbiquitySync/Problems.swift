@@ -72,7 +72,9 @@ final class Problems: Sendable {
     /// Whether the item's transfer failed and its next attempt is not due yet.
     func isHeld(_ direction: TransferDirection, of item: ItemKey) -> Bool {
         guard let problem = problem(direction, of: item) else { return false }
-        return problem.retryAt > timekeeper.now()
+        let now = timekeeper.now()
+        // One that is farther away was noted before the clock was set back.
+        return problem.retryAt > now && problem.retryAt <= now.advanced(bySeconds: Backoff.longest / .seconds(1))
     }
 
     /// The next attempt that is due after `now`; nil if there is none.

@@ -18,7 +18,10 @@ extension SyncEngine {
         do {
             while !Task.isCancelled {
                 if download.claimFinish() {
-                    try await finish(download)
+                    do { try await finish(download) } catch {
+                        download.unclaimFinish()
+                        throw error
+                    }
                     if download.isBackground { noteBackgroundEnd() }
                     break
                 }
@@ -76,7 +79,10 @@ extension SyncEngine {
     }
 
     private func abandon(_ download: Download) throws {
-        guard !download.isReplacement else { return discard([download.content.id]) }
+        guard !download.isReplacement else {
+            guard try index.row(key: download.key)?.content != download.content.id else { return }
+            return discard([download.content.id])
+        }
         // Somebody may have taken it up again meanwhile.
         guard downloads.download(of: download.key) == nil else { return }
         if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }

@@ -34,9 +34,9 @@ extension SyncEngine {
         _ conflict: PackageConflict, _ meeting: PackageMeeting, _ group: [PlannedChange], _ outgoing: Outgoing
     ) async throws {
         logger.info("two devices changed a package", metadata: ["package": "\(conflict.package)"])
-        let manifests = try await theirManifests(meeting)
-        let contents = try await myContents(meeting, group, manifests)
         do {
+            let manifests = try await theirManifests(meeting)
+            let contents = try await myContents(meeting, group, manifests)
             let beside = outgoing.decided.others.count + outgoing.decided.packages.count
             let decision = try decision(conflict, meeting, group, contents, manifests, beside: beside)
             try await carryOut(decision, meeting, outgoing)

@@ -36,7 +36,9 @@ extension SyncEngine {
     private func timeToNextRetry() -> Duration {
         let now = timekeeper.now()
         let rests = push.withLock { state in
-            state.rescanAt = state.rescanAt.filter { $0.value > now }
+            // What is farther away was set before the clock was set back.
+            let latest = now.advanced(bySeconds: SyncLimits.longestThrottle / .seconds(1))
+            state.rescanAt = state.rescanAt.filter { $0.value > now && $0.value <= latest }
             if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
             if let until = state.finishedAt, until <= now { state.finishedAt = nil }
             return [state.rescanAt.values.min(), state.deletionsWaitUntil, state.finishedAt].compactMap { $0 }.min()

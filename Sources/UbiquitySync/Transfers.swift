@@ -71,6 +71,8 @@ final class Throttle: Sendable {
     /// Until when the item rests; nil if it need not.
     func restsUntil(_ key: ItemKey) -> Timestamp? {
         let now = timekeeper.now()
-        return bursts.withLock { table in table[key].flatMap { $0.until > now ? $0.until : nil } }
+        // One that is farther away was set before the clock was set back.
+        let latest = now.advanced(bySeconds: SyncLimits.longestThrottle / .seconds(1))
+        return bursts.withLock { table in table[key].flatMap { $0.until > now && $0.until <= latest ? $0.until : nil } }
     }
 }

@@ -30,9 +30,24 @@ extension SyncEngine {
             hasMore = page.hasMore
         }
         let end = revision
-        let unknown = try await pool.run { [seen] in try self.examineUnknownRecords(seen, upTo: end, options) }
-        diagnosis.add(unknown)
+        // What was deleted meanwhile is in the cloud's feed; if that does not reach back so far, nobody can tell.
+        do {
+            let known = seen.union(try await changes(since: position.revision).keys)
+            diagnosis.add(try await pool.run { try self.examineUnknownRecords(known, upTo: end, options) })
+        } catch let error as UbiquityError where error.code == .feedCompacted {}
         diagnosis.add(try await examineRecordsAhead(ahead, after: end, options))
+    }
+
+    /// The items that have changed at the cloud since, as they are now.
+    private func changes(since revision: Revision) async throws -> [ItemID: RemoteItem] {
+        var changed = [ItemID: RemoteItem](), revision = revision, hasMore = true
+        while hasMore {
+            let page = try await service.changes(after: revision, limit: SyncLimits.listingPage)
+            for item in page.items { changed[item.id] = item }
+            revision = page.revision
+            hasMore = page.hasMore
+        }
+        return changed
     }
 
     /// Of those items the index has a later record than the cloud: it heard of a change meanwhile, or is wrong and
@@ -56,15 +71,9 @@ extension SyncEngine {
         let known = try await pool.run { [index] in
             try index.read { reader in try ahead.keys.map { try reader.remote(id: $0) } }.compactMap { $0 }
         }
-        var latest = ahead, revision = revision, hasMore = true
-        while hasMore {
-            let page = try await service.changes(after: revision, limit: SyncLimits.listingPage)
-            for item in page.items where ahead[item.id] != nil { latest[item.id] = item }
-            revision = page.revision
-            hasMore = page.hasMore
-        }
+        let latest = ahead.merging(try await changes(since: revision)) { _, now in now }
         let wrong = known.filter { record in latest[record.id].map { $0.revision < record.revision } ?? false }
-        return try await pool.run { [latest] in
+        return try await pool.run {
             try wrong.sorted { $0.id < $1.id }.compactMap { record in
                 guard let item = latest[record.id], try self.index.read({ try $0.remote(id: item.id) }) == record else {
                     return nil
