@@ -30,7 +30,9 @@ final class ChangedIgnoreFiles: Sendable {
     }
 
     /// Whether it will show only later what some file is to say.
-    func isWaiting(now: Duration) -> Bool { withoutText.withLock { $0.values.contains { $0.isGone || now - $0.since < Self.grace } } }
+    func isWaiting(now: Duration) -> Bool {
+        withoutText.withLock { $0.values.contains { $0.isGone || now - $0.since < Self.grace } }
+    }
 
     func noteText(of folder: ItemKey) { withoutText.withLock { _ = $0.removeValue(forKey: folder) } }
 
