@@ -8,7 +8,9 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.lookup = { request, parent, name in
         serve(request) { fileSystem, reply in
             if fileSystem.isReplay(reply.caller) { return reply.replayLookup(parent, bytes(name), fileSystem) }
-            reply.answerOrWait(with: { try fileSystem.find(parent: parent, name: bytes(name)) }) { reply, found in
+            let caller = reply.caller
+            let body = { try fileSystem.find(parent: parent, name: bytes(name), caller: caller) }
+            reply.answerOrWait(with: body) { reply, found in
                 guard let found else {
                     var absent = fileSystem.isInVersions(parent) ? fuse_entry_param.absentNow : .absent
                     return _ = reply.send { fuse_reply_entry($0, &absent) }

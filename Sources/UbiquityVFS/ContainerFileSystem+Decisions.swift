@@ -27,6 +27,7 @@ extension ContainerFileSystem {
                 guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }
                 if isPackage { try await requireEmptied(version, of: key) }
                 try index.decide([(version.kind == .conflict ? .resolve : .remove, version.id)], of: key)
+                if let caller { emptiedVersions.note(key, by: caller.pid, now: parts.timekeeper.uptime()) }
             }
         }
     }

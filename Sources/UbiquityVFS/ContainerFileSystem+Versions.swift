@@ -12,12 +12,13 @@ extension ContainerFileSystem {
     // MARK: Names
 
     /// `lookup`, which for versions may have to ask the cloud.
-    package func find(parent: UInt64, name: [UInt8]) throws -> Answer<NodeAttributes?> {
+    /// - Parameter caller: nil if nobody knows who it is.
+    package func find(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
         switch versionNodes.node(parent) {
         case nil: return .now(try lookup(parent: parent, name: name))
         case .folder(let directory):
             guard let row = try index.child(of: directory, named: try ItemName.checked(name)),
-                try hasVersions(row)
+                try hasVersions(row) || hasJustEmptied(row, caller)
             else { return .now(nil) }
             return .now(try known(.file(row.key)))
         case .file(let key):
@@ -38,6 +39,11 @@ extension ContainerFileSystem {
         return try index.read { reader in
             try !reader.conflicts(of: row.id).isEmpty || reader.remote(id: row.id)?.hasHistory == true
         }
+    }
+
+    private func hasJustEmptied(_ row: ItemRow, _ caller: Caller?) -> Bool {
+        guard let caller else { return false }
+        return emptiedVersions.isSeen(row.key, by: caller.pid, now: parts.timekeeper.uptime())
     }
 
     func known(

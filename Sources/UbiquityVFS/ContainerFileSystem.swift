@@ -79,6 +79,7 @@ package final class ContainerFileSystem: Sendable {
     let inodes = InodeTable()
     let versionNodes = VersionNodes()
     package let versionNames = VersionNames()
+    let emptiedVersions = EmptiedVersions()
     let openNodes = OpenNodeTable()
     package let idle = IdleContents()
     let files = HandleTable<OpenFile>()

@@ -51,6 +51,18 @@ import UbiquityControl
         }
     }
 
+    @Test func allVersionsCanBeRemovedWithTheirFolder() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            try await a.shell(
+                "cd \(Self.folder); ls | grep -v conflict | while read n; do rm \"$n\"; done; cd ..; rm -r report.txt; ls")
+            try await world.settle(a, b)
+            try await expectResolved(a, b)
+            #expect(try await a.shell("rmdir Documents/.versions/report.txt 2> /dev/null; echo $?") == "1")
+        }
+    }
+
     @Test func nothingIsRestoredToAReservedNameOrToAnother() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

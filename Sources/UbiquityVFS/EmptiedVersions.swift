@@ -1,0 +1,34 @@
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Files whose last version a process has just taken away: their folder in `.versions` is gone with it, but `rm -r` ends
+/// with removing that folder, and would call it a failure.
+final class EmptiedVersions: Sendable {
+    /// From the removal of the last version to that of its folder.
+    private static let window = Duration.seconds(5)
+    /// Files remembered; with more the oldest are forgotten.
+    private static let capacity = 256
+
+    private struct Removal {
+        var key: ItemKey
+        var process: Int32
+        var at: Duration
+    }
+
+    private let removals = Lock<[Removal]>([])
+
+    func note(_ key: ItemKey, by process: Int32, now: Duration) {
+        removals.withLock { removals in
+            removals.removeAll { $0.key == key || now - $0.at >= Self.window }
+            if removals.count >= Self.capacity { removals.removeFirst() }
+            removals.append(Removal(key: key, process: process, at: now))
+        }
+    }
+
+    /// Whether the process still sees the folder.
+    func isSeen(_ key: ItemKey, by process: Int32, now: Duration) -> Bool {
+        removals.withLock { removals in
+            removals.contains { $0.key == key && $0.process == process && now - $0.at < Self.window }
+        }
+    }
+}
