@@ -59,7 +59,7 @@ import UbiquityControl
                 "cd \(Self.folder); ls | grep -v conflict | while read n; do rm \"$n\"; done; cd ..; rm -r report.txt; ls")
             try await world.settle(a, b)
             try await expectResolved(a, b)
-            #expect(try await a.shell("rmdir Documents/.versions/report.txt 2> /dev/null; echo $?") == "1")
+            try await a.shell("test ! -e \(Self.folder)")
         }
     }
 
