@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Files whose last version a process has just taken away: their folder in `.versions` is gone with it, but `rm -r` ends
-/// with removing that folder, and would call it a failure.
+/// Files whose last version a process has just taken away: their folder in `.versions` is gone with it, but `rm -r`
+/// ends with removing that folder, and would call it a failure.
 final class EmptiedVersions: Sendable {
     /// From the removal of the last version to that of its folder.
     private static let window = Duration.seconds(5)

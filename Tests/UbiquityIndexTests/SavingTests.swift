@@ -53,7 +53,9 @@ import UbiquityIndex
         let target = try fixture.file("doc")
         try fixture.index.setXattr(ino: target.ino, xattr("user.a", "old"), .any)
         try fixture.index.setXattr(ino: target.ino, xattr("user.b", "old"), .any)
-        try fixture.index.setXattr(ino: target.ino, xattr("security.x", "old"), .any)
+        for name in ["security.x", "security.capability"] {
+            try fixture.index.setXattr(ino: target.ino, xattr(name, "old"), .any)
+        }
         try fixture.confirm("doc")
         let source = try fixture.file("new")
         try fixture.index.setXattr(ino: source.ino, xattr("user.b", "new"), .any)
