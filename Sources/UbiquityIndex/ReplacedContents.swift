@@ -46,11 +46,14 @@ extension IndexReader {
         var result = [ReplacedContent]()
         let columns = "content, newSize, version, old, size, modified, base, manifest"
         try db.run("SELECT \(columns) FROM replacements ORDER BY content", []) { row in
+            let bytes = row.bytes(7), manifest = bytes.flatMap { try? BlobCoding.manifest($0) }
+            // By one that cannot be read nothing can be given back.
+            guard (bytes == nil) == (manifest == nil) else { return }
             result.append(
                 ReplacedContent(
                     content: ContentID(row.int(0)), newSize: row.int(1), version: row.id(2),
                     old: row.optionalInt(3).map(ContentID.init), size: row.int(4), modifiedAt: row.time(5),
-                    base: row.id(6), manifest: try row.bytes(7).map(BlobCoding.manifest)))
+                    base: row.id(6), manifest: manifest))
         }
         return result
     }

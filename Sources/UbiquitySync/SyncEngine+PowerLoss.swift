@@ -44,7 +44,7 @@ extension SyncEngine {
         let (boot, replaced) = try index.read { (try $0.lastBoot(), try $0.replacedContents()) }
         guard !replaced.isEmpty else { return }
         if boot != configuration.boot {
-            let byContent = Dictionary(uniqueKeysWithValues: replaced.map { ($0.content, $0) })
+            let byContent = Dictionary(replaced.map { ($0.content, $0) }) { first, _ in first }
             for first in replaced {
                 guard let row = try index.read({ try $0.row(content: first.content) }),
                     row.dirty.contains(.content) || row.isExcluded, !row.isDeleted,

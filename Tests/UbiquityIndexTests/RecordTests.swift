@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -133,6 +134,24 @@ import UbiquityIndex
             }
         }
         #expect(try fixture.index.read { try $0.unsyncedContents(limit: 9) } == [ContentID(1000)])
+    }
+
+    /// What cannot be read of them keeps nobody from starting.
+    @Test func damagedRecordsOfReplacementsAreLeftOut() throws {
+        for name in ["a", "b"] {
+            try fixture.file(name)
+            try fixture.file(name + ".new")
+            try fixture.rename(name + ".new", name)
+        }
+        #expect(try fixture.index.read { try $0.replacedContents() }.count == 2)
+        try fixture.index.close()
+        let database = try DatabaseQueue(path: fixture.folder("index.db"))
+        try database.writeWithoutTransaction { db in
+            try db.execute(
+                sql: "UPDATE replacements SET manifest = x'01' WHERE content = (SELECT min(content) FROM replacements)")
+        }
+        try database.close()
+        #expect(try fixture.reopened().read { try $0.replacedContents() }.count == 1)
     }
 
     @Test func contentRecords() throws {

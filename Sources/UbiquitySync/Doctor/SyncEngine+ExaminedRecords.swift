@@ -1,3 +1,4 @@
+internal import Logging
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -34,7 +35,9 @@ extension SyncEngine {
         do {
             let known = seen.union(try await changes(since: position.revision).keys)
             diagnosis.add(try await pool.run { try self.examineUnknownRecords(known, upTo: end, options) })
-        } catch let error as UbiquityError where error.code == .feedCompacted {}
+        } catch let error as UbiquityError where error.code == .feedCompacted {
+            logger.info("records that only this device has are not examined", metadata: ["reason": "\(error)"])
+        }
         diagnosis.add(try await examineRecordsAhead(ahead, after: end, options))
     }
 
