@@ -67,6 +67,13 @@ import UbiquityCore
         #expect(bench.item(id)?.version == .number(5) && role(6) == .conflict && role(1) == .history)
     }
 
+    @Test func whoRestoresAConflictAndLosesIsStillInConflict() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 2, at: 950, version: 5, on: 2, "w"))
+        try bench.commit(EngineBench.here, Make.versions(1, at: 900, .restore(.number(3), as: .number(6), base: .number(2))))
+        #expect(bench.item(id)?.version == .number(5) && role(3) == .resolved)
+        #expect(role(6) == .conflict && bench.item(id)?.conflictCount == 1)
+    }
+
     @Test func restoringAnEarlierVersionOfADeletedFileBringsItBack() throws {
         try bench.commit(EngineBench.here, Make.delete(1, base: 3))
         try bench.commit(EngineBench.here, Make.versions(1, .restore(.number(1), as: .number(6), base: .number(2))))
