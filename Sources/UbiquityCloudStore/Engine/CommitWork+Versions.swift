@@ -51,10 +51,11 @@ extension CommitWork {
         var fields = ChangedFields(modifiedAt: change.changedAt)
         let content = ContentChange(version: new, baseVersion: base, size: known.size, manifest: manifest)
         fields.content = content
+        // First, for the new version may lose itself: then it is what is in conflict, and not kept already.
+        try resolve(known.id)
         if try applyContent(content, fields, change, to: change.id, isRestored: true) == .isCurrent {
             try takeTimes(fields, stamp(of: change), to: change.id)
         }
-        try resolve(known.id)
     }
 
     // MARK: The trash
