@@ -1,0 +1,68 @@
+import Testing
+import UbiquityCore
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// A folder is deleted whose items go up later than it could: it must not come back.
+@Suite struct FolderDeletionTests: WorldTests {
+    static let seed: UInt64 = 31
+
+    private func makePackage(_ device: SimulatedDevice, _ path: String) async throws {
+        try device.makeFolder(path)
+        for name in ["one", "two"] { try await device.create("\(path)/\(name)", [1]) }
+    }
+
+    private func settleAndFind(_ world: Simulation, _ expected: [String]) async throws {
+        try await world.settle()
+        for device in world.devices { #expect(try device.paths().map(\.path).sorted() == expected, "\(device.name)") }
+        try await world.check()
+    }
+
+    /// The package's deletion rests a while.
+    @Test(arguments: ["d/sub", "d/deep/sub"]) func aPackageLiesDeepInIt(folder: String) async throws {
+        try await run { world in
+            var path = ""
+            for name in folder.split(separator: "/") {
+                path += path.isEmpty ? "\(name)" : "/\(name)"
+                try world.a.makeFolder(path)
+            }
+            try await makePackage(world.a, "\(folder)/p.rtfd")
+            try await world.a.create("other", [2])
+            try await world.settle()
+            try world.a.remove("d")
+            try await settleAndFind(world, ["other"])
+        }
+    }
+
+    @Test func itsFilesWereMovedIntoAPackage() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            for name in ["x", "y"] { try await world.a.create("d/\(name)", [3]) }
+            try await makePackage(world.a, "p.rtfd")
+            try await world.settle()
+            for name in ["x", "y"] { try world.a.rename("d/\(name)", "p.rtfd/\(name)") }
+            try world.a.remove("d")
+            try await settleAndFind(world, ["p.rtfd", "p.rtfd/one", "p.rtfd/two", "p.rtfd/x", "p.rtfd/y"])
+        }
+    }
+
+    /// The account is full for what was written to it.
+    @Test func aFileWasMovedOutWhoseContentIsRefused() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            try world.a.makeFolder("e")
+            try await world.a.create("d/big", [1])
+            try await world.settle()
+            world.cloud.setQuota(1000)
+            try await world.a.edit("d/big") { _ in world.random.bytes(5000) }
+            try await world.sleep(.seconds(30))
+            #expect(try world.a.engine.status(of: world.a.live("d/big")).uploadingError?.code == .quotaExceeded)
+            try world.a.rename("d/big", "e/big")
+            try world.a.remove("d")
+            try await world.sleep(.seconds(30))
+            #expect(try world.a.row("d") == nil && world.b.row("d") == nil)
+            world.cloud.setQuota(100_000)
+            try await settleAndFind(world, ["e", "e/big"])
+        }
+    }
+}
