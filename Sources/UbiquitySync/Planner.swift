@@ -100,13 +100,15 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion))
     }
 
-    /// - Returns: false if there is more in the folder than goes with this group: then it waits for the next.
+    /// - Returns: false if something stays in the folder at the cloud, when this group has gone: then it waits. (Not for
+    ///   what is not deleted here: the cloud says what becomes of the folder.)
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
-            guard let row = try reader.row(id: id), row.isDeleted else { continue }
+            guard let row = try reader.row(id: id), row.isDeleted || row.dirty.contains(.place) else { continue }
             guard try mayComeAlong(row) else { return false }
             guard included.count < Limits.maximumChangesPerCommit else { return false }
             try add(row)
+            guard settled.contains(row.key) else { return false }
         }
         return included.count < Limits.maximumChangesPerCommit
     }
