@@ -46,6 +46,29 @@ extension IndexReader {
             RowCoding.select(Self.condition) + " ORDER BY items.dirtyOrder LIMIT ?", [.int(order), .int(Int64(limit))])
     }
 
+    /// How many those are.
+    package func pendingDeletionCount(after order: Int64) throws -> Int {
+        try Int(number("SELECT count(*) FROM items WHERE \(Self.condition)", [.int(order)]) ?? 0)
+    }
+
+    /// Whether one of those waits that were held (`holdDeletions`).
+    package func hasHeldDeletions(after confirmed: Int64) throws -> Bool {
+        guard let last = try number("SELECT value FROM meta WHERE name = 'heldDeletions'", []), last > confirmed
+        else { return false }
+        return try exists(
+            "SELECT 1 FROM items WHERE \(Self.condition) AND items.dirtyOrder <= ? LIMIT 1",
+            [.int(confirmed), .int(last)])
+    }
+
+    /// Items that have an entry and that the cloud has or is to have. Looks at each.
+    package func syncedItemCount() throws -> Int64 {
+        let local = ItemFlags([.excluded, .lingering]).rawValue
+        return try number(
+            """
+            SELECT count(*) FROM entries JOIN items ON items.key = entries.item WHERE items.flags & \(local) = 0
+            """, []) ?? 0
+    }
+
     /// The place in the order of changes up to which a person has confirmed the deletions; 0 if none has.
     package func confirmedDeletions() throws -> Int64 {
         try number("SELECT value FROM meta WHERE name = 'confirmedDeletions'", []) ?? 0
@@ -55,5 +78,10 @@ extension IndexReader {
 extension IndexTransaction {
     package func confirmDeletions(upTo order: Int64) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('confirmedDeletions', ?)", [.int(order)])
+    }
+
+    /// Notes that deletions are held until a person answers, whatever becomes of the container meanwhile.
+    package func holdDeletions(upTo order: Int64) throws {
+        try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('heldDeletions', ?)", [.int(order)])
     }
 }

@@ -38,6 +38,9 @@ package struct DeletionGuard: Sendable {
         sent = (sent + deletions).filter { $0.time >= start && $0.time <= now }
     }
 
+    /// Whether so many more may always go.
+    package func areFew(pending: Int) -> Bool { sent.count + pending <= Self.harmless }
+
     /// - Parameters:
     ///   - pending: the deletions of items that the cloud still has.
     ///   - items: how many items there are besides.

@@ -20,26 +20,60 @@ extension SyncEngine {
     /// Which deletions may go now: those up to this place in the order of changes.
     func deletionLimit(now: Timestamp) throws -> Int64 {
         guard !configuration.allowsMassDelete else { return .max }
-        let (last, confirmed, times, items) = try index.read { reader in
-            // First of all: what is deleted from here on is not counted.
-            let last = try reader.lastDirtyOrder()
-            let confirmed = try reader.confirmedDeletions()
-            return (last, confirmed, try reader.pendingDeletionMoments(after: confirmed), try reader.itemCount())
+        let pending = try index.read(pendingDeletions)
+        guard let times = pending.times else {
+            noteHeld(pending.count)
+            return pending.confirmed
         }
-        let (verdict, isNew) = deletions.withLock { state in
-            let verdict = state.guarding.verdict(pending: times, items: Int(items), now: now)
-            let before = state.held
-            state.held = verdict == .hold ? times.count : 0
-            return (verdict, state.held > 0 && before == 0)
-        }
-        if isNew { logger.warning("many deletions are held", metadata: ["items": "\(times.count)"]) }
+        let verdict = deletions.withLock { $0.guarding.verdict(pending: times, items: pending.items, now: now) }
         switch verdict {
-        case .send: return max(last, confirmed)
-        case .hold: return confirmed
+        case .send:
+            noteHeld(0)
+            return max(pending.last, pending.confirmed)
+        case .hold:
+            try index.write(.remote) { try $0.holdDeletions(upTo: pending.last) }
+            noteHeld(times.count)
+            return pending.confirmed
         case .wait(let until):
+            noteHeld(0)
             push.withLock { $0.deletionsWaitUntil = until }
-            return confirmed
+            return pending.confirmed
         }
+    }
+
+    private struct PendingDeletions {
+        /// The last place in the order of changes, and the one up to which a person has confirmed.
+        var last, confirmed: Int64
+        var count = 0
+        /// Nil if they are held: then nothing but a person's answer lets them go, and it need not be asked again.
+        var times: [DeletionMoment]?
+        /// What there is besides.
+        var items = 0
+    }
+
+    private func pendingDeletions(_ reader: IndexReader) throws -> PendingDeletions {
+        // First of all: what is deleted from here on is not counted.
+        let last = try reader.lastDirtyOrder(), confirmed = try reader.confirmedDeletions()
+        var pending = PendingDeletions(last: last, confirmed: confirmed)
+        if try reader.hasHeldDeletions(after: confirmed) {
+            pending.count = try reader.pendingDeletionCount(after: confirmed)
+            return pending
+        }
+        let times = try reader.pendingDeletionMoments(after: confirmed)
+        pending.times = times
+        pending.count = times.count
+        // Of few it makes no difference what is never sent; and few are asked about often.
+        let areFew = deletions.withLock { $0.guarding.areFew(pending: times.count) }
+        pending.items = Int(try areFew ? reader.itemCount() : reader.syncedItemCount())
+        return pending
+    }
+
+    private func noteHeld(_ count: Int) {
+        let isNew = deletions.withLock { state in
+            defer { state.held = count }
+            return count > 0 && state.held == 0
+        }
+        if isNew { logger.warning("many deletions are held", metadata: ["items": "\(count)"]) }
     }
 
     /// So many deletions wait for a person's word; 0 if none do.
