@@ -298,6 +298,68 @@ import UbiquityControl
         }
     }
 
+    /// As a program does that is replaced while it runs, and starts itself anew.
+    @Test(arguments: [[], ["--no-passthrough"]]) func replacedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(options)
+            try await a.python(
+                """
+                for n, text in (('f', b'old'), ('new', b'newer')):
+                    with open(n, 'wb') as file: file.write(text)
+                fd = os.open('f', os.O_RDWR)
+                os.rename('new', 'f')
+                again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
+                assert os.pread(again, 9, 0) == b'old' and os.fstat(again).st_nlink == 0
+                os.write(again, b'O')
+                assert os.pread(fd, 9, 0) == b'Old' and open('f', 'rb').read() == b'newer'
+                """)
+        }
+    }
+
+    /// It has its attributes from before, and is a file of its own.
+    @Test func aLinkedBackupOfAReplacedFileHasAttributesOfItsOwn() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount()
+            try await a.python(
+                """
+                for n, text in (('doc', b'old'), ('new', b'newer')):
+                    with open(n, 'wb') as file: file.write(text)
+                os.setxattr('doc', 'user.old', b'1')
+                os.link('doc', 'bak')
+                os.rename('new', 'doc')
+                os.setxattr('bak', 'user.note', b'x')
+                assert os.getxattr('bak', 'user.note') == b'x'
+                assert os.getxattr('bak', 'user.old') == b'1'
+                os.removexattr('bak', 'user.old')
+                assert 'user.old' not in os.listxattr('bak')
+                assert open('bak', 'rb').read() == b'old'
+                """)
+        }
+    }
+
+    /// Also where its time was set without opening it.
+    @Test(arguments: [[], ["--no-passthrough"]]) func openingChangesNoTimes(options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(options)
+            try await a.python(
+                """
+                with open('f', 'wb') as file: file.write(b'text')
+                os.utime('f', ns=(10**18, 10**18))
+                before = os.stat('f')
+                fd = os.open('f', os.O_RDWR)
+                for now in (os.fstat(fd), os.stat('f')):
+                    assert (now.st_mtime_ns, now.st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+                os.write(fd, b'T')
+                assert os.fstat(fd).st_ctime_ns > before.st_ctime_ns
+                os.close(fd)
+                assert os.stat('f').st_ctime_ns > before.st_ctime_ns
+                """)
+        }
+    }
+
     /// Through /proc they lead to the inode, with every right that a name would give.
     @Test(arguments: [[], ["--no-passthrough"]]) func removedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
         try await World.run { world in

@@ -44,6 +44,18 @@ import UbiquityCore
         expect(current: 2, conflicts: [3], history: [1])
     }
 
+    /// Another device has put something in its place without having it.
+    @Test func whatArrivesAfterItWasReplacedIsHistoryFromThenOn() throws {
+        try bench.commit(there, Make.save(1, base: 1, at: 400, version: 2, on: 1, "y"))
+        expect(current: 2, history: [1])
+        #expect(bench.item(.number(1))?.hasHistory == false)
+        bench.now = .at(5000)
+        let plan = try bench.commit(here, Make.save(1, base: 1, at: 300, version: 1, on: nil, "z"))
+        expect(current: 2, history: [1])
+        #expect(bench.version(.number(1))?.supersededAt == .at(5000))
+        #expect(bench.item(.number(1))?.hasHistory == true && plan.items.map(\.id) == [.number(1)])
+    }
+
     @Test func otherDevicesConflictsStay() throws {
         try bench.commit(there, Make.save(1, base: 1, at: 200, version: 2, on: nil, "y"))
         expect(current: 1, conflicts: [2])

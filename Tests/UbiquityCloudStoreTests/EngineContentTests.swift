@@ -52,6 +52,19 @@ import UbiquityCore
         #expect(bench.item(id)?.isLive == false)
     }
 
+    /// Nor has who deletes what won, while the answer to that is on its way.
+    @Test func aDeletionLosesToAnEditThatLostUnseen() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 1, at: 200, version: 2, on: 1, "y"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 1, at: 300, version: 3, on: 1, "z"))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 1))
+        #expect(bench.item(id)?.isLive == true)
+        expect(current: 3, conflicts: [2], history: [1])
+        // An old conflict is one that is known.
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 3, "w"))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 3))
+        #expect(bench.item(id)?.isLive == false)
+    }
+
     @Test func equalTimesAreDecidedByTheVersion() throws {
         try bench.commit(EngineBench.there, Make.save(1, base: 1, version: 3, on: 1, "y"))
         try bench.commit(EngineBench.here, Make.save(1, base: 1, version: 2, on: 1, "z"))

@@ -128,6 +128,40 @@ import UbiquityVFS
         #expect(try await eventually { try !container.fs.isOpen(key) })
     }
 
+    /// Anybody may sync it, also who does not write.
+    @Test func aSyncByAReaderDoesNotEndTheWatch() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .readWrite)
+        var mapping: FileDescriptor? = try kernel.open(opened)
+        container.fs.release(opened.handle)
+        try mapping?.write(Array("soon".utf8), at: 0)
+        let reader = try await open(ino)
+        try container.fs.sync(reader.handle)
+        container.fs.release(reader.handle)
+        #expect(try row(ino).isWriting)
+        let generation = try row(ino).generation
+        try mapping?.write(Array("late".utf8), at: 0)
+        mapping = nil
+        try await endOfWriting(to: ino)
+        #expect(try row(ino).generation > generation)
+    }
+
+    /// A write that goes on while the file is noted has set the times before, and does not set them again.
+    @Test func whatWasNotedBesideAWriterIsLookedAtOnceMore() async throws {
+        let ino = try container.create("a", "text")
+        let opened = try await open(ino, .readWrite)
+        try kernel.open(opened).write(Array("next".utf8), at: 0)
+        try container.fs.sync(opened.handle)
+        let generation = try row(ino).generation
+        container.fs.release(opened.handle)
+        #expect(try row(ino).generation > generation && row(ino).isWriting == false)
+        // Who has not written has no part in that.
+        let idle = try await open(ino, .readWrite), after = try row(ino).generation
+        try container.fs.sync(idle.handle)
+        container.fs.release(idle.handle)
+        #expect(try row(ino).generation == after)
+    }
+
     private func endOfWriting(to ino: UInt64) async throws {
         #expect(try await eventually { try row(ino).isWriting == false })
     }
