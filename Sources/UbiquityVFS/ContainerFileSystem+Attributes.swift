@@ -43,12 +43,13 @@ extension ContainerFileSystem {
             if row.isWriting { live = try liveStatus(row.ino) }
         }
         var attributes = makeAttributes(of: row, links: isOrphan ? 0 : try nameCount(of: row))
-        if let (status, mayBeMapped) = live {
+        if let (status, mayBeMapped, isUnnoted) = live {
             attributes.isChanging = mayBeMapped
             attributes.size = status.size
             attributes.blocks = status.blocks
             if status.modifiedAt != row.modifiedAt { attributes.modifiedAt = status.modifiedAt }
-            attributes.changedAt = max(row.changedAt, status.changedAt)
+            // What was set when it was opened is no program's doing, and gone with the close.
+            if isOrphan || isUnnoted { attributes.changedAt = max(row.changedAt, status.changedAt) }
             if inodes.accessTime(row.ino) == nil { attributes.accessedAt = attributes.modifiedAt }
         } else {
             // What was written to it is not noted yet: the kernel is to ask again.
@@ -68,12 +69,11 @@ extension ContainerFileSystem {
         return UInt32(clamping: try index.peek { try $0.linkCount(of: row) } + (row.entry == nil ? 0 : 1))
     }
 
-    /// Of the backing file, if it is whole and open.
-    private func liveStatus(_ ino: UInt64) throws -> (FileStatus, mayBeMapped: Bool)? {
-        guard let (file, mayBeMapped) = openNodes.node(ino)?.state.withLock({ ($0.whole?.file, $0.mayBeMapped) }),
-            let file
-        else { return nil }
-        return (try file.status(), mayBeMapped)
+    /// Of the backing file, if it is whole and open; and whether it has changed since the index was told.
+    private func liveStatus(_ ino: UInt64) throws -> (FileStatus, mayBeMapped: Bool, isUnnoted: Bool)? {
+        guard let state = openNodes.node(ino)?.state.withLock({ $0 }), let file = state.whole?.file else { return nil }
+        let status = try file.status()
+        return (status, state.mayBeMapped, state.isTouched || OpenNode.Stamp(status) != state.stamp)
     }
 
     /// What the content takes here. A placeholder that is not empty has 1 and not 0: GNU tar and others take a file

@@ -59,7 +59,8 @@ extension ContainerFileSystem {
     /// program has removed has no place: who opens it knows it by another way than its name (`openOrphan`).
     private func noteOrphans(_ event: IndexEvent) {
         if var orphan = event.before, orphan.ino != event.after?.ino {
-            if event.kind == .removed, event.origin == .local { orphan.entry = nil }
+            let isOver = event.kind == .removed || event.kind == .replaced
+            if isOver, event.origin == .local { orphan.entry = nil }
             inodes.withNode(orphan.ino) { [orphan] in $0.orphan = orphan }
         }
         if let after = event.after { inodes.withNode(after.ino) { $0.orphan = nil } }

@@ -12,7 +12,7 @@ extension ContainerFileSystem {
         guard state.isRecorded, let file = state.whole?.file else { return }
         let status = try file.status()
         let stamp = OpenNode.Stamp(status)
-        let isChanged = state.isTouched || stamp != state.stamp
+        let isChanged = state.isTouched || stamp != state.stamp || !stillOpen && state.wasNotedBesideWriters
         guard isChanged || !stillOpen else { return }
         // After the look at the times, so that each later store through a mapping changes them again.
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
@@ -38,6 +38,8 @@ extension ContainerFileSystem {
         state.unrest = nil
         // A write of this very moment may have left the times as they are.
         state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
+        // A call that goes on has set them when it began.
+        state.wasNotedBesideWriters = stillOpen && state.service.backing != nil
         state.isRecorded = stillOpen
     }
 
@@ -138,7 +140,9 @@ extension ContainerFileSystem {
         let before = try whole.file.status()
         try index.noteSync(of: whole.id)
         // What is written from here on is not of this call.
-        try file.node.state.withLock { state in try note(file.node, &state, stillOpen: state.writers > 0) }
+        try file.node.state.withLock { state in
+            try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
+        }
         if try syncInJournal(whole, before) { return }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
         // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the

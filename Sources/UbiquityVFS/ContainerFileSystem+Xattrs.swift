@@ -121,7 +121,8 @@ extension ContainerFileSystem {
     /// Changes what is known of an item that is gone from the tree and still open.
     /// - Returns: false for any other; asked of the kernel's inodes alone, as nearly all are others.
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
-        guard let row = inodes.orphan(ino) else { return false }
+        // A file that was replaced may live on under another name.
+        guard let row = inodes.orphan(ino), try index.row(ino: ino)?.isDeleted ?? true else { return false }
         let changed = try change(row, parts.timekeeper.now())
         inodes.withNode(ino) { $0.orphan = changed }
         return true

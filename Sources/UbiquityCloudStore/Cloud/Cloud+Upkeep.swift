@@ -30,17 +30,21 @@ extension Cloud {
         try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") }
     }
 
-    /// Forgets items deleted before `time`, the deepest first, a batch at a time.
+    /// Forgets items deleted before `time`, the deepest first, a batch at a time; not those with a conflict that nobody
+    /// has decided about. Questions name their index, as in `ContainerTables`.
     /// - Returns: whether there may be more.
     private func forgetDeleted(before time: Timestamp) throws -> Bool {
         try write { db in
             let rows = try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT container, id, revision FROM items WHERE deleted IS NOT NULL AND deleted < ?
-                    AND NOT EXISTS (SELECT 1 FROM items AS child WHERE child.container = items.container
+                    SELECT container, id, revision FROM items
+                    WHERE deleted IS NOT NULL AND deleted < ? AND conflicts = 0
+                    AND NOT EXISTS (SELECT 1 FROM items AS child INDEXED BY itemsPlace
+                        WHERE child.container = items.container
                         AND child.parent = items.id AND child.deleted IS NULL)
-                    AND NOT EXISTS (SELECT 1 FROM items AS child WHERE child.container = items.container
+                    AND NOT EXISTS (SELECT 1 FROM items AS child INDEXED BY itemsDeletedIn
+                        WHERE child.container = items.container
                         AND child.parent = items.id AND child.deleted IS NOT NULL)
                     LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
@@ -75,7 +79,8 @@ extension Cloud {
                 try db.execute(
                     sql: """
                         UPDATE items SET history = 0 WHERE container = ? AND id = ? AND NOT EXISTS
-                        (SELECT 1 FROM versions WHERE container = ? AND item = ? AND role = 2 AND manifest IS NOT NULL)
+                        (SELECT 1 FROM versions INDEXED BY versionsItem
+                        WHERE container = ? AND item = ? AND role = 2 AND manifest IS NOT NULL)
                         """, arguments: [container, item, container, item])
             }
             return rows.count == CloudLimits.maintenanceBatch

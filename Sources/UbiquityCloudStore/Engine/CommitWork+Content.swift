@@ -255,6 +255,8 @@ extension CommitWork {
         version.manifest = manifest
         version.size = content.size
         newManifests.append(manifest)
+        // What was replaced before it was there is kept from now on.
+        if version.supersededAt != nil { version.supersededAt = now }
         put(version)
         try update(item.id) { draft in
             switch version.role {
@@ -262,7 +264,10 @@ extension CommitWork {
                 draft.record.size = version.size
                 draft.isTouched = true
             case .conflict: draft.record.conflictBytes += version.size - known.size
-            case .history, .resolved: break
+            case .history:
+                draft.record.hasHistory = true
+                draft.isTouched = true
+            case .resolved: break
             }
         }
         try resolveEqualConflicts(of: item.id)

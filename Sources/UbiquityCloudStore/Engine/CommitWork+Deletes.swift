@@ -41,13 +41,21 @@ extension CommitWork {
     }
 
     /// Whether another device changed the content after what the deleting one knew, or has brought the item back from
-    /// an earlier deletion. Its own edits it knew; but one that lost shows only that something was there before it.
+    /// an earlier deletion. Its own edits it knew; but one that met another's shows that it had not seen that: whichever
+    /// of the two won.
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) throws -> Bool {
         let stamps = record.stamps, isNews = stamps.content.revision > change.baseRevision
         let isOthers = try stamps.content.device != request.device
-            || record.version.flatMap(version).map { $0.device != request.device } ?? false
+            || record.version.flatMap(version).map { try $0.device != request.device || hasMetAnothers($0) } ?? false
         return isNews && isOthers
             || stamps.existence.revision > change.baseRevision && stamps.existence.device != request.device
+    }
+
+    /// Whether an edit of another device lost against the version that was made from the same base.
+    private func hasMetAnothers(_ current: VersionRecord) throws -> Bool {
+        try conflicts(of: current.item).contains {
+            $0.device != request.device && $0.baseVersion == current.baseVersion
+        }
     }
 
     /// The name that was removed, if the file takes this link's place: people look for it where it was.

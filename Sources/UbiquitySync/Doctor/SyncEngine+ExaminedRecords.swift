@@ -265,6 +265,8 @@ extension SyncEngine {
                 try row.entry.flatMap { try reader.row(key: $0.parent) }
             )
         }
+        // A deletion waits for a program that has the file open, what was changed in the folder, the rest of a package.
+        if let known, known.isDeleted, !isSettled { return nil }
         guard let known, !known.isDeleted else {
             guard try index.row(key: row.key) == row else { return nil }
             if options.repairs { try index.write(.remote) { try $0.sendWhatIsHere(row) } }
