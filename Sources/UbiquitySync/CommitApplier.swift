@@ -96,7 +96,7 @@ package struct CommitApplier {
             var next = row
             clear(&next, planned.row, fields, item)
             try acknowledgeContent(&next, planned.row, fields.content, item)
-            if !next.dirty.isEmpty, let item, !next.isDeleted || item.content?.version == next.version {
+            if !next.dirty.isEmpty, let item, !next.isDeleted || next.knows(item, madeFrom: fields.content?.baseVersion) {
                 next.dirtyBase = item.revision
             }
             try transaction.update(next, before: row)
@@ -346,5 +346,12 @@ extension IndexTransaction {
             next.nextVersion = nil
         }
         try update(next, before: row)
+    }
+}
+
+extension ItemRow {
+    /// Whether who deleted the item knew what the cloud has: its own version and no other made from the same base.
+    fileprivate func knows(_ item: RemoteItem, madeFrom base: VersionID?) -> Bool {
+        item.content?.version == version && (base == nil || !item.conflicts.contains { $0.baseVersion == base })
     }
 }

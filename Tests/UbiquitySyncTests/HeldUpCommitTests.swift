@@ -69,6 +69,30 @@ import UbiquityTestSupport
         }
     }
 
+    /// Who deletes while the answer is on its way that would tell of it.
+    @Test func doNotTakeAnEditAlongThatLostUnseen() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            try await world.b.materialize("f")
+            try await world.settle()
+            for _ in 0..<4 { world.a.link.script(.changes, .hold(.seconds(20))) }
+            try await world.b.edit("f") { _ in [2] }
+            try await world.settle([world.b])
+            world.a.link.script(.commit, .hold(.seconds(5)))
+            try await world.a.edit("f") { _ in [3] }
+            try await world.sleep(.seconds(1))
+            try world.a.remove("f")
+            try await world.settle()
+            for device in world.devices {
+                #expect(try await device.read("f") == [3], "\(device.name)")
+                let id = try device.live("f").id
+                #expect(try device.index.read { try $0.conflicts(of: id) }.count == 1, "\(device.name)")
+            }
+            try await world.check()
+        }
+    }
+
     @Test func doNotBringBackWhatIsForgotten() async throws {
         try await run { world in
             try await createLate("f", world)
