@@ -63,12 +63,12 @@ final class Download: Sendable {
     var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfRoom || isReplacement) } }
 
     /// Waits until the range is here. Throws what made its download fail, or `CancellationError`.
+    /// - Parameter onWait: called when the wait is known: a failure from then on ends it.
     func wait(for range: Range<Int64>, onWait: () -> Void) async throws {
         let id = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
         }
-        onWait()
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 let isCancelled = state.withLock { state in
@@ -77,6 +77,7 @@ final class Download: Sendable {
                     return false
                 }
                 if isCancelled { return continuation.resume(throwing: CancellationError()) }
+                onWait()
                 // It may have come between the caller's look and now.
                 wakeReaders()
             }
@@ -137,20 +138,30 @@ final class Download: Sendable {
     func unclaimFinish() { state.withLock { $0.isFinished = false } }
 
     /// The chunks to fetch next, which are the caller's until `release`; empty if nothing is wanted now.
-    func claimBatch() -> [Int] {
+    func claimBatch() -> [Int] { state.withLock { nextBatch(&$0) } }
+
+    /// The same for a lane, which has left if it gets nil: whoever wants something from then on finds that.
+    func claimBatchOrLeave() -> [Int]? {
         state.withLock { state in
-            if let first = firstDemanded(state) {
-                // A reader waits: little at first, more while it goes on reading in order.
-                let goesOn = first == state.position
-                state.lastBatchBytes = goesOn
-                    ? min(max(state.lastBatchBytes * 2, SyncLimits.firstFetchBytes), SyncLimits.followingFetchBytes)
-                    : SyncLimits.firstFetchBytes
-                return claim(from: first, bytes: state.lastBatchBytes, &state)
-            }
-            guard state.openers > 0 || state.isBackground else { return [] }
-            let batch = claim(from: state.position, bytes: SyncLimits.followingFetchBytes, &state)
-            return batch.isEmpty ? claim(from: 0, bytes: SyncLimits.followingFetchBytes, &state) : batch
+            let batch = nextBatch(&state)
+            guard batch.isEmpty else { return batch }
+            state.lanes -= 1
+            return nil
         }
+    }
+
+    private func nextBatch(_ state: inout State) -> [Int] {
+        if let first = firstDemanded(state) {
+            // A reader waits: little at first, more while it goes on reading in order.
+            let goesOn = first == state.position
+            state.lastBatchBytes = goesOn
+                ? min(max(state.lastBatchBytes * 2, SyncLimits.firstFetchBytes), SyncLimits.followingFetchBytes)
+                : SyncLimits.firstFetchBytes
+            return claim(from: first, bytes: state.lastBatchBytes, &state)
+        }
+        guard state.openers > 0 || state.isBackground else { return [] }
+        let batch = claim(from: state.position, bytes: SyncLimits.followingFetchBytes, &state)
+        return batch.isEmpty ? claim(from: 0, bytes: SyncLimits.followingFetchBytes, &state) : batch
     }
 
     /// The first chunk that a reader waits for and no request is under way for; who came first is served first.
@@ -245,17 +256,22 @@ final class DownloadTable: Sendable {
     }
 
     /// Runs a lane, which is cancelled by `stopAll`.
-    func runLane(_ body: @escaping @Sendable () async -> Void) {
+    /// - Returns: false if that was called before: then it does not run.
+    @discardableResult
+    func runLane(_ body: @escaping @Sendable () async -> Void) -> Bool {
         state.withLock { state in
-            guard !state.isStopped else { return }
+            guard !state.isStopped else { return false }
             state.nextLane += 1
             let id = state.nextLane
             state.lanes[id] = Task(executorPreference: executor) {
                 await body()
                 self.state.withLock { _ = $0.lanes.removeValue(forKey: id) }
             }
+            return true
         }
     }
+
+    static let stopped = UbiquityError(.offline, "the mount is ending")
 
     func stopAll() {
         let (lanes, downloads) = state.withLock { state in
@@ -263,7 +279,6 @@ final class DownloadTable: Sendable {
             return (state.lanes, state.byContent.sorted { $0.key < $1.key }.map(\.value))
         }
         for (_, task) in lanes.sorted(by: { $0.key < $1.key }) { task.cancel() }
-        let stopped = UbiquityError(.offline, "the mount is ending")
-        for download in downloads { download.fail(stopped) }
+        for download in downloads { download.fail(Self.stopped) }
     }
 }

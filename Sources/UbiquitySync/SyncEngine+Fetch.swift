@@ -10,11 +10,15 @@ extension SyncEngine {
     /// Makes sure that the download is worked on.
     func startLanes(_ download: Download) {
         while download.enterLane(limit: SyncLimits.fetchesInFlight) {
-            downloads.runLane { await self.runLane(download) }
+            guard downloads.runLane({ await self.runLane(download) }) else {
+                download.leaveLane()
+                return download.fail(DownloadTable.stopped)
+            }
         }
     }
 
     private func runLane(_ download: Download) async {
+        var hasLeft = false
         do {
             while !Task.isCancelled {
                 if download.claimFinish() {
@@ -25,13 +29,15 @@ extension SyncEngine {
                     if download.isBackground { noteBackgroundEnd() }
                     break
                 }
-                let batch = download.claimBatch()
-                if batch.isEmpty { break }
+                guard let batch = download.claimBatchOrLeave() else {
+                    hasLeft = true
+                    break
+                }
                 defer { download.release(batch) }
                 try await get(batch, download)
             }
             // A lane at its end says nothing of what another one met: only the complete content clears a problem.
-            download.leaveLane()
+            if !hasLeft { download.leaveLane() }
             retire(download)
         } catch {
             download.leaveLane()

@@ -54,6 +54,23 @@ import UbiquitySystem
         }
     }
 
+    /// As when the connection is refused before the reader has got to wait.
+    @Test(.timeLimit(.minutes(1))) func aFailureInTheMomentOfTheWaitEndsIt() async throws {
+        let download = download()
+        await #expect(throws: UbiquityError.self) {
+            try await download.wait(for: bytes(0..<1)) { download.fail(UbiquityError(.offline, "refused")) }
+        }
+    }
+
+    /// A lane that finds nothing to do does not count as one that works any more.
+    @Test func whoeverComesWhenTheLastLaneEndsStartsAnother() async throws {
+        let download = download()
+        for _ in 0..<2 { #expect(download.enterLane(limit: 2)) }
+        #expect(!download.enterLane(limit: 2))
+        #expect(download.claimBatchOrLeave() == nil)
+        #expect(download.enterLane(limit: 2) && !download.enterLane(limit: 2))
+    }
+
     // MARK: Claiming
 
     @Test func nothingIsFetchedThatNobodyWants() {
