@@ -27,6 +27,10 @@ struct PushState {
     var packagesGivenWay: [ItemKey: GivenWay] = [:]
     /// How often nothing could be decided about a package that met another state.
     var undecided: [ItemKey: Int] = [:]
+    /// The cloud has refused a change for want of room in the account.
+    var isAccountFull = false
+    /// When it was last asked what that holds, then.
+    var usageAskedAt: Timestamp?
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
 }

@@ -44,6 +44,8 @@ package struct SyncConfiguration: Sendable, Hashable {
 
 /// The engine's bounds and delays.
 enum SyncLimits {
+    /// How often it is asked what a full account holds.
+    static let usageRest = Duration.seconds(5)
     /// So many contents that are being made are remembered before those are looked for that have been.
     static let madeContents = 1024
     /// How often chunks are sent to a cloud that has too much to do with others, and how long it has rest between.

@@ -69,6 +69,7 @@ extension SyncEngine {
     /// - Returns: how many changes that were; nil if nothing could go.
     private func pushOnce() async throws -> Int? {
         try connection.requireAllowed()
+        await refreshUsageOfFullAccount()
         let outgoing = try await pool.run { try self.gather() }
         guard let outgoing else { return nil }
         if !outgoing.ahead.isEmpty {
@@ -109,8 +110,13 @@ extension SyncEngine {
         guard !rows.isEmpty else { return (nil, isAll: true) }
         let inlineLimit = min(Limits.maximumInlineChunkBytes, uploadPace.withLock { $0.bytes })
         var inlineBytes = 0, cleaned = 0, isAll = true
+        var room = roomInFullAccount()
         var ready = [ItemRow]()
         for row in rows where ready.count < SyncLimits.changesPerCommit {
+            if try isWithoutRoom(row, &room) {
+                if row.hasMoreThanContent { ready.append(row) }
+                continue
+            }
             guard row.wantsInlineContent, prepared[row.key]?.generation != row.generation else {
                 ready.append(row)
                 continue
@@ -404,7 +410,7 @@ extension SyncEngine {
     // MARK: Committing
 
     /// Commits a group; one that the cloud refuses is halved until the change that it is about stands alone.
-    private func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
+    func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
         var generator = SourcedGenerator(random)
         let request = CommitRequest(
             id: RequestID(using: &generator), device: configuration.device, deviceName: configuration.deviceName,
@@ -428,18 +434,6 @@ extension SyncEngine {
         }
     }
 
-    /// The cloud refuses something in the group: what that is about waits, all else goes.
-    private func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
-        guard outgoing.owners.isEmpty else { return noteRefusal(of: group.map(\.row.key), error) }
-        guard group.count > 1 else {
-            logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
-            return problems.note(error, .upload, of: group[0].row.key)
-        }
-        let middle = group.count / 2
-        try await commit(Array(group[..<middle]), outgoing)
-        try await commit(Array(group[middle...]), outgoing)
-    }
-
     private static func chunks(of group: [PlannedChange], in chunks: [Chunk]) -> [Chunk] {
         var named = Set<ChunkID>()
         for change in group {
@@ -447,15 +441,6 @@ extension SyncEngine {
             for reference in fields.content?.manifest ?? [] { named.insert(reference.id) }
         }
         return chunks.filter { named.contains($0.id) }
-    }
-
-    static func isAboutContent(_ error: UbiquityError) -> Bool {
-        switch error.code {
-        case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
-        // What the cloud has of the item.
-        case .damaged: true
-        default: false
-        }
     }
 
     /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
@@ -530,6 +515,7 @@ extension SyncEngine {
                 throttle.noteCommit(of: change.row.key)
             }
         }
+        noteRoomForAll()
         connection.succeeded()
         // What had to wait for the change is fetched now: the feed may have told of it before this answer came.
         downloadSignal.fire()
@@ -574,7 +560,7 @@ extension ItemRow {
     fileprivate var bringsIntoBeing: Bool { dirty.contains(.created) || flags.contains(.returned) }
 
     /// Whether it was changed in more than the content and its times, and the cloud knows it.
-    fileprivate var hasMoreThanContent: Bool {
+    var hasMoreThanContent: Bool {
         !dirty.contains(.created) && !dirty.subtracting([.content, .times]).isEmpty
     }
 

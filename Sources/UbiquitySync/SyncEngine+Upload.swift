@@ -104,29 +104,6 @@ extension SyncEngine {
         }
     }
 
-    /// Throws `.quotaExceeded` if the cloud would refuse the content when all of it is there. What the account holds is
-    /// asked anew before that is said: elsewhere something may have been deleted.
-    private func requireQuota(for row: ItemRow) async throws {
-        // Of a new file the cloud has counted the size.
-        guard !row.dirty.contains(.created), isBeyondQuota(try await growth(of: row)) else { return }
-        await refreshUsage()
-        guard isBeyondQuota(try await growth(of: row)) else { return }
-        throw UbiquityError(
-            .quotaExceeded, "the account is full: it may use \(connection.status.quotaBytes ?? 0) bytes",
-            remedy: "delete something, or ask for more")
-    }
-
-    private func growth(of row: ItemRow) async throws -> Int64 {
-        let known = try await pool.run { [index] in try index.read { try $0.remote(id: row.id) } }
-        return row.size - (known?.content?.size ?? 0)
-    }
-
-    private func isBeyondQuota(_ growth: Int64) -> Bool {
-        let status = connection.status
-        guard growth > 0, let used = status.usedBytes, let quota = status.quotaBytes else { return false }
-        return growth > quota - used
-    }
-
     /// Sends the chunks that the cloud lacks, several requests at a time.
     private func send(_ manifest: Manifest, of row: ItemRow, from file: FileDescriptor) async throws {
         let layout = try ChunkLayout(manifest)

@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import Testing
 import UbiquityCloudStore
@@ -233,5 +234,23 @@ import UbiquityWire
 
     @Test func commitsAreSyncedNotOnlyWritten() async throws {
         #expect(try await bench.cloud.isDurable())
+    }
+
+    /// A device goes on with all else, and says of that item why it does not go up.
+    @Test func aDamagedRecordConcernsItsItemOnly() async throws {
+        _ = try await bench.container().commit(bench.request([bench.file(1, "a", [small]), bench.file(2, "b", [small])], [small]))
+        try await bench.reopen {
+            let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
+            try database.write {
+                try $0.execute(sql: "UPDATE items SET stamps = x'07' WHERE name = ?", arguments: [Data("a".utf8)])
+            }
+            try database.close()
+        }
+        let service = try await bench.container()
+        func move(_ id: UInt64, _ name: String) async throws {
+            _ = try await service.commit(bench.request([Make.move(id, base: 1, to: name)]))
+        }
+        #expect(await failure { try await move(1, "a2") } == .damaged)
+        try await move(2, "b2")
     }
 }

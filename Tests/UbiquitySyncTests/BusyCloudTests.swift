@@ -61,6 +61,31 @@ import UbiquityTestSupport
         }
     }
 
+    /// Nor is each of many files tried by itself, again and again.
+    @Test func manyFilesBeyondTheQuotaCostLittle() async throws {
+        try await run { world in
+            world.cloud.setQuota(100_000)
+            try await world.a.create("first", world.random.bytes(50_000))
+            try await world.settle()
+            world.a.link.resetCounts()
+            for number in 0..<200 {
+                try await world.a.create("f\(number)", world.random.bytes(20_000))
+            }
+            try await world.sleep(.seconds(600))
+            // What fits goes up.
+            #expect(try world.b.paths().count == 3)
+            let counts = world.a.link.counts
+            #expect(counts.calls[.commit, default: 0] < 20 && counts.uploadedBytes < 10_000_000, "\(counts)")
+            try world.a.remove("first")
+            try await world.sleep(.seconds(60))
+            #expect(try world.b.row("first") == nil)
+            world.cloud.setQuota(10_000_000)
+            try await world.settle()
+            #expect(try world.b.paths().count == 200)
+            try await world.check()
+        }
+    }
+
     /// It takes no more than a part of what was sent: then that is sent in parts, at once.
     @Test func whatIsTooLargeIsSentInParts() async throws {
         try await run { world in

@@ -64,7 +64,7 @@ extension CommitWork {
         _ content: ContentChange, _ fields: ChangedFields, _ change: ItemChange, to id: ItemID, isRestored: Bool = false
     ) throws -> ContentResult {
         guard let item = try record(id), let currentID = item.version else {
-            throw UbiquityError(.io, "file \(id) has no version")
+            throw UbiquityError(.damaged, "file \(id) has no version")
         }
         guard let current = try version(currentID) else { return try replaceLost(content, fields, change, item) }
         if let known = try version(content.version) { return try complete(known, content, change, item) }

@@ -94,7 +94,7 @@ final class CommitWork {
     func update(_ id: ItemID, _ change: (inout ItemDraft) throws -> Void) throws {
         try load(id)
         guard var draft = drafts[id] else {
-            throw UbiquityError(.io, "item \(id) is not there, though another refers to it")
+            throw UbiquityError(.damaged, "item \(id) is not there, though another refers to it")
         }
         try change(&draft)
         drafts[id] = draft

@@ -168,7 +168,7 @@ struct BlobReader {
 
     static var damaged: UbiquityError {
         UbiquityError(
-            .io, "a record of the cloud's database is damaged", remedy: "restore the data folder from a backup")
+            .damaged, "a record of the cloud's database is damaged", remedy: "restore the data folder from a backup")
     }
 
     var isAtEnd: Bool { position == bytes.count }
