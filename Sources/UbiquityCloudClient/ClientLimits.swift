@@ -39,8 +39,12 @@ package enum ClientLimits {
     static let kernelBytes = 128 * 1024
     /// The reason in an answer that is not a success.
     static let failureLength = 1024 * 1024
-    /// A page of the feed, a manifest: 33 million chunks of the largest file need 40 bytes each.
-    static let answerLength = 1536 * 1024 * 1024
+    /// A page of the feed, whose items may have attributes of 64 KiB each; a manifest of the largest file takes 28 MB.
+    static let answerLength = 256 * 1024 * 1024
+    /// A longer message than this goes as an upload does, with its time.
+    static let callLength = 64 * 1024
+    /// What a line must carry for that to be enough, bytes a second.
+    static let slowestLine = 16 * 1024
     /// A line of an event stream.
     static let eventLineLength = 4096
 }

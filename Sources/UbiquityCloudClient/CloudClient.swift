@@ -53,7 +53,7 @@ package final class CloudClient: CloudService {
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         try await call(
-            .POST, "/commit", message: request, isUpload: !request.chunks.isEmpty,
+            .POST, "/commit", message: request, isUpload: true,
             within: request.chunks.isEmpty ? ClientLimits.commit : ClientLimits.upload)
     }
 
@@ -171,8 +171,12 @@ package final class CloudClient: CloudService {
         isUpload: Bool = false, within limit: TimeAmount = ClientLimits.control
     ) async throws -> Answer {
         let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
+        // A list of many chunks is long itself.
+        let length = content?.length ?? 0, isLong = length > ClientLimits.callLength
+        let sending = TimeAmount.seconds(isLong ? Int64(length / ClientLimits.slowestLine) : 0)
         let response = try await transport.send(
-            method, base + path, content, accept: WireFormat.protobuf.mediaType, isUpload: isUpload, within: limit)
+            method, base + path, content, accept: WireFormat.protobuf.mediaType, isUpload: isUpload || isLong,
+            within: max(limit, limit + sending))
         return try Answer(wire: await transport.body(of: response), as: .protobuf)
     }
 }

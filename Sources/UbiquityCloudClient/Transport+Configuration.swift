@@ -37,6 +37,10 @@ extension Transport {
         configuration.http1_1ConnectionDebugInitializer = { channel in
             enlargeBuffers(of: channel).flatMap {
                 channel.setOption(unsentLimit, value: .init(ClientLimits.kernelBytes))
+            }.flatMap {
+                // A body that waits for the channel is not timed by the HTTP client.
+                channel.setOption(
+                    userTimeout, value: .init(ClientLimits.uploadSilence.nanoseconds / 1_000_000))
             }
         }
         return configuration
@@ -45,6 +49,10 @@ extension Transport {
     /// TCP_NOTSENT_LOWAT of linux/tcp.h.
     private static let unsentLimit = ChannelOptions.Types.SocketOption(
         level: .tcp, name: NIOBSDSocket.Option(rawValue: 25))
+
+    /// TCP_USER_TIMEOUT of linux/tcp.h, milliseconds: how long what was sent may stay unacknowledged.
+    private static let userTimeout = ChannelOptions.Types.SocketOption(
+        level: .tcp, name: NIOBSDSocket.Option(rawValue: 18))
 
     private static func trusting(_ certificates: String) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()

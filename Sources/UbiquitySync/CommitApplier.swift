@@ -96,7 +96,9 @@ package struct CommitApplier {
             var next = row
             clear(&next, planned.row, fields, item)
             try acknowledgeContent(&next, planned.row, fields.content, item)
-            if !next.dirty.isEmpty, let item, !next.isDeleted || next.knows(item, madeFrom: fields.content?.baseVersion) {
+            if !next.dirty.isEmpty, let item,
+                !next.isDeleted || next.knows(item, madeFrom: fields.content?.baseVersion)
+            {
                 next.dirtyBase = item.revision
             }
             try transaction.update(next, before: row)

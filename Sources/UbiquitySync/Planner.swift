@@ -100,8 +100,8 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion))
     }
 
-    /// - Returns: false if something stays in the folder at the cloud, when this group has gone: then it waits. (Not for
-    ///   what is not deleted here: the cloud says what becomes of the folder.)
+    /// - Returns: false if something stays in the folder at the cloud when this group has gone: then it waits. (Not
+    ///   for what is not deleted here: the cloud says what becomes of the folder.)
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
             guard let row = try reader.row(id: id), row.isDeleted || row.dirty.contains(.place) else { continue }

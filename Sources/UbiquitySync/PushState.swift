@@ -8,6 +8,10 @@ struct PushState {
     var prepared: [ItemKey: PreparedContent] = [:]
     /// Files whose content is on its way up.
     var uploading: Set<ItemKey> = []
+    /// How long the loop waits when its commits fail though the feed is read: that answers at once.
+    var backoff = Backoff()
+    /// The same for each file whose chunks did not get through.
+    var uploadBackoffs: [ItemKey: Backoff] = [:]
     /// A file that changed while it was read rests until then.
     var rescanAt: [ItemKey: Timestamp] = [:]
     /// When the first of the new files that were not finished at the last look is, or folders' times that are held go.

@@ -44,6 +44,8 @@ package struct SyncConfiguration: Sendable, Hashable {
 
 /// The engine's bounds and delays.
 enum SyncLimits {
+    /// Files are remembered whose chunks did not get through, at most so many.
+    static let rememberedBackoffs = 1000
     /// How often it is asked what a full account holds.
     static let usageRest = Duration.seconds(5)
     /// So many contents that are being made are remembered before those are looked for that have been.

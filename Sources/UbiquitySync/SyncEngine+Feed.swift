@@ -10,8 +10,6 @@ struct FeedState {
     var announced = Revision.zero
     /// Whether the feed was read to its end since the connection was made.
     var isCaughtUp = false
-    /// The stream of news has ended.
-    var isStreamBroken = false
     /// The power may have taken contents that the cloud was told of and has not got.
     var mayHaveLost = false
     /// The index has all that this device has sent, or the feed has told of the rest.
@@ -54,21 +52,35 @@ extension SyncEngine {
         try await meet(description)
         connection.answered(usage: (description.usage.usedBytes, description.usage.quotaBytes))
         logger.info("connected", metadata: ["revision": "\(description.revision)"])
-        feed.withLock { $0.isStreamBroken = false }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await self.listen() }
+            group.addTask { try await self.listen(to: description.incarnation) }
             group.addTask { try await self.readAsNewsCome() }
             defer { group.cancelAll() }
             try await group.next()
         }
     }
 
-    private func listen() async throws {
-        for try await revision in try await service.news() {
-            feed.withLock { $0.announced = max($0.announced, revision) }
+    /// Hears of news as they come. Where nothing but the stream gets through (a proxy refuses or keeps it), the feed is
+    /// asked now and then instead, and whether this is the same cloud.
+    private func listen(to incarnation: UInt64) async throws {
+        var backoff = Backoff()
+        while true {
+            do {
+                for try await revision in try await service.news() {
+                    feed.withLock { $0.announced = max($0.announced, revision) }
+                    feedSignal.fire()
+                    backoff.reset()
+                }
+            } catch let error as UbiquityError where error.code != .cancelled && error.code != .signedOut {
+                logger.info("no stream of news", metadata: ["reason": "\(error)"])
+            }
+            try await timekeeper.sleep(for: backoff.next(random))
+            try connection.requireAllowed()
+            guard try await service.open().incarnation == incarnation else {
+                throw UbiquityError(.offline, "the cloud is another one")
+            }
             feedSignal.fire()
         }
-        throw UbiquityError(.offline, "the cloud ended the stream of news")
     }
 
     private func readAsNewsCome() async throws {
@@ -147,6 +159,7 @@ extension SyncEngine {
                 setNotesDeletions(true)
                 defer { setNotesDeletions(false) }
                 let page = try await service.changes(after: position.revision, limit: limit)
+                try page.requireProgress(from: position.revision)
                 let done = await prepare(for: page)
                 defer { done?() }
                 let isTaken = try await pool.run { try self.apply(page, at: position) }
@@ -281,6 +294,7 @@ extension SyncEngine {
             setNotesDeletions(true)
             defer { setNotesDeletions(false) }
             let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
+            try page.requireProgress(from: next.revision)
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore
@@ -311,6 +325,18 @@ extension SyncEngine {
             }
             guard let dropped else { return }
             discard(dropped)
+        }
+    }
+}
+
+extension ChangePage {
+    /// Throws `.invalid` for a page that leads back, or would be asked for again and again: a cache between here and
+    /// the cloud may answer with an old one.
+    fileprivate func requireProgress(from position: Revision) throws {
+        guard revision >= position, revision > position || !hasMore else {
+            throw UbiquityError(
+                .invalid, "the cloud's answer leads from revision \(position) to \(revision)",
+                remedy: "look at what is between here and the cloud, such as a proxy that caches")
         }
     }
 }

@@ -57,7 +57,8 @@ extension SyncEngine {
         if error.isAboutConnection {
             // The feed loop finds out when the cloud is back, and wakes this one.
             feed.withLock { $0.isCaughtUp = false }
-            await connection.changed.wait(atMost: connection.failed(error), timekeeper)
+            let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
+            await connection.changed.wait(atMost: wait, timekeeper)
             feedSignal.fire()
         } else {
             try? await timekeeper.sleep(for: Backoff.longest / 10)
@@ -507,7 +508,11 @@ extension SyncEngine {
         noteSentDeletions(group)
         noteFolderTimes(group)
         push.withLock { state in
-            for change in group { state.prepared[change.row.key] = nil }
+            state.backoff.reset()
+            for change in group {
+                state.prepared[change.row.key] = nil
+                state.uploadBackoffs[change.row.key] = nil
+            }
         }
         for change in group {
             problems.clear(.upload, of: change.row.key)

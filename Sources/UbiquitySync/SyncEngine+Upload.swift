@@ -65,12 +65,22 @@ extension SyncEngine {
             logger.info("cannot upload", metadata: ["item": "\(row.id)", "reason": "\(error)"])
             if error.isAboutConnection {
                 _ = connection.failed(error)
-                rest(row)
+                restAfterFailure(row)
                 // Which finds out when the cloud is back.
                 feedSignal.fire()
             } else {
                 problems.note(error, .upload, of: row.key)
             }
+        }
+    }
+
+    /// Longer each time: the whole file is read before the first of its chunks is sent again.
+    private func restAfterFailure(_ row: ItemRow) {
+        let now = timekeeper.now()
+        push.withLock { state in
+            if state.uploadBackoffs.count >= SyncLimits.rememberedBackoffs { state.uploadBackoffs.removeAll() }
+            let wait = state.uploadBackoffs[row.key, default: Backoff()].next(random)
+            state.rescanAt[row.key] = now.advanced(bySeconds: max(wait, SyncLimits.rescanDelay) / .seconds(1))
         }
     }
 

@@ -39,7 +39,8 @@ extension ChangePage: MessageConvertible {
     init(message: PBChangePage) throws(UbiquityError) {
         var items = [RemoteItem]()
         items.reserveCapacity(message.items.count)
-        for item in message.items { items.append(try RemoteItem(message: item)) }
+        // What a newer version has made is nothing that this one could show; the rest of the feed is.
+        for item in message.items where item.kind.isKnown { items.append(try RemoteItem(message: item)) }
         self.init(items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p)
     }
 

@@ -42,6 +42,13 @@ extension ItemName {
     }
 }
 
+extension PBKind {
+    /// Whether this version of the program has heard of it; a missing one is an error.
+    var isKnown: Bool {
+        if case .UNRECOGNIZED = self { false } else { true }
+    }
+}
+
 extension ItemKind {
     init(wire kind: PBKind) throws(UbiquityError) {
         switch kind {
@@ -93,6 +100,7 @@ extension PBManifest {
 
     /// The chunks, each of a possible length.
     func manifest() throws(UbiquityError) -> Manifest {
+        guard chunks.count <= Limits.maximumChunksPerContent else { throw .malformed("a content of too many chunks") }
         var result = Manifest()
         result.reserveCapacity(chunks.count)
         for chunk in chunks {

@@ -24,8 +24,15 @@ extension RemoteVersion {
     static func list(_ messages: [PBVersion]) throws(UbiquityError) -> [RemoteVersion] {
         var result = [RemoteVersion]()
         result.reserveCapacity(messages.count)
-        for message in messages { result.append(try RemoteVersion(message: message)) }
+        for message in messages where message.kind.isKnown { result.append(try RemoteVersion(message: message)) }
         return result
+    }
+}
+
+extension PBVersionKind {
+    /// Whether this version of the program has heard of it; a missing one is an error.
+    fileprivate var isKnown: Bool {
+        if case .UNRECOGNIZED = self { false } else { true }
     }
 }
 

@@ -105,4 +105,19 @@ import UbiquityTestSupport
             #expect(try await world.b.read("f") == bytes(3_000_000, 7))
         }
     }
+
+    /// A proxy lets no stream of news through: then the feed is asked now and then, and nothing else is the worse for it.
+    @Test func changesComeWithoutAStreamOfNews() async throws {
+        try await run { world in
+            for _ in 0..<1000 { world.b.link.script(.news, .fail(UbiquityError(.notPermitted, "refused"))) }
+            try await world.sleep(.seconds(60))
+            try await world.a.create("f", [1])
+            for _ in 0..<60 where try world.b.row("f") == nil { try await world.sleep(.seconds(1)) }
+            #expect(try await world.b.read("f") == [1])
+            try await world.b.edit("f") { _ in [2] }
+            try await world.sleep(.seconds(5))
+            #expect(try await world.a.read("f") == [2])
+            #expect(world.b.link.counts.calls[.news, default: 0] < 100)
+        }
+    }
 }

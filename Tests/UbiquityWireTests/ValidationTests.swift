@@ -119,12 +119,26 @@ import UbiquityWire
         #expect(error?.code == .invalid)
     }
 
-    @Test func anUnknownKindIsRefusedWithWords() {
-        // ChangePage { items: { id: 16 bytes, kind: 9, parent: 16 bytes, name: "a" } }
+    /// `{ id: 16 bytes, kind, parent: 16 bytes, name: "a" }` as the field of this tag.
+    private func item(kind: UInt8, tag: UInt8) -> [UInt8] {
         let id = [UInt8](repeating: 1, count: 16)
-        let item: [UInt8] = [0x0A, 16] + id + [0x10, 9] + [0x2A, 16] + id + [0x32, 1, 0x61]
+        let item: [UInt8] = [0x0A, 16] + id + [0x10, kind] + [0x2A, 16] + id + [0x32, 1, 0x61]
+        return [tag, UInt8(item.count)] + item
+    }
+
+    /// A newer version may make items that this one has never heard of: it goes on with all others.
+    @Test func anUnknownKindIsPassedOverInTheFeed() throws {
+        let page = try WireCodec.decode(
+            ChangePage.self, from: item(kind: 9, tag: 0x0A) + item(kind: 2, tag: 0x0A), as: .protobuf)
+        #expect(page.items.map(\.kind) == [.directory])
+    }
+
+    /// Not in the answer to what this device has sent.
+    @Test func anUnknownKindIsRefusedWithWords() {
+        // CommitResponse { results: { outcome: applied, item } }
+        let result: [UInt8] = [0x08, 1] + item(kind: 9, tag: 0x1A)
         let error = #expect(throws: UbiquityError.self) {
-            try WireCodec.decode(ChangePage.self, from: [0x0A, UInt8(item.count)] + item, as: .protobuf)
+            try WireCodec.decode(CommitResponse.self, from: [0x12, UInt8(result.count)] + result, as: .protobuf)
         }
         #expect(error?.message.contains("kind 9") == true)
     }

@@ -41,8 +41,8 @@ extension CommitWork {
     }
 
     /// Whether another device changed the content after what the deleting one knew, or has brought the item back from
-    /// an earlier deletion. Its own edits it knew; but one that met another's shows that it had not seen that: whichever
-    /// of the two won.
+    /// an earlier deletion. Its own edits it knew; but one that met another's shows that it had not seen that,
+    /// whichever of the two won.
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) throws -> Bool {
         let stamps = record.stamps, isNews = stamps.content.revision > change.baseRevision
         let isOthers = try stamps.content.device != request.device
