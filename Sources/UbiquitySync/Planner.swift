@@ -7,6 +7,8 @@ package struct PlannedChange: Sendable {
     package var change: ItemChange
     /// Of a deletion, if the cloud is known to have the item.
     package var deletion: DeletionMoment?
+    /// The same for changes of a group that were added along with each other: none goes well without the others.
+    package var unit = 0
 }
 
 /// The content of a dirty file, read and cut, whose chunks are at the cloud or travel along.
@@ -37,6 +39,8 @@ package struct Planner {
     private var included: Set<ItemKey> = []
     /// Of these, what goes or goes without a word, and what is being looked at.
     private var settled: Set<ItemKey> = []
+    /// How many rows are being added, each for the sake of the one before; and how many stood for themselves.
+    private var depth = 0, units = 0
     package private(set) var group: [PlannedChange] = []
     /// Deleted rows that the cloud never had: they go without a word.
     package private(set) var forgettable: [ItemRow] = []
@@ -66,6 +70,9 @@ package struct Planner {
         guard !row.dirty.isEmpty, included.insert(row.key).inserted else { return }
         guard included.count <= Limits.maximumChangesPerCommit else { return }
         settled.insert(row.key)
+        if depth == 0 { units += 1 }
+        depth += 1
+        defer { depth -= 1 }
         try addIncluded(row)
         // What is decided about a row comes after all that is taken along with it.
         let last = [group.last?.row.key, forgettable.last?.key, unchanged.last?.key]
@@ -80,7 +87,7 @@ package struct Planner {
             if row.dirty == .xattrs { unchanged.append(row) }
             return
         }
-        group.append(PlannedChange(row: row, change: change(of: row, .put(fields))))
+        group.append(PlannedChange(row: row, change: change(of: row, .put(fields)), unit: units))
     }
 
     private mutating func addDeletion(_ row: ItemRow) throws {
@@ -97,7 +104,7 @@ package struct Planner {
         let deletion = remote.flatMap { known in
             known.isDeleted ? nil : DeletionMoment(time: row.dirtyAt, folder: known.parent, name: known.name)
         }
-        group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion))
+        group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion, unit: units))
     }
 
     /// - Returns: false if something stays in the folder at the cloud when this group has gone: then it waits. (Not

@@ -34,7 +34,10 @@ extension SyncEngine {
             return staged[download.key]
         }
         discard(old.map { [$0.content.id] } ?? [])
-        try showReadyPackages()
+        // It is kept, whether or not the package can be shown now: that is tried again when something comes on.
+        do { try showReadyPackages() } catch {
+            logger.warning("cannot show a package's new state yet", metadata: ["reason": "\(error)"])
+        }
         return true
     }
 

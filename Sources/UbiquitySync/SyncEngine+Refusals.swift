@@ -28,8 +28,16 @@ extension SyncEngine {
             logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
             return problems.note(error, .upload, of: group[0].row.key)
         }
-        let middle = group.count / 2
+        let middle = Self.middle(of: group)
         try await commit(Array(group[..<middle]), outgoing)
         try await commit(Array(group[middle...]), outgoing)
+    }
+
+    /// Where to divide a group of at least two: between changes that do not need each other (one gives up the name that
+    /// the other takes), as near to the middle as there is such a place.
+    private static func middle(of group: [PlannedChange]) -> Int {
+        let middle = group.count / 2
+        let places = group.indices.dropFirst().filter { group[$0].unit != group[$0 - 1].unit }
+        return places.min { abs($0 - middle) < abs($1 - middle) } ?? middle
     }
 }

@@ -253,4 +253,28 @@ import UbiquityWire
         #expect(await failure { try await move(1, "a2") } == .damaged)
         try await move(2, "b2")
     }
+
+    /// The process ended while it removed them, or an upload was under way.
+    @Test func chunksOfADeletedAccountGoWithTheNextRound() async throws {
+        _ = try await bench.container().commit(bench.request([bench.file(1, "a", [small, large])], [small, large]))
+        let left = Path.join(bench.folder.path, "chunks/4711")
+        for path in [left, left + "/chunks"] { try FileSystem.makeDirectory(path) }
+        try await bench.reopen {
+            let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
+            try database.write {
+                try $0.execute(sql: "INSERT INTO smallChunks SELECT 4711, id, bytes, asked FROM smallChunks")
+            }
+            try database.close()
+        }
+        try await bench.cloud.maintain()
+        #expect(try !FileSystem.exists(left))
+        let service = try await bench.container()
+        #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
+        try await bench.reopen {
+            let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
+            let count = try database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM smallChunks WHERE account = 4711") }
+            #expect(count == 0)
+            try database.close()
+        }
+    }
 }

@@ -57,15 +57,18 @@ extension FileChunkStore {
     private func syncFiles(_ files: [(id: ChunkID, number: UInt64)]) throws {
         guard files.count <= Self.maximumSingleSyncs else { return try syncEverything() }
         for (id, number) in files {
-            do {
-                try FaultPoints.check("chunks.sync")
-                try describing("make chunk \(id) durable", at: incomingPath(number)) { () throws(Errno) in
-                    try syncFile(number)
+            // Locked till it is given up: another call that syncs it after this one is not told of the failure.
+            try syncs[Int(number % UInt64(syncs.count))].withLock { _ in
+                do {
+                    try FaultPoints.check("chunks.sync")
+                    try describing("make chunk \(id) durable", at: incomingPath(number)) { () throws(Errno) in
+                        try syncFile(number)
+                    }
+                } catch {
+                    staged.forget(id, number)
+                    discard(number)
+                    throw error
                 }
-            } catch {
-                staged.forget(id, number)
-                discard(number)
-                throw error
             }
         }
     }

@@ -24,6 +24,8 @@ package final class FileChunkStore: ChunkStore {
     /// The file system, held open since the start: syncfs(2) reports a failed write to each open file once, so one
     /// opened later could miss it. Locked while it syncs, for the same reason (see `syncEverything`).
     let fileSystem: Lock<FileDescriptor>
+    /// One file is synced by one call at a time; each lock is for the files of some numbers.
+    let syncs = (0..<64).map { _ in Lock(()) }
     /// One per folder: between looking at a chunk's time and removing it, nobody may touch it.
     let collection = (0..<256).map { _ in Lock(()) }
 

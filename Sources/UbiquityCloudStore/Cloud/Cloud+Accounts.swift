@@ -46,7 +46,7 @@ extension Cloud {
                     let number = try Int64.fetchOne(
                         db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
                 else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
-                for table in ["items", "versions", "commits"] {
+                for table in ["items", "versions", "commits", "lastCommits"] {
                     try db.execute(
                         sql:
                             "DELETE FROM \(table) WHERE container IN (SELECT number FROM containers WHERE account = ?)",
@@ -58,11 +58,43 @@ extension Cloud {
                 try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])
                 return number
             }
-            forgetStore(of: number)
-            let path = Path.join(folder, "chunks/\(number)")
-            try describing("remove the account's chunks", at: path) { () throws(Errno) in
-                do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT { return }
+            try removeChunks(of: number)
+        }
+    }
+
+    private func removeChunks(of account: Int64) throws {
+        forgetStore(of: account)
+        let path = Path.join(folder, "chunks/\(account)")
+        try describing("remove the account's chunks", at: path) { () throws(Errno) in
+            do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT { return }
+        }
+        try write { try $0.execute(sql: "DELETE FROM smallChunks WHERE account = ?", arguments: [account]) }
+    }
+
+    /// What is left of deleted accounts: the process ended meanwhile, or an upload was under way.
+    func removeChunksOfDeletedAccounts() throws {
+        let path = Path.join(folder, "chunks")
+        let folders = try describing("list the accounts' chunks", at: path) { () throws(Errno) in
+            do throws(Errno) { return try FileSystem.entries(of: path) } catch .ENOENT { return [] }
+        }
+        // Asked after the listing: an account is there before its folder.
+        let accounts = Set(try accountNumbers())
+        let withFolders = folders.compactMap { Int64(String(decoding: $0.name, as: UTF8.self)) }
+        let withChunks = try withFolders + accountsWithSmallChunks()
+        for account in Set(withChunks).subtracting(accounts).sorted() { try removeChunks(of: account) }
+    }
+
+    /// From one to the next by the table's key, which is not read whole.
+    private func accountsWithSmallChunks() throws -> [Int64] {
+        try read { db in
+            var found = [Int64](), last = Int64.min
+            while let next = try Int64.fetchOne(
+                db, sql: "SELECT min(account) FROM smallChunks WHERE account > ?", arguments: [last])
+            {
+                found.append(next)
+                last = next
             }
+            return found
         }
     }
 

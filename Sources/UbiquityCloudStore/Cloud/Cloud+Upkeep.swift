@@ -12,6 +12,7 @@ extension Cloud {
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
+        try await pool.run { [self] in try removeChunksOfDeletedAccounts() }
         for account in try await pool.run({ [self] in try accountNumbers() }) {
             do {
                 try await pool.run { [self] in try collectChunks(of: account) }
@@ -26,7 +27,7 @@ extension Cloud {
         }
     }
 
-    private func accountNumbers() throws -> [Int64] {
+    func accountNumbers() throws -> [Int64] {
         try read { try Int64.fetchAll($0, sql: "SELECT number FROM accounts") }
     }
 

@@ -76,10 +76,19 @@ enum ItemRows {
 
 /// Between version records and the columns of `versions`.
 enum VersionRows {
-    static let columns = """
-        versions.id, versions.item, versions.role, versions.size, versions.modified, versions.device, \
-        versions.deviceName, versions.base, versions.savedName, versions.manifest, versions.saved, versions.superseded
+    static let columns = columns(manifest: "versions.manifest")
+
+    /// The same for who is told of versions: of a manifest that is too long to come along no more is read than shows
+    /// that it is.
+    static let columnsToTell = columns(
+        manifest: "substr(versions.manifest, 1, \((Limits.inlineManifestChunks + 1) * BlobCoding.referenceLength))")
+
+    private static func columns(manifest: String) -> String {
         """
+        versions.id, versions.item, versions.role, versions.size, versions.modified, versions.device, \
+        versions.deviceName, versions.base, versions.savedName, \(manifest), versions.saved, versions.superseded
+        """
+    }
 
     static func values(_ version: VersionRecord, in container: Int64) -> [(any DatabaseValueConvertible)?] {
         [

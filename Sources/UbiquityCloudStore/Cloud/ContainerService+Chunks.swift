@@ -148,7 +148,9 @@ extension ContainerService {
         let small = chunks.filter { $0.bytes.count < CloudLimits.smallChunkLength }
         for chunk in small { try ChunkCheck.verify(chunk) }
         try cloud.chunks(of: account).store(chunks.filter { $0.bytes.count >= CloudLimits.smallChunkLength })
-        if !small.isEmpty { try cloud.write { try self.storeSmall(small, $0) } }
+        guard !small.isEmpty else { return }
+        try cloud.write { try self.storeSmall(small, $0) }
+        noteSound(small)
     }
 
     func storeSmall(_ chunks: [Chunk], _ db: Database) throws {
@@ -157,7 +159,11 @@ extension ContainerService {
             try db.cachedStatement(
                 sql: "INSERT OR REPLACE INTO smallChunks (account, id, bytes, asked) VALUES (?, ?, ?, ?)"
             ).execute(arguments: [account, Bytes(chunk.id.bytes), Bytes(chunk.bytes), now])
-            cloud.damagedChunks.noteSound(chunk.id, of: account)
         }
+    }
+
+    /// To be called when they are stored for good: what was rolled back is as damaged as before.
+    func noteSound(_ chunks: [Chunk]) {
+        for chunk in chunks { cloud.damagedChunks.noteSound(chunk.id, of: account) }
     }
 }

@@ -17,7 +17,7 @@ extension ContainerService {
         let inlineSmall = try storeInlineChunks(request)
         let named = try namedChunks(of: request)
         let missingLarge = try secureLarge(named.large)
-        return try cloud.write { db in
+        let answered = try cloud.write { db in
             // A repeat may have been answered since.
             if let answered = try answer(db, to: request) { return answered }
             try storeSmall(inlineSmall, db)
@@ -36,6 +36,8 @@ extension ContainerService {
             try tables.keep(plan.outcomes, at: plan.revision, for: request.id)
             return (found.number, try response(plan.outcomes, at: plan.revision, tables))
         }
+        noteSound(inlineSmall)
+        return answered
     }
 
     private func answer(_ db: Database, to request: CommitRequest) throws -> (Int64, CommitResponse)? {

@@ -8,7 +8,7 @@ extension ContainerTables {
     func versions(of item: ItemID, limit: Int) throws -> [RemoteVersion] {
         try fetchAll(
             """
-            SELECT \(VersionRows.columns) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ?
+            SELECT \(VersionRows.columnsToTell) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ?
             AND (manifest IS NOT NULL OR role NOT IN \(Cloud.expiring))
             ORDER BY role = \(VersionRecord.Role.current.rawValue) DESC,
                 role = \(VersionRecord.Role.conflict.rawValue) DESC, modified DESC, id DESC LIMIT ?

@@ -48,9 +48,11 @@ struct ContainerTables: ContainerState {
             .flatMap { try VersionRows.record($0) }
     }
 
-    func conflicts(of item: ItemID) throws -> [VersionRecord] {
+    func conflicts(of item: ItemID) throws -> [VersionRecord] { try conflicts(of: item, VersionRows.columns) }
+
+    private func conflicts(of item: ItemID, _ columns: String) throws -> [VersionRecord] {
         try fetchAll(
-            "SELECT \(VersionRows.columns) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? "
+            "SELECT \(columns) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? "
                 + "AND role = " + "\(VersionRecord.Role.conflict.rawValue) ORDER BY id", [Bytes(item.bytes)]
         ).compactMap { try VersionRows.record($0) }
     }
@@ -61,7 +63,7 @@ struct ContainerTables: ContainerState {
     func items(after revision: Revision, _ id: ItemID?, liveOnly: Bool, limit: Int) throws -> [RemoteItem] {
         try fetchAll(
             """
-            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items INDEXED BY itemsFeed
+            SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items INDEXED BY itemsFeed
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND \(id == nil ? "items.revision > ?" : "items.revision = ? AND items.id > ?")
             \(liveOnly ? "AND items.deleted IS NULL" : "")
@@ -73,7 +75,7 @@ struct ContainerTables: ContainerState {
     func remoteItem(_ id: ItemID) throws -> RemoteItem? {
         try fetchOne(
             """
-            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items
+            SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND items.id = ?
             """, [Bytes(id.bytes)]
@@ -86,7 +88,7 @@ struct ContainerTables: ContainerState {
     ) throws -> [RemoteItem] {
         try fetchAll(
             """
-            SELECT \(ItemRows.columns), \(VersionRows.columns) FROM items INDEXED BY \(index)
+            SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items INDEXED BY \(index)
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND \(condition)
             """, arguments
@@ -97,7 +99,7 @@ struct ContainerTables: ContainerState {
         let record = try ItemRows.record(row)
         return record.remoteItem(
             try VersionRows.record(row, first: ItemRows.columnCount),
-            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id) : [])
+            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id, VersionRows.columnsToTell) : [])
     }
 
     // MARK: Changes

@@ -91,36 +91,37 @@ extension CommitWork {
         guard !fields.xattrsSet.isEmpty || !fields.xattrsRemoved.isEmpty else { return }
         // Looked up at once: a change may have thousands.
         let times = Dictionary(fields.earlier.map { ($0.field, $0.time) }) { first, _ in first }
+        var values = Dictionary(record.xattrs.map { ($0.name, $0.value) }) { first, _ in first }
+        var bytes = record.xattrs.reduce(0) { $0 + $1.name.count + $1.value.count }
         func set(_ name: [UInt8], _ value: [UInt8]?) {
-            let stamp = stamp(at: times[.xattr(name)] ?? change.changedAt)
-            setXattr(name, value, change, stamp, in: &record)
+            let stamp = stamp(at: times[.xattr(name)] ?? change.changedAt), known = values[name]
+            guard known != value, isDecided(name, change, stamp, in: &record) else { return }
+            let difference = Self.length(name, value) - Self.length(name, known)
+            // Two devices may together have set more than an item holds; then the later ones do not come in, and the
+            // result says so.
+            guard value == nil || bytes + difference <= Limits.maximumXattrBytes else { return }
+            values[name] = value
+            bytes += difference
         }
         for name in fields.xattrsRemoved { set(name, nil) }
         for attribute in fields.xattrsSet { set(attribute.name, attribute.value) }
+        record.xattrs = values.map { Xattr(name: $0.key, value: $0.value) }.sorted()
         forgetOldRemovals(in: &record)
     }
 
-    private func setXattr(
-        _ name: [UInt8], _ value: [UInt8]?, _ change: ItemChange, _ stamp: FieldStamp, in record: inout ItemRecord
-    ) {
-        let index = record.xattrs.firstIndex { $0.name == name }
-        guard index.map({ record.xattrs[$0].value }) != value else { return }
-        if let current = record.stamps.xattrs[name] {
-            guard let winner = decide(change, stamp, over: current) else { return }
-            record.stamps.xattrs[name] = winner
-        } else {
+    private static func length(_ name: [UInt8], _ value: [UInt8]?) -> Int { value.map { name.count + $0.count } ?? 0 }
+
+    /// Whether this change of an attribute is the one that counts.
+    private func isDecided(
+        _ name: [UInt8], _ change: ItemChange, _ stamp: FieldStamp, in record: inout ItemRecord
+    ) -> Bool {
+        guard let current = record.stamps.xattrs[name] else {
             record.stamps.xattrs[name] = stamp
+            return true
         }
-        var others = record.xattrs
-        if let index { others.remove(at: index) }
-        guard let value else { return record.xattrs = others }
-        // Two devices may together have set more than an item holds; then the later ones do not come in, and the
-        // result says so.
-        let total = others.reduce(name.count + value.count) { $0 + $1.name.count + $1.value.count }
-        guard total <= Limits.maximumXattrBytes else { return }
-        let place = others.firstIndex { name.lexicographicallyPrecedes($0.name) } ?? others.endIndex
-        others.insert(Xattr(name: name, value: value), at: place)
-        record.xattrs = others
+        guard let winner = decide(change, stamp, over: current) else { return false }
+        record.stamps.xattrs[name] = winner
+        return true
     }
 
     /// Stamps of removed attributes are kept, so that an older setting does not bring one back, but not without end.

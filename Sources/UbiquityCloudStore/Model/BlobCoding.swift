@@ -4,8 +4,10 @@ internal import UbiquityCore
 enum BlobCoding {
     // MARK: Manifests: for each chunk its id (32 bytes) and its length (4 bytes)
 
+    static let referenceLength = ChunkID.byteCount + 4
+
     static func encode(_ manifest: Manifest) -> [UInt8] {
-        var bytes = BlobWriter(capacity: manifest.count * 36)
+        var bytes = BlobWriter(capacity: manifest.count * referenceLength)
         for reference in manifest {
             bytes.append(reference.id.bytes)
             bytes.append(UInt32(clamping: reference.length))
@@ -16,7 +18,7 @@ enum BlobCoding {
     static func manifest(_ bytes: [UInt8]) throws(UbiquityError) -> Manifest {
         var reader = BlobReader(bytes)
         var manifest = Manifest()
-        manifest.reserveCapacity(bytes.count / 36)
+        manifest.reserveCapacity(bytes.count / referenceLength)
         while !reader.isAtEnd {
             guard let id = ChunkID(bytes: try reader.take(ChunkID.byteCount)) else { throw BlobReader.damaged }
             manifest.append(ChunkReference(id: id, length: Int(try reader.number(UInt32.self))))
