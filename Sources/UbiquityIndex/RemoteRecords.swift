@@ -60,6 +60,9 @@ extension IndexReader {
     /// Whether the feed was ever read to its end: before, what is here is a part of the container.
     package func hasBeenCaughtUp() throws -> Bool { try metaNumber("caughtUp") == 1 }
 
+    /// Whether the page of the feed that was taken in last is not the last one: what belongs together may be on several.
+    package func isFeedBehind() throws -> Bool { try metaNumber("feedBehind") == 1 }
+
     func metaNumber(_ name: String) throws -> Int64? {
         try number("SELECT value FROM meta WHERE name = ?", [.text(name)])
     }
@@ -150,6 +153,11 @@ extension IndexTransaction {
 
     /// See `hasBeenCaughtUp`.
     package func setCaughtUp(_ isSo: Bool) throws { try setMeta("caughtUp", isSo ? 1 : 0) }
+
+    /// See `isFeedBehind`.
+    package func setFeedBehind(_ isSo: Bool) throws {
+        if try isFeedBehind() != isSo { try setMeta("feedBehind", isSo ? 1 : 0) }
+    }
 
     func setMeta(_ name: String, _ value: Int64?) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [.text(name), SQLValue(value)])

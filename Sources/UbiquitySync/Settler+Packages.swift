@@ -6,15 +6,20 @@ package import UbiquityIndex
 // changes made here have not gone up: the cloud says then which of the two states is to stand.
 extension Settler {
     /// Takes in a page of the feed, which never ends within a commit.
-    package mutating func receive(page items: [RemoteItem], _ index: ItemIndex) throws {
+    /// - Parameter isLast: Otherwise more pages follow, and all that the page tells of packages is held: an item stands
+    ///   in the feed once, where it was changed last, so that what one commit changed in a package may be on several.
+    package mutating func receive(page items: [RemoteItem], _ index: ItemIndex, isLast: Bool = true) throws {
         var held = Set(try transaction.heldPackages(index).keys)
         let replaced = try items.filter { item in
             guard item.kind == .file, !item.isDeleted else { return false }
             return try transaction.row(id: item.id)?.awaitsContent(of: item) ?? false
         }
-        let mayMeet = try mayMeetChanges(items)
-        guard mayMeet || !held.isEmpty || !replaced.isEmpty else { return try items.forEach { try receive($0) } }
+        let mayMeet = try mayMeetChanges(items), holdsAll = try !isLast && transaction.hasBeenCaughtUp()
+        guard mayMeet || holdsAll || !held.isEmpty || !replaced.isEmpty else {
+            return try items.forEach { try receive($0) }
+        }
         let owners = try owners(of: items, index)
+        if holdsAll { for owner in owners.values { held.formUnion(owner) } }
         if mayMeet, !owners.isEmpty { held.formUnion(try transaction.changedPackages(index)) }
         for item in replaced { if let owner = owners[item.id]?.first { held.insert(owner) } }
         for item in items {

@@ -200,7 +200,11 @@ extension SyncEngine {
     /// - Returns: false if the snapshot has to be read instead, as the index knows then.
     @discardableResult
     private func apply(_ page: ChangePage, at position: FeedPosition) throws -> Bool {
-        guard !page.items.isEmpty || page.revision != position.revision else { return true }
+        guard !page.items.isEmpty || page.revision != position.revision else {
+            guard try index.read({ try $0.isFeedBehind() }), !page.hasMore, !position.isInSnapshot else { return true }
+            try index.write(.remote) { try $0.setFeedBehind(false) }
+            return true
+        }
         let dropped = try index.write(.remote) { transaction -> [ContentID]? in
             if try needsSnapshot(before: page, at: position, transaction) {
                 var next = position
@@ -212,7 +216,9 @@ extension SyncEngine {
             let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
             let own = try items.filter { try isNewOwnVersion($0, transaction) }
             var settler = settler(transaction)
-            try settler.receive(page: items, index)
+            let isLast = !page.hasMore && !position.isInSnapshot
+            try settler.receive(page: items, index, isLast: isLast)
+            try transaction.setFeedBehind(!isLast)
             try settler.settleAll(limit: SyncLimits.settleBatch)
             for item in own { try meetOwnVersion(item, transaction) }
             for item in items { try noteLost(item, transaction) }
@@ -319,7 +325,7 @@ extension SyncEngine {
                     item.revision = max(item.revision, revision)
                     return item
                 }
-                try settler.receive(page: deleted, index)
+                try settler.receive(page: deleted, index, isLast: false)
                 try settler.settleAll(limit: SyncLimits.settleBatch)
                 return settler.dropped
             }

@@ -65,6 +65,7 @@ extension SyncEngine {
     private func showReadyPackages(
         _ transaction: IndexTransaction, _ taken: inout [ItemKey: StagedContent]
     ) throws -> (dropped: [ContentID], isAnyShown: Bool) {
+        guard try !transaction.isFeedBehind() else { return ([], false) }
         var settler = settler(transaction), dropped = [ContentID](), isAnyShown = false
         let changed = try transaction.changedPackages(index)
         for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
