@@ -30,7 +30,8 @@ extension SyncEngine {
             try await decide(other, decision.planned, outgoing.with(decision, about: meeting))
         } catch let error as MissingChunks {
             forgetPrepared(decision.planned, lacking: Set(error.ids))
-            try await sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? [])
+            // The cloud has lost some of the other state, and nobody here has them.
+            if try await !sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? []) { noteUndecided(meeting.key) }
             restPackages([meeting.key])
         } catch let error as OutdatedCommit {
             try await goOn(after: error)
@@ -103,7 +104,9 @@ extension SyncEngine {
     }
 
     /// Chunks of files that are here and that the cloud keeps no longer.
-    private func sendAgain(_ lacking: Set<ChunkID>, _ manifest: Manifest) async throws {
+    /// - Returns: whether all that it lacks were here.
+    private func sendAgain(_ lacking: Set<ChunkID>, _ manifest: Manifest) async throws -> Bool {
+        var isAll = true
         for reference in Set(manifest.filter { lacking.contains($0.id) }) {
             let bytes = try await pool.run { [self] () -> [UInt8]? in
                 for location in try index.read({ try $0.locations(of: reference) }) {
@@ -115,8 +118,13 @@ extension SyncEngine {
                 }
                 return nil
             }
-            if let bytes { try await service.upload([Chunk(id: reference.id, bytes: bytes)]) }
+            if let bytes {
+                try await service.upload([Chunk(id: reference.id, bytes: bytes)])
+            } else {
+                isAll = false
+            }
         }
+        return isAll
     }
 
     /// The state here stands: what was held of the other is over.
