@@ -139,4 +139,16 @@ import UbiquityWire
         #expect(item.createdAt.nanoseconds == -7 && item.modifiedAt.nanoseconds == .max)
         #expect(item.xattrs == attributes.sorted() && item.name.bytes == Array("u\u{308}.txt".utf8))
     }
+
+    /// An empty file has no chunk, one of four tells them all, one of more is asked for.
+    @Test(arguments: [0, 1, 4, 5, 6]) func manifestsComeAlongIfTheyAreShort(count: Int) async throws {
+        let chunks = ChunkSamples.chunks(1..<UInt64(count) + 1)
+        let service = try await bench.container()
+        _ = try await service.commit(bench.request([bench.file(1, "a", chunks)], chunks))
+        let content = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.kind == .file }?.content)
+        #expect(content.isAvailable && content.manifest?.map(\.id) == (count <= 4 ? chunks.map(\.id) : nil))
+        let listed = try #require(try await service.versions(of: .number(1)).first?.content)
+        #expect(listed.isAvailable && listed.manifest == content.manifest)
+        #expect(try await service.manifest(of: content.version).map(\.id) == chunks.map(\.id))
+    }
 }

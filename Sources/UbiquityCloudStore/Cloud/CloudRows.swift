@@ -79,9 +79,15 @@ enum VersionRows {
     static let columns = columns(manifest: "versions.manifest")
 
     /// The same for who is told of versions: of a manifest that is too long to come along no more is read than shows
-    /// that it is.
-    static let columnsToTell = columns(
-        manifest: "substr(versions.manifest, 1, \((Limits.inlineManifestChunks + 1) * BlobCoding.referenceLength))")
+    /// that it is. (Not of all with `substr`: it makes null of an empty one.)
+    static let columnsToTell: String = {
+        let length = (Limits.inlineManifestChunks + 1) * BlobCoding.referenceLength
+        return columns(
+            manifest: """
+                CASE WHEN length(versions.manifest) > \(length) THEN substr(versions.manifest, 1, \(length)) \
+                ELSE versions.manifest END
+                """)
+    }()
 
     private static func columns(manifest: String) -> String {
         """
