@@ -113,9 +113,6 @@ extension ItemIndex {
         replaced.remove(contents)
     }
 
-    /// A program syncs that content: from then on nothing before it comes back. To be called before the index is
-    /// synced.
-    package func noteSync(of content: ContentID) throws {
-        if replaced.contains(content) { try forgetReplacements([content]) }
-    }
+    /// Whether that content took another's place and has not been told to be on the disk.
+    package func isReplacement(_ content: ContentID) -> Bool { replaced.contains(content) }
 }

@@ -138,12 +138,13 @@ extension ContainerFileSystem {
         if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
         if let failure = contents.failure(of: whole.id) { throw failure }
         let before = try whole.file.status()
-        try index.noteSync(of: whole.id)
+        let isReplacement = index.isReplacement(whole.id)
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in
             try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
-        if try syncInJournal(whole, before) { return }
+        if isReplacement { return try syncReplacement(whole, file.node, before) }
+        if !file.node.state.withLock({ $0.writesThrough }), try syncInJournal(whole, before) { return }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
         // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the
         // index there. With one flush for both an fsync takes hardly more than that of the content alone.
@@ -160,6 +161,14 @@ extension ContainerFileSystem {
         }
     }
 
+    /// What has taken another's place is on the disk before it is forgotten what that was, and that is on the disk
+    /// before the program goes on: whenever the power goes, one of the two is there, and afterwards the new one.
+    private func syncReplacement(_ whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
+        try syncContent(of: whole, node, before)
+        try index.forgetReplacements([whole.id])
+        try index.makeChangesDurable()
+    }
+
     func rememberingFailure(of id: ContentID, _ body: () throws(Errno) -> Void) throws {
         do throws(Errno) { try body() } catch {
             failedSyncs.withLock { $0[id] = error }
@@ -171,7 +180,7 @@ extension ContainerFileSystem {
         try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.startWriting() }
     }
 
-    private func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
+    func syncContent(of whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
         let kept = contents.journal?.mark(of: whole.id)
         try rememberingFailure(of: whole.id) { () throws(Errno) in try whole.file.syncData() }
         let (isFirst, needsName) = node.state.withLock { state in

@@ -59,6 +59,7 @@ extension ContainerFileSystem {
         guard flags.writes, flags.contains(.dataSync) else { return opened }
         do {
             let node = try files.object(opened.handle).node
+            try beginWritingThrough(node)
             if let id = node.state.withLock({ $0.isNameSynced ? nil : $0.whole?.id }) {
                 try contents.syncName(of: id)
                 node.state.withLock { $0.isNameSynced = $0.whole?.id == id }
@@ -69,6 +70,19 @@ extension ContainerFileSystem {
             release(opened.handle)
             throw error
         }
+    }
+
+    /// What is kept of an earlier state would be laid over what is written next, whose times may not be on the disk.
+    private func beginWritingThrough(_ node: OpenNode) throws {
+        let whole = node.state.withLock { state in
+            state.writesThrough = true
+            return state.whole
+        }
+        guard let whole else { return }
+        let isReplacement = index.isReplacement(whole.id)
+        guard isReplacement || contents.journal?.mark(of: whole.id) != nil else { return }
+        try syncContent(of: whole, node, try whole.file.status())
+        if isReplacement { try index.forgetReplacements([whole.id]) }
     }
 
     /// Gives the node its backing file, and tells the index of a writer.

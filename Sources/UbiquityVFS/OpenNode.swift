@@ -47,6 +47,9 @@ final class OpenNode: Sendable {
         var isNameSynced = false
         /// Whether a program has brought the content to the disk.
         var isSynced = false
+        /// Whether a program that has it open with O_SYNC or O_DSYNC writes to the disk itself, past all that is kept of
+        /// the content elsewhere.
+        var writesThrough = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
         /// The backing file when it got such a right while the kernel served it: only what is written after that takes

@@ -58,6 +58,16 @@ package struct ModelTree: Sendable {
         for name in names { nodes[name] = .file(bytes, names: names.count > 1 ? names : []) }
     }
 
+    /// Whether it is, or has in it, a file of several names.
+    package func hasLinks(in path: String) -> Bool {
+        nodes.contains { node in
+            guard node.key == path || node.key.hasPrefix(path + "/"), case .file(_, let names) = node.value else {
+                return false
+            }
+            return !names.isEmpty
+        }
+    }
+
     /// Whether `rename` may do it: not into itself, not over something, into a folder that is there.
     package func canMove(_ old: String, to new: String) -> Bool {
         nodes[old] != nil && isFree(new) && new != old && !new.hasPrefix(old + "/")

@@ -2,7 +2,7 @@ internal import UbiquityCore
 
 /// One device at a time does something, and all see just that.
 struct Turns {
-    private static let names = ["a", "b", "c.txt", "Documents"]
+    private static let names = ["a", "b", "c.txt", "Documents", "p.rtfd"]
     private static let rounds = 8
     private static let actionsPerRound = 6
 
@@ -54,7 +54,7 @@ struct Turns {
             note(device, "makes link \(new)")
             try device.makeLink(new, to: "somewhere")
             model.put(new, .link("somewhere"))
-        case 3 where model.canMove(some, to: new):
+        case 3 where model.canMove(some, to: new) && !(new.contains(".rtfd") && model.hasLinks(in: some)):
             note(device, "renames \(some) to \(new)")
             try device.rename(some, new)
             model.move(some, to: new)
@@ -72,7 +72,8 @@ struct Turns {
                 try await device.saveOver(some, bytes)
                 model.put(some, .file(bytes))
             }
-        case 7 where model.isFree(new):
+        // (A package's members are no other file's further names.)
+        case 7 where model.isFree(new) && !(new + some).contains(".rtfd"):
             guard case .file = model.nodes[some] else { return }
             note(device, "gives \(some) the further name \(new)")
             try device.makeHardLink(new, to: some)
