@@ -60,7 +60,7 @@ extension IndexReader {
     /// Whether the feed was ever read to its end: before, what is here is a part of the container.
     package func hasBeenCaughtUp() throws -> Bool { try metaNumber("caughtUp") == 1 }
 
-    /// Whether the page of the feed that was taken in last is not the last one: what belongs together may be on several.
+    /// Whether the page of the feed that was taken in last is not the last one: what belongs together may be on more.
     package func isFeedBehind() throws -> Bool { try metaNumber("feedBehind") == 1 }
 
     func metaNumber(_ name: String) throws -> Int64? {

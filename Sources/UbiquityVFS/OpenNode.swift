@@ -47,7 +47,7 @@ final class OpenNode: Sendable {
         var isNameSynced = false
         /// Whether a program has brought the content to the disk.
         var isSynced = false
-        /// Whether a program that has it open with O_SYNC or O_DSYNC writes to the disk itself, past all that is kept of
+        /// Whether a program has it open with O_SYNC or O_DSYNC: it writes to the disk itself, past all that is kept of
         /// the content elsewhere.
         var writesThrough = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
