@@ -251,7 +251,7 @@ extension MountController {
 
     func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
         guard let item = try await trashed(request.item) else {
-            if request.to == nil, let report = try await restoreWhatIsLeft(of: request.item) { return report }
+            if let report = try await restoreWhatIsLeft(of: request) { return report }
             throw UbiquityError(
                 .notFound, "nothing of this name or id was deleted, or it is not kept any more", at: request.item,
                 remedy: "'ubiquity trash list' lists what there is")
@@ -264,7 +264,13 @@ extension MountController {
             }
             place = Place(parent: folder.id, name: name)
         }
-        let count = try await engine.undelete(item, to: place)
+        let count: Int
+        do { count = try await engine.undelete(item, to: place) } catch let error as UbiquityError
+            where error.code == .notFound
+        {
+            // The cloud's answer has the cloud as its place.
+            throw UbiquityError(.notFound, error.message, at: request.to ?? item.path, remedy: error.remedy)
+        }
         // The folders that have come back with it are in the feed.
         let isThere = try await pool.run { [self] in
             let row = try parts.index.read { try $0.row(id: item.item.id) }
@@ -285,9 +291,14 @@ extension MountController {
     }
 
     /// What was deleted of a folder that is there; nil if it is not, or nothing was.
-    private func restoreWhatIsLeft(of folder: String) async throws -> TrashRestoreReport? {
-        let left = try await engine.trashed(in: folder)
+    private func restoreWhatIsLeft(of request: TrashRestoreRequest) async throws -> TrashRestoreReport? {
+        let folder = request.item, left = try await engine.trashed(in: folder)
         guard !left.isEmpty else { return nil }
+        guard request.to == nil else {
+            throw UbiquityError(
+                .invalid, "the folder itself was not deleted, only what was in it", at: folder,
+                remedy: "without a new path they come back in it; or restore each by itself")
+        }
         return TrashRestoreReport(path: folder, items: try await engine.undelete(left))
     }
 

@@ -31,4 +31,21 @@ import UbiquityControl
             #expect(try await a.shell("cat Documents/other.txt") == "2")
         }
     }
+
+    /// Of a folder that is there only what was deleted in it can come back.
+    @Test func aFolderThatIsThereIsNotRestoredElsewhere() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("mkdir d; echo 1 > d/one; echo 2 > d/two")
+            try await world.settle(a)
+            try await a.shell("rm d/one")
+            try await world.settle(a)
+            let refused = try await world.ubiquity(
+                "trash", "restore", "--to", a.mountPoint + "/new", a.mountPoint + "/d")
+            #expect(refused.status == 1 && refused.err.contains("was not deleted, only what was in it"), "\(refused)")
+            #expect(try restored(await world.ubiquity("trash", "restore", "--json", a.mountPoint + "/d")).items == 1)
+            try await world.settle(a)
+            #expect(try await a.shell("cat d/*") == "1\n2")
+        }
+    }
 }
