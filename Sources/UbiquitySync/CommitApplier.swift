@@ -97,13 +97,20 @@ package struct CommitApplier {
             clear(&next, planned.row, fields, item)
             try acknowledgeContent(&next, planned.row, fields.content, item)
             if !next.dirty.isEmpty, let item,
-                !next.isDeleted || next.knows(item, madeFrom: fields.content?.baseVersion)
+                try !next.isDeleted || isKnown(item, to: next)
             {
                 next.dirtyBase = item.revision
             }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
         }
+    }
+
+    /// Whether who deleted the item knew what the cloud has: its own version, and no conflict that it had not heard of.
+    private func isKnown(_ item: RemoteItem, to row: ItemRow) throws -> Bool {
+        guard item.content?.version == row.version else { return false }
+        let known = Set(try transaction.allConflicts(of: item.id).map(\.id))
+        return item.conflicts.allSatisfy { known.contains($0.id) }
     }
 
     /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
@@ -348,12 +355,5 @@ extension IndexTransaction {
             next.nextVersion = nil
         }
         try update(next, before: row)
-    }
-}
-
-extension ItemRow {
-    /// Whether who deleted the item knew what the cloud has: its own version and no other made from the same base.
-    fileprivate func knows(_ item: RemoteItem, madeFrom base: VersionID?) -> Bool {
-        item.content?.version == version && (base == nil || !item.conflicts.contains { $0.baseVersion == base })
     }
 }

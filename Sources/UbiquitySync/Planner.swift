@@ -35,6 +35,8 @@ package struct Planner {
     private let limit: Int
     /// Whether a change goes with others of its own, and so not with these.
     private let isOwned: (ItemRow) throws -> Bool
+    /// Whether a change waits for such a one: a folder's deletion for that of what was moved out of it.
+    private let isAwaited: (_ other: ItemRow, _ row: ItemRow) -> Bool
     private let deletionsUpTo: Int64
     private var included: Set<ItemKey> = []
     /// Of these, what goes or goes without a word, and what is being looked at.
@@ -52,10 +54,13 @@ package struct Planner {
     ///   - deletionsUpTo: Deletions with a later place in the order of changes wait, and so does what cannot go
     ///     without them.
     ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
+    ///   - isAwaited: Whether a row's change waits for such a one of another.
     package init(
         _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
-        deletionsUpTo: Int64 = .max, isOwned: @escaping (ItemRow) throws -> Bool = { _ in false }
+        deletionsUpTo: Int64 = .max, isOwned: @escaping (ItemRow) throws -> Bool = { _ in false },
+        isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false }
     ) {
+        self.isAwaited = isAwaited
         self.deletionsUpTo = deletionsUpTo
         self.isOwned = isOwned
         self.reader = reader
@@ -87,7 +92,22 @@ package struct Planner {
             if row.dirty == .xattrs { unchanged.append(row) }
             return
         }
+        if fields.content != nil, try !addRemovedNames(of: row) { return }
         group.append(PlannedChange(row: row, change: change(of: row, .put(fields)), unit: units))
+    }
+
+    /// A name that a file had and that another has now (a linked backup of a document that was saved anew) must not show
+    /// the file's next content: its removal goes along.
+    /// - Returns: false if that will go soon.
+    private mutating func addRemovedNames(of file: ItemRow) throws -> Bool {
+        for link in try reader.allLinks(to: file.id) where link.isDeleted {
+            if try mayComeAlong(link) {
+                try add(link)
+            } else if isAwaited(link, file) {
+                return false
+            }
+        }
+        return true
     }
 
     private mutating func addDeletion(_ row: ItemRow) throws {
@@ -107,17 +127,34 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion, unit: units))
     }
 
-    /// - Returns: false if something stays in the folder at the cloud when this group has gone: then it waits. (Not
-    ///   for what is not deleted here: the cloud says what becomes of the folder.)
+    /// - Returns: false if something that was deleted or moved away here stays in the folder at the cloud when this
+    ///   group has gone: then it waits. (For what else is in it the cloud says what becomes of the folder.)
     private mutating func addDeletions(in folder: ItemRow) throws -> Bool {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
-            guard let row = try reader.row(id: id), row.isDeleted || row.dirty.contains(.place) else { continue }
+            guard let row = try reader.row(id: id) else { continue }
+            guard row.isDeleted else {
+                if row.dirty.contains(.place), try !addMoved(row, from: folder) { return false }
+                continue
+            }
             guard try mayComeAlong(row) else { return false }
             guard included.count < Limits.maximumChangesPerCommit else { return false }
             try add(row)
             guard settled.contains(row.key) else { return false }
         }
         return included.count < Limits.maximumChangesPerCommit
+    }
+
+    /// Takes along what was moved out of a deleted folder, if it needs nothing else for that: it might need the folder
+    /// to go first.
+    /// - Returns: false if it will go soon, with others of its own.
+    private mutating func addMoved(_ row: ItemRow, from folder: ItemRow) throws -> Bool {
+        guard try mayComeAlong(row) else { return !isAwaited(row, folder) }
+        guard let entry = row.entry, let parent = try reader.row(key: entry.parent), !parent.dirty.contains(.created),
+            try reader.remoteOccupants(of: parent.id, named: entry.name).allSatisfy({ $0.id == row.id }),
+            included.count < Limits.maximumChangesPerCommit
+        else { return true }
+        try add(row)
+        return true
     }
 
     private func mayComeAlong(_ row: ItemRow) throws -> Bool {

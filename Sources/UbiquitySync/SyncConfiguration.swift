@@ -46,6 +46,8 @@ package struct SyncConfiguration: Sendable, Hashable {
 enum SyncLimits {
     /// Files are remembered whose chunks did not get through, at most so many.
     static let rememberedBackoffs = 1000
+    /// So long a change waits for one that goes by itself: longer than packages rest and bursts of deletions last.
+    static let patience = Duration.seconds(30)
     /// How often it is asked what a full account holds.
     static let usageRest = Duration.seconds(5)
     /// So many contents that are being made are remembered before those are looked for that have been.

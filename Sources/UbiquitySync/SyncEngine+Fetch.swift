@@ -38,6 +38,8 @@ extension SyncEngine {
             }
             // A lane at its end says nothing of what another one met: only the complete content clears a problem.
             if !hasLeft { download.leaveLane() }
+            // A reader that came since all were told has no lane any more.
+            if Task.isCancelled { download.fail(DownloadTable.stopped) }
             retire(download)
         } catch {
             download.leaveLane()

@@ -385,12 +385,18 @@ extension SyncEngine {
             try transaction.noteSent(drawn)
             var finder = PackageFinder(transaction, index)
             // A program may have gone on since the rows were chosen: what it has deleted since is not decided about.
+            let now = timekeeper.now()
             var planner = Planner(
-                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo
-            ) { row in
-                guard leavingPackages else { return false }
-                return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty
-            }
+                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo,
+                isOwned: { row in
+                    guard leavingPackages else { return false }
+                    return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty
+                },
+                isAwaited: { [problems] other, row in
+                    // Not for long: a package may be in use or refused, deletions may be held.
+                    problems.problem(.upload, of: other.key) == nil
+                        && row.dirtyAt.advanced(bySeconds: SyncLimits.patience / .seconds(1)) > now
+                })
             for row in rows where !planner.isFull {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }

@@ -72,14 +72,14 @@ extension SyncEngine {
         if isDue { await refreshUsage() }
     }
 
-    /// Whether the row brings a content for which there is no room: then nothing of it is read or sent, and it waits
-    /// for its next attempt.
+    /// Whether the row brings a content for which there is no room: then nothing of it is read or sent, and the next
+    /// look at what the account holds tells whether that is over.
     func isWithoutRoom(_ row: ItemRow, _ room: inout AccountRoom?) throws -> Bool {
-        guard room != nil, row.kind == .file, row.dirty.contains(.content),
+        guard room != nil, row.kind == .file, !row.isDeleted, row.dirty.contains(.content),
             row.dirty.contains(.created) || row.wantsInlineContent,
             room?.take(try growth(of: row)) == false
         else { return false }
-        problems.note(Self.accountIsFull, .upload, of: row.key)
+        problems.show(Self.accountIsFull, .upload, of: row.key)
         return true
     }
 
@@ -106,6 +106,8 @@ extension SyncEngine {
                     let before = try index.read { try $0.remote(id: change.row.id) }?.content?.size ?? 0
                     guard room.take(content.size - before) else {
                         refused.append(change)
+                        // Its place goes ahead: something else may wait for that.
+                        if let rest = change.withoutContent { fitting.append(rest) }
                         continue
                     }
                 }
@@ -113,5 +115,20 @@ extension SyncEngine {
             }
             return (fitting, refused)
         }
+    }
+}
+
+extension PlannedChange {
+    /// What else is changed of an item that the cloud knows; nil if nothing is.
+    fileprivate var withoutContent: PlannedChange? {
+        guard row.hasMoreThanContent, case .put(var fields) = change.action else { return nil }
+        // The times belong to the content.
+        fields.content = nil
+        fields.createdAt = nil
+        fields.modifiedAt = nil
+        fields.earlier = row.earlierTimes(of: fields)
+        var rest = self
+        rest.change.action = .put(fields)
+        return rest
     }
 }

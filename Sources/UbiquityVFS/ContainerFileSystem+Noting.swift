@@ -135,8 +135,7 @@ extension ContainerFileSystem {
     package func sync(_ handle: UInt64) throws {
         let file = try files.object(handle)
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
-        if let failure = failedSyncs.withLock({ $0[whole.id] }) { throw failure }
-        if let failure = contents.failure(of: whole.id) { throw failure }
+        try requireSyncs(of: whole.id)
         let before = try whole.file.status()
         let isReplacement = index.isReplacement(whole.id)
         // What is written from here on is not of this call.
@@ -144,7 +143,11 @@ extension ContainerFileSystem {
             try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
         if isReplacement { return try syncReplacement(whole, file.node, before) }
-        if !file.node.state.withLock({ $0.writesThrough }), try syncInJournal(whole, before) { return }
+        if !file.node.state.withLock({ $0.writesThrough }), try syncInJournal(whole, before) {
+            // Somebody may have begun to write past the journal meanwhile.
+            guard file.node.state.withLock({ $0.writesThrough }) else { return }
+            return try syncContent(of: whole, file.node, before)
+        }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
         // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the
         // index there. With one flush for both an fsync takes hardly more than that of the content alone.
@@ -159,6 +162,12 @@ extension ContainerFileSystem {
         try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
             try index.makeDurable()
         }
+    }
+
+    /// Throws what a sync of the content has failed with.
+    func requireSyncs(of id: ContentID) throws {
+        if let failure = failedSyncs.withLock({ $0[id] }) { throw failure }
+        if let failure = contents.failure(of: id) { throw failure }
     }
 
     /// What has taken another's place is on the disk before it is forgotten what that was, and that is on the disk

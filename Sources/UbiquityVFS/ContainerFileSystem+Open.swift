@@ -81,6 +81,8 @@ extension ContainerFileSystem {
         guard let whole else { return }
         let isReplacement = index.isReplacement(whole.id)
         guard isReplacement || contents.journal?.mark(of: whole.id) != nil else { return }
+        // After a failed sync another would succeed, and what is kept is all that is left.
+        try requireSyncs(of: whole.id)
         try syncContent(of: whole, node, try whole.file.status())
         if isReplacement { try index.forgetReplacements([whole.id]) }
     }

@@ -59,9 +59,11 @@ import UbiquityCore
         try bench.commit(EngineBench.here, Make.delete(1, base: 1))
         #expect(bench.item(id)?.isLive == true)
         expect(current: 3, conflicts: [2], history: [1])
-        // An old conflict is one that is known.
-        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 3, "w"))
-        try bench.commit(EngineBench.here, Make.delete(1, base: 3))
+        // Nor has who has saved once more without hearing of it.
+        try bench.commit(EngineBench.here, Make.save(1, base: 2, at: 400, version: 4, on: 3, "w"))
+        try bench.commit(EngineBench.here, Make.delete(1, base: 2))
+        #expect(bench.item(id)?.isLive == true)
+        try bench.commit(EngineBench.here, Make.delete(1, base: bench.item(id)?.revision.number ?? 0))
         #expect(bench.item(id)?.isLive == false)
     }
 

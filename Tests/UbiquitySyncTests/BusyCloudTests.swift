@@ -76,12 +76,16 @@ import UbiquityTestSupport
             #expect(try world.b.paths().count == 3)
             let counts = world.a.link.counts
             #expect(counts.calls[.commit, default: 0] < 20 && counts.uploadedBytes < 10_000_000, "\(counts)")
+            // What is deleted meanwhile waits for nothing.
+            try world.a.remove("f199")
+            try await world.sleep(.seconds(5))
+            #expect(try world.a.engine.summary().pendingUploads == 197)
             try world.a.remove("first")
             try await world.sleep(.seconds(60))
             #expect(try world.b.row("first") == nil)
             world.cloud.setQuota(10_000_000)
             try await world.settle()
-            #expect(try world.b.paths().count == 200)
+            #expect(try world.b.paths().count == 199)
             try await world.check()
         }
     }

@@ -65,4 +65,45 @@ import UbiquityTestSupport
             try await settleAndFind(world, ["e", "e/big"])
         }
     }
+
+    /// New, and never sent under its first name: nothing is moved into it before the cloud knows it.
+    @Test(arguments: [3, 2100]) func anotherTakesItsNameWithAllThatWasInIt(count: Int) async throws {
+        try await run(["a", "b"], ["a": .init(allowsMassDelete: true)]) { world in
+            try world.a.makeFolder("d")
+            for number in 0..<count { try await world.a.create("d/f\(number)", [1]) }
+            try await world.settle()
+            try world.a.setPaused(true)
+            try world.a.makeFolder("d.new")
+            for number in 0..<count { try world.a.rename("d/f\(number)", "d.new/f\(number)") }
+            try world.a.remove("d")
+            try world.a.rename("d.new", "d")
+            world.a.link.resetCounts()
+            try world.a.setPaused(false)
+            try await world.settle()
+            #expect(world.a.link.counts.calls[.commit, default: 0] < 40)
+            for device in world.devices { #expect(try device.paths().count == count + 1, "\(device.name)") }
+            try await world.check()
+        }
+    }
+
+    /// A linked backup: the document's new content is nobody else's for a moment either.
+    @Test func aNameThatAnotherHasNowNeverShowsTheNextContent() async throws {
+        try await run { world in
+            for number in 0..<150 { try await world.a.create("f\(number)", [1]) }
+            try await world.a.create("doc", [1])
+            try await world.settle()
+            try world.a.makeHardLink("backup", to: "doc")
+            try await world.settle([world.a])
+            try await world.sleep(.seconds(2))
+            #expect(try await world.b.read("backup") == [1])
+            try await world.a.saveOver("doc", [2])
+            for _ in 0..<200 {
+                try await world.sleep(.milliseconds(50))
+                guard try world.b.row("backup") != nil else { continue }
+                #expect(try await world.b.read("backup") == [1])
+            }
+            try await world.settle()
+            #expect(try await world.b.read("backup") == [1] && world.b.read("doc") == [2])
+        }
+    }
 }

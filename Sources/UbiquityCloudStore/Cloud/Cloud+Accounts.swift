@@ -77,10 +77,10 @@ extension Cloud {
         let folders = try describing("list the accounts' chunks", at: path) { () throws(Errno) in
             do throws(Errno) { return try FileSystem.entries(of: path) } catch .ENOENT { return [] }
         }
-        // Asked after the listing: an account is there before its folder.
-        let accounts = Set(try accountNumbers())
         let withFolders = folders.compactMap { Int64(String(decoding: $0.name, as: UTF8.self)) }
         let withChunks = try withFolders + accountsWithSmallChunks()
+        // Asked last: an account is there before its chunks.
+        let accounts = Set(try accountNumbers())
         for account in Set(withChunks).subtracting(accounts).sorted() { try removeChunks(of: account) }
     }
 

@@ -12,18 +12,24 @@ extension Cloud {
         let historyExpiry = now.advanced(bySeconds: -keeping.historySeconds)
         while try await pool.run({ [self] in try forgetDeleted(before: trashExpiry) }) {}
         while try await pool.run({ [self] in try forgetVersions(before: historyExpiry) }) {}
-        try await pool.run { [self] in try removeChunksOfDeletedAccounts() }
+        try await trying("remove the chunks of deleted accounts") { try $0.removeChunksOfDeletedAccounts() }
         for account in try await pool.run({ [self] in try accountNumbers() }) {
-            do {
-                try await pool.run { [self] in try collectChunks(of: account) }
-            } catch let error as UbiquityError where error.code == .cancelled {
-                throw error
-            } catch {
-                // The room of the others comes back all the same.
-                try Task.checkCancellation()
-                logger.warning(
-                    "cannot collect an account's chunks", metadata: ["account": "\(account)", "reason": "\(error)"])
-            }
+            try await trying("collect an account's chunks", account) { try $0.collectChunks(of: account) }
+        }
+    }
+
+    /// What one account's failure leaves undone does not keep the room of the others from coming back.
+    private func trying(
+        _ what: String, _ account: Int64? = nil, _ body: @escaping @Sendable (Cloud) throws -> Void
+    ) async throws {
+        do { try await pool.run { [self] in try body(self) } } catch let error as UbiquityError
+            where error.code == .cancelled
+        {
+            throw error
+        } catch {
+            try Task.checkCancellation()
+            logger.warning(
+                "cannot \(what)", metadata: ["account": "\(account.map { "\($0)" } ?? "any")", "reason": "\(error)"])
         }
     }
 

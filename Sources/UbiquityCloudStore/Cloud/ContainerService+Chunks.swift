@@ -104,8 +104,9 @@ extension ContainerService {
     // MARK: Small chunks
 
     /// Nil if it is not here, or known to be damaged.
-    func smallLength(of id: ChunkID, _ db: Database) throws -> Int? {
-        guard !cloud.damagedChunks.contains(id, of: account) else { return nil }
+    /// - Parameter isSound: whether it was stored just now.
+    func smallLength(of id: ChunkID, _ db: Database, isSound: Bool = false) throws -> Int? {
+        guard isSound || !cloud.damagedChunks.contains(id, of: account) else { return nil }
         return try Int.fetchOne(
             db.cachedStatement(sql: "SELECT length(bytes) FROM smallChunks WHERE account = ? AND id = ?"),
             arguments: [account, Bytes(id.bytes)])

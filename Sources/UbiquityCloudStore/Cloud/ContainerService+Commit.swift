@@ -21,7 +21,7 @@ extension ContainerService {
             // A repeat may have been answered since.
             if let answered = try answer(db, to: request) { return answered }
             try storeSmall(inlineSmall, db)
-            let missing = missingLarge + (try secureSmall(named.small, db))
+            let missing = missingLarge + (try secureSmall(named.small, storedNow: Set(inlineSmall.map(\.id)), db))
             guard missing.isEmpty else { throw MissingChunks(ids: missing.sorted()) }
             let found = try required(db)
             let tables = ContainerTables(db: db, container: found.number)
@@ -130,10 +130,13 @@ extension ContainerService {
     }
 
     /// The same for small ones. In the commit's transaction, because collection removes them in one, too.
-    private func secureSmall(_ lengths: Lengths, _ db: Database) throws -> [ChunkID] {
+    /// - Parameter storedNow: which came with the commit: whatever was there before of them, damaged or not, is replaced.
+    private func secureSmall(
+        _ lengths: Lengths, storedNow: Set<ChunkID>, _ db: Database
+    ) throws -> [ChunkID] {
         var missing = [ChunkID]()
         for (id, length) in lengths {
-            guard let stored = try smallLength(of: id, db) else {
+            guard let stored = try smallLength(of: id, db, isSound: storedNow.contains(id)) else {
                 missing.append(id)
                 continue
             }

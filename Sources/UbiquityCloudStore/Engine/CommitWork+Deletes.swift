@@ -46,16 +46,10 @@ extension CommitWork {
     private func wasEdited(_ record: ItemRecord, since change: ItemChange) throws -> Bool {
         let stamps = record.stamps, isNews = stamps.content.revision > change.baseRevision
         let isOthers = try stamps.content.device != request.device
-            || record.version.flatMap(version).map { try $0.device != request.device || hasMetAnothers($0) } ?? false
+            || record.version.flatMap(version).map { $0.device != request.device } ?? false
+            || conflicts(of: record.id).contains { $0.device != request.device }
         return isNews && isOthers
             || stamps.existence.revision > change.baseRevision && stamps.existence.device != request.device
-    }
-
-    /// Whether an edit of another device lost against the version that was made from the same base.
-    private func hasMetAnothers(_ current: VersionRecord) throws -> Bool {
-        try conflicts(of: current.item).contains {
-            $0.device != request.device && $0.baseVersion == current.baseVersion
-        }
     }
 
     /// The name that was removed, if the file takes this link's place: people look for it where it was.
