@@ -96,8 +96,8 @@ package struct Planner {
         group.append(PlannedChange(row: row, change: change(of: row, .put(fields)), unit: units))
     }
 
-    /// A name that a file had and that another has now (a linked backup of a document that was saved anew) must not show
-    /// the file's next content: its removal goes along.
+    /// A name that a file had and that another has now (a linked backup of a document that was saved anew) must not
+    /// show the file's next content: its removal goes along.
     /// - Returns: false if that will go soon.
     private mutating func addRemovedNames(of file: ItemRow) throws -> Bool {
         for link in try reader.allLinks(to: file.id) where link.isDeleted {

@@ -130,7 +130,7 @@ extension ContainerService {
     }
 
     /// The same for small ones. In the commit's transaction, because collection removes them in one, too.
-    /// - Parameter storedNow: which came with the commit: whatever was there before of them, damaged or not, is replaced.
+    /// - Parameter storedNow: which came with the commit: whatever was there of them, damaged or not, is replaced.
     private func secureSmall(
         _ lengths: Lengths, storedNow: Set<ChunkID>, _ db: Database
     ) throws -> [ChunkID] {
