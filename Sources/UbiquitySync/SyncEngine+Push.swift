@@ -400,7 +400,10 @@ extension SyncEngine {
             for row in rows where !planner.isFull {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }
-            for row in planner.forgettable { try transaction.delete(row) }
+            for row in planner.forgettable {
+                try transaction.delete(row)
+                problems.clear(.upload, of: row.key)
+            }
             var settler = settler(transaction)
             for row in planner.unchanged {
                 var clean = row
