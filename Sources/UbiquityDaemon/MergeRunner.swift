@@ -9,9 +9,10 @@ import UbiquitySystem
 /// Runs the merge commands that are configured for types of files, a few at a time, on conflicts as they appear; of one
 /// item one conflict at a time, as each merge makes another version current.
 ///
-/// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the version both were made from (empty if the
-/// cloud does not keep it any more), the current one, the one in conflict, and the file to write. Exit code 0 makes
-/// what was written the new version and resolves the conflict; anything else leaves the conflict as it is.
+/// `merge.EXTENSION = COMMAND` runs as `COMMAND BASE OURS THEIRS OUT`: the version both were made from (empty if each
+/// was made by itself), the current one, the one in conflict, and the file to write. Exit code 0 makes what was written
+/// the new version and resolves the conflict; anything else leaves the conflict as it is. It also stays if the cloud
+/// does not keep the common version any more: to a command, what one side has would be missing on the other.
 final class MergeRunner: Sendable {
     /// A command that takes longer is killed.
     private static let timeLimit = Duration.seconds(60)
@@ -22,7 +23,7 @@ final class MergeRunner: Sendable {
     private static let patience = Duration.seconds(15)
     /// Looked for conflicts this often, besides when there is news.
     private static let interval = Duration.seconds(30)
-    /// Conflicts looked at in one go, and failures remembered.
+    /// Files looked at in one go.
     private static let limit = 1000
     /// Bytes of what a command said that are shown.
     private static let shownOutput = 400
@@ -130,10 +131,7 @@ final class MergeRunner: Sendable {
     }
 
     private func jobs() throws -> [Job] {
-        let conflicts = try parts.index.read { reader in
-            try reader.itemsInConflict(limit: Self.limit).map { ($0, try reader.remote(id: $0.id)) }
-        }
-        guard !conflicts.isEmpty else {
+        guard try !parts.index.read({ try $0.itemsInConflict(limit: 1) }).isEmpty else {
             state.withLock { state in
                 state.failures = [:]
                 state.seen = [:]
@@ -142,8 +140,8 @@ final class MergeRunner: Sendable {
         }
         let configuration = try UserConfiguration.load()
         guard configuration.hasMergeCommands else { return [] }
-        return try conflicts.compactMap { row, remote in
-            guard let name = row.entry?.name, let command = configuration.mergeCommand(for: name),
+        return try mergeable(configuration).compactMap { row, remote, command in
+            guard
                 // What was edited here is not the whole story yet: its upload may be a conflict of its own.
                 !row.dirty.contains(.content), !row.isWriting, let current = remote?.content,
                 current.version == row.version, current.isAvailable
@@ -152,6 +150,25 @@ final class MergeRunner: Sendable {
             guard let conflict = versions.last(where: { isDue($0, current: current.version) }) else { return nil }
             return Job(row: row, current: current.version, conflict: conflict, command: command)
         }
+    }
+
+    /// Files in conflict for which there is a command; only these count for the limit.
+    private func mergeable(
+        _ configuration: UserConfiguration
+    ) throws -> [(row: ItemRow, remote: RemoteItem?, command: String)] {
+        var found = [(row: ItemRow, remote: RemoteItem?, command: String)](), key = ItemKey(0)
+        while found.count < Self.limit {
+            let page = try parts.index.read { [key] reader in
+                try reader.itemsInConflict(after: key, limit: Self.limit).map { ($0, try reader.remote(id: $0.id)) }
+            }
+            guard let last = page.last else { break }
+            key = last.0.key
+            for (row, remote) in page {
+                guard let command = row.entry.flatMap({ configuration.mergeCommand(for: $0.name) }) else { continue }
+                found.append((row, remote, command))
+            }
+        }
+        return Array(found.prefix(Self.limit))
     }
 
     private func isDue(_ conflict: RemoteVersion, current: VersionID) -> Bool {
@@ -176,7 +193,8 @@ final class MergeRunner: Sendable {
             "a conflict was not merged",
             metadata: ["file": "\(job.row.entry?.name.description ?? "")", "reason": "\(error)"])
         state.withLock { state in
-            if state.failures.count >= Self.limit { state.failures = [:] }
+            // As many as there can be of the files that are looked at: to forget them would be to try them all again.
+            if state.failures.count >= Self.limit * Limits.maximumConflictsInRecord { state.failures = [:] }
             state.failures[job.conflict.id] = (job.current, error.description)
         }
     }
@@ -188,7 +206,7 @@ final class MergeRunner: Sendable {
         guard let current = versions.first(where: { $0.id == job.current }), current.kind == .current else {
             throw UbiquityError(.stale, "the file has changed meanwhile")
         }
-        let base = job.conflict.baseVersion.flatMap { id in versions.first { $0.id == id && $0.content.isAvailable } }
+        let base = try Self.base(of: job.conflict, current, among: versions)
         let suffix = String(decoding: job.row.entry?.name.stemAndExtension.suffix ?? [], as: UTF8.self)
         // A number that no other merge ever had: the command of a daemon that was killed may be ending still, and must
         // not write into this one's files.
@@ -203,6 +221,20 @@ final class MergeRunner: Sendable {
         try await pool.run { [self] in
             try execute(job.command, paths, folder: work)
             try take(paths[3], job)
+        }
+    }
+
+    private static func base(
+        of conflict: RemoteVersion, _ current: RemoteVersion, among versions: [RemoteVersion]
+    ) throws -> RemoteVersion? {
+        switch CommonVersion(of: conflict, current, among: versions) {
+        case .version(let version): return version
+        case .none: return nil
+        case .awaited: throw UbiquityError(.stale, "the version that both were made from is still on its way")
+        case .notKept:
+            throw UbiquityError(
+                .notFound, "the cloud does not keep the version that both were made from",
+                remedy: "merge the versions in '.versions' by hand")
         }
     }
 

@@ -73,15 +73,18 @@ extension IndexReader {
         return found ?? (0, 0, 0)
     }
 
-    /// Files with unresolved conflicts, and packages if they are wanted, those made first first, at most `limit`.
-    package func itemsInConflict(withPackages: Bool = false, limit: Int) throws -> [ItemRow] {
+    /// Files with unresolved conflicts, and packages if they are wanted, those made first first, those after `key`, at
+    /// most `limit`.
+    package func itemsInConflict(
+        withPackages: Bool = false, after key: ItemKey = ItemKey(0), limit: Int
+    ) throws -> [ItemRow] {
         let kinds = withPackages ? "1, 2" : "1"
         return try rows(
             RowCoding.select(
                 """
                 items.id IN (SELECT item FROM conflicts WHERE \(Self.undecided)) AND items.kind IN (\(kinds))
-                AND items.dirty & \(DirtyFields.deleted.rawValue) = 0
-                """) + " ORDER BY items.key LIMIT ?", [.int(Int64(limit))])
+                AND items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND items.key > ?
+                """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
     }
 
     /// The files and packages in a folder that have other versions, by name, those after `name`, at most `limit`.
