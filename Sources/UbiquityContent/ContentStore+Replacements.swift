@@ -56,7 +56,21 @@ extension ContentStore {
             state.indexSyncs += 1
             return state.waiting
         }
-        for id in waiting.sorted(by: { $0.rawValue < $1.rawValue }) { try sync(replacement: id) }
+        for id in waiting.sorted(by: { $0.rawValue < $1.rawValue }) {
+            do { try sync(replacement: id) } catch {
+                // What was given up since, so that the index need not have it, keeps no other from the disk.
+                guard isRetired(id) else { throw error }
+                forget(replacement: id)
+            }
+        }
+    }
+
+    private func forget(replacement id: ContentID) {
+        replacements.withLock { state in
+            state.waiting.remove(id)
+            state.synced[id] = nil
+            state.failed[id] = nil
+        }
     }
 
     package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
@@ -76,11 +90,7 @@ extension ContentStore {
             replacements.withLock { $0.failed[id] = failure }
             throw error
         }
-        replacements.withLock { state in
-            state.waiting.remove(id)
-            state.synced[id] = nil
-            state.failed[id] = nil
-        }
+        forget(replacement: id)
     }
 
     private func syncReplacement(_ id: ContentID, _ synced: FileStatus?) throws {

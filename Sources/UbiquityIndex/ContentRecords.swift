@@ -47,7 +47,8 @@ extension IndexReader {
         var result = [ContentID]()
         try db.run(
             """
-            SELECT contents.content FROM contents JOIN items ON items.content = contents.content
+            SELECT contents.content FROM contents INDEXED BY contentsUnsynced
+            CROSS JOIN items ON items.content = contents.content
             WHERE boot IS NOT NULL AND contentState = \(ContentState.complete.rawValue)
                 AND dirty & \(DirtyFields.content.rawValue) = 0 AND flags & \(ItemFlags.writing.rawValue) = 0 LIMIT ?
             """, [.int(Int64(limit))]

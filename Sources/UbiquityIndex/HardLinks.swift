@@ -25,6 +25,13 @@ extension IndexReader {
     private static let linksToItem = RowCoding.select("items.kind = 4 AND items.link = ?")
         + " ORDER BY items.flags & 4, items.key"
 
+    /// Whether a link that has a place leads to the item.
+    func hasLinks(_ id: ItemID) throws -> Bool {
+        try exists(
+            "SELECT 1 FROM items JOIN entries ON entries.item = items.key WHERE kind = 4 AND link = ? LIMIT 1",
+            [.bytes(id.bytes)])
+    }
+
     /// How many names an item has besides its entry.
     package func linkCount(of row: ItemRow) throws -> Int {
         guard row.isLinked else { return 0 }
@@ -125,7 +132,7 @@ extension IndexTransaction {
     package func touchLinked(_ id: ItemID?, now: Timestamp) throws -> ItemRow? {
         guard let id, let before = try row(id: id) else { return nil }
         var row = before
-        if try !links(to: id).isEmpty {
+        if try hasLinks(id) {
             row.flags.insert(.linked)
         } else {
             row.flags.remove(.linked)

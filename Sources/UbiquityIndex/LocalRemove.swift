@@ -73,12 +73,16 @@ extension IndexTransaction {
     }
 
     /// What who removes the item has seen of it; nil if the cloud does not have it. Of a file whose newer content waits
-    /// for a program here, or has still to be downloaded, that is the older one, whose revision nobody knows any more:
-    /// the first counts, which no content has that was made from another one.
+    /// for a program here, for a name, or has still to be downloaded, that is the older one, whose revision nobody
+    /// knows any more: the first counts, which no content has that was made from another one.
     func revisionSeen(of row: ItemRow) throws -> Revision? {
-        try db.first(
-            "SELECT CASE WHEN unsettled = ? AND version <> ? THEN 1 ELSE revision END FROM remote WHERE id = ?",
-            [.int(SettlingState.awaitingContent.rawValue), SQLValue(row.version), SQLValue(row.id)]
+        let waits = [SettlingState.awaitingContent, .waiting].map { "\($0.rawValue)" }.joined(separator: ", ")
+        return try db.first(
+            """
+            SELECT CASE WHEN unsettled IN (\(waits)) AND version <> ? THEN 1 ELSE revision END
+            FROM remote WHERE id = ?
+            """,
+            [SQLValue(row.version), SQLValue(row.id)]
         ) { Revision($0.int(0)) }
     }
 }

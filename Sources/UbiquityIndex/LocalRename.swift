@@ -253,6 +253,8 @@ extension IndexTransaction {
         } else {
             try includeAfterMove(row, now: now)
         }
+        // To rename a file by one of its names is a change of the file.
+        if row.kind == .hardLink { try touchLinked(row.linkedID, now: now) }
         return row
     }
 
@@ -324,6 +326,7 @@ extension IndexTransaction {
         try markDirty(&exchanged, .place, now: move.now)
         try update(exchanged, before: away)
         note(.moved, before: target, after: exchanged)
+        if exchanged.kind == .hardLink { try touchLinked(exchanged.linkedID, now: move.now) }
         try touchFolders(move, isSynced: !moved.isExcluded || moved.kind.isSpecial)
         try noteSaving(move, (move.source, moved), (target, exchanged))
         return RenameResult(moved: moved, exchanged: exchanged)

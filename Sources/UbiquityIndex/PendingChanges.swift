@@ -56,11 +56,16 @@ extension IndexReader {
 
     /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
     /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
-    package func evictable(limit: Int) throws -> [ItemRow] {
+    /// - Parameter last: The last one of those before; nil for the first.
+    package func evictable(after last: ItemRow? = nil, limit: Int) throws -> [ItemRow] {
         try rows(
-            RowCoding.select("(\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)")
-                + " ORDER BY items.used LIMIT ?",
-            [.int(Int64(limit))])
+            RowCoding.select(
+                """
+                (\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)
+                AND (items.used, items.key) > (?, ?)
+                """)
+                + " ORDER BY items.used, items.key LIMIT ?",
+            [.int(last?.usedAt.nanoseconds ?? .min), .int(last?.key.rawValue ?? 0), .int(Int64(limit))])
     }
 
     /// Whether a program has a file open for writing.

@@ -163,6 +163,9 @@ extension IndexTransaction {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", [.text(name), SQLValue(value)])
     }
 
+}
+
+extension IndexReader {
     /// Records (not deleted ones) that were not in the snapshot of the present epoch: gone at the cloud.
     package func remotesMissingFromSnapshot(limit: Int) throws -> [RemoteItem] {
         let epoch = try metaNumber("snapshotEpoch") ?? 0

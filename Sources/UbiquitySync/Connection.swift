@@ -60,11 +60,14 @@ package final class Connection: Sendable {
         switch status.phase {
         case .online, .connecting: return nil
         case .paused: return Self.pause
-        case .offline, .signedOut:
+        case .offline:
             return UbiquityError(
-                status.phase == .offline ? .offline : .signedOut,
-                "not here, and the cloud is away: \(status.reason)",
+                .offline, "not here, and the cloud is away: \(status.reason)",
                 remedy: "it is downloaded as soon as the cloud is back")
+        case .signedOut:
+            return UbiquityError(
+                .signedOut, "not here, and this device is signed out: \(status.reason)",
+                remedy: "it is safe at the cloud; sign in: ubiquity login")
         }
     }
 

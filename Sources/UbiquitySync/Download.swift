@@ -201,6 +201,11 @@ final class DownloadTable: Sendable {
         var lanes: [UInt64: Task<Void, Never>] = [:]
         var nextLane: UInt64 = 0
         var isStopped = false
+
+        mutating func remove(_ download: Download) {
+            byContent[download.content.id] = nil
+            if byItem[download.key] === download { byItem[download.key] = nil }
+        }
     }
 
     private let state = Lock(State())
@@ -211,6 +216,25 @@ final class DownloadTable: Sendable {
 
     func download(of key: ItemKey) -> Download? { state.withLock { $0.byItem[key] } }
     func download(with content: ContentID) -> Download? { state.withLock { $0.byContent[content] } }
+
+    /// Has it here again, if its last reader went in the moment in which another one came.
+    func keep(_ download: Download) {
+        state.withLock { state in
+            guard state.byContent[download.content.id] == nil, !download.content.isComplete else { return }
+            state.byContent[download.content.id] = download
+            if state.byItem[download.key] == nil { state.byItem[download.key] = download }
+        }
+    }
+
+    /// - Returns: false if somebody wants it, or works on it.
+    func removeUnwanted(_ download: Download) -> Bool {
+        state.withLock { state in
+            guard !download.isWanted, !download.hasLanes else { return false }
+            state.remove(download)
+            return true
+        }
+    }
+
     var all: [Download] { state.withLock { $0.byContent.sorted { $0.key < $1.key }.map(\.value) } }
 
     /// The beginning of the item's download, which callers at the same time share.
@@ -248,12 +272,7 @@ final class DownloadTable: Sendable {
         }
     }
 
-    func remove(_ download: Download) {
-        state.withLock {
-            $0.byContent[download.content.id] = nil
-            if $0.byItem[download.key] === download { $0.byItem[download.key] = nil }
-        }
-    }
+    func remove(_ download: Download) { state.withLock { $0.remove(download) } }
 
     /// Runs a lane, which is cancelled by `stopAll`.
     /// - Returns: false if that was called before: then it does not run.

@@ -37,6 +37,8 @@ package struct Planner {
     private let isOwned: (ItemRow) throws -> Bool
     /// Whether a change waits for such a one: a folder's deletion for that of what was moved out of it.
     private let isAwaited: (_ other: ItemRow, _ row: ItemRow) -> Bool
+    /// Whether the cloud has refused a change: it goes when its own time has come, and not along with others.
+    private let isRefused: (ItemRow) -> Bool
     private let deletionsUpTo: Int64
     private var included: Set<ItemKey> = []
     /// Of these, what goes or goes without a word, and what is being looked at.
@@ -55,11 +57,14 @@ package struct Planner {
     ///     without them.
     ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
     ///   - isAwaited: Whether a row's change waits for such a one of another.
+    ///   - isRefused: Whether the cloud has refused it: what brings it into being is not taken along with others.
     package init(
         _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
         deletionsUpTo: Int64 = .max, isOwned: @escaping (ItemRow) throws -> Bool = { _ in false },
-        isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false }
+        isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false },
+        isRefused: @escaping (ItemRow) -> Bool = { _ in false }
     ) {
+        self.isRefused = isRefused
         self.isAwaited = isAwaited
         self.deletionsUpTo = deletionsUpTo
         self.isOwned = isOwned
@@ -193,7 +198,9 @@ package struct Planner {
             let known = isNew ? [] : try reader.remote(id: row.id)?.xattrs ?? []
             (fields.xattrsSet, fields.xattrsRemoved) = Overlay.difference(from: known, to: row.xattrs)
             // What is held has not been shown: that it is not here does not mean that it was removed.
-            if !isNew, try reader.isRecord(row.id, .awaitingPackage) { fields.xattrsRemoved = [] }
+            if !isNew, try reader.isRecord(row.id, .awaitingPackage) {
+                fields.xattrsRemoved.removeAll { name in !row.dirtyTimes.contains { $0.field == .xattr(name) } }
+            }
         }
         if isNew, row.kind == .symlink || row.kind == .hardLink { fields.linkTarget = row.linkTarget }
         if isNew, row.kind == .hardLink, try !addLinked(row) { return nil }
@@ -222,7 +229,8 @@ package struct Planner {
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
         guard linked.dirty.contains(.created) else { return true }
-        guard try mayComeAlong(linked) else { return false }
+        if group.contains(where: { $0.row.key == linked.key }) { return true }
+        guard try !isRefused(linked) && mayComeAlong(linked) else { return false }
         try add(linked)
         return group.contains { $0.row.key == linked.key }
     }
@@ -231,6 +239,7 @@ package struct Planner {
     private mutating func place(_ row: ItemRow, _ entry: ItemRow.Entry) throws -> ItemID? {
         guard let parent = try reader.row(key: entry.parent) else { return nil }
         if parent.dirty.contains(.created) {
+            guard settled.contains(parent.key) || !isRefused(parent) else { return nil }
             try add(parent)
             // It waits for something itself: the cloud would know no such folder.
             guard settled.contains(parent.key) else { return nil }

@@ -33,10 +33,21 @@ struct PushState {
     var undecided: [ItemKey: Int] = [:]
     /// The cloud has refused a change for want of room in the account.
     var isAccountFull = false
+    /// Changes that wait for room, as far as they were looked at.
+    var passedOver: PassedOver?
     /// When it was last asked what that holds, then.
     var usageAskedAt: Timestamp?
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
+
+    struct PassedOver {
+        /// Those up to this place in the order of changes.
+        var order: Int64
+        /// Then they are looked at again.
+        var until: Timestamp
+        /// Bytes that the account took then.
+        var room: Int64
+    }
 }
 
 /// A package's state here gave way.

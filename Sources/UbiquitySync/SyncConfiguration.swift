@@ -55,6 +55,12 @@ enum SyncLimits {
     /// How often chunks are sent to a cloud that has too much to do with others, and how long it has rest between.
     static let attemptsAtABusyCloud = 30
     static let restForABusyCloud = Duration.seconds(1)
+    /// When so many groups' worth of changes wait for room in a full account, they are not looked at each time.
+    static let windowsOfBacklog = 4
+    /// While small changes go up one group after the other, large contents and decisions are begun this often.
+    static let othersRest = Duration.seconds(1)
+    /// And not sooner than after so many times what that took.
+    static let othersShare = 10
     /// How long a change rests before it goes up, so that a program's burst of calls is one commit. Short: a saved file
     /// is to be seen elsewhere within 100 ms.
     static let quiet = Duration.milliseconds(20)
@@ -93,6 +99,8 @@ enum SyncLimits {
     static let inlineContentSize = Int64(Limits.minimumChunkLength)
     /// Documents of one name, numbered by the cloud, with which a new one is compared before it is announced.
     static let comparedNames = 16
+    /// Rows changed in one commit of the index: others write between.
+    static let rowsPerWrite = 256
     /// Dirty rows read at a time.
     static let rowsPerRead = 1000
     /// Large files going up at once: the second one's reading overlaps the first one's sending.
@@ -111,6 +119,8 @@ enum SyncLimits {
     static let versionsLimit = Duration.seconds(3)
     /// Background downloads at once.
     static let concurrentDownloads = 16
+    /// Contents that have come at most, and wait for who has claimed the files.
+    static let waitingReplacements = 256
     /// The largest file that is fetched before it is opened (see `ReadingOrder`), one chunk, and all that are fetched
     /// so at a time.
     static let aheadFileSize = Int64(Limits.maximumChunkLength)
@@ -126,12 +136,17 @@ enum SyncLimits {
     static let abandonedItems = 1000
     /// Sync of contents to the disk, checkpoints and eviction run this often.
     static let maintenanceInterval = Duration.seconds(5)
+    /// Pages of files looked through in one round of eviction, each of `rowsPerRead`: the next round goes on.
+    static let pagesOfEviction = 32
     /// Contents synced in one round of maintenance.
     static let syncsPerRound = 2000
     /// An item that was committed this often within `burstWindow` is slowed down: it rests `throttleStep` more with
     /// each further commit, at most `longestThrottle`.
     static let burst = 10
     static let burstWindow = Duration.seconds(20)
+    /// What a commit counts that follows another device's change: two programs that change a file in turns go on for
+    /// ever, and what one of them changes the other one changes too.
+    static let answerWeight = 3
     static let throttleStep = Duration.milliseconds(500)
     static let longestThrottle = Duration.seconds(30)
 }

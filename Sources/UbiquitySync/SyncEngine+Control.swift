@@ -19,7 +19,8 @@ package protocol OpenItems: Sendable {
     /// Whether a program has the content open in a file that has no name yet.
     func isUnnamed(_ content: ContentID) -> Bool
     /// Waits until clients that show or have claimed the items have saved, and let go of them. To be called before what
-    /// others did there is done here.
+    /// others did there is done here. A content is waited for until it can be had, and alone; of other changes what
+    /// cannot be had soon is done all the same.
     /// - Returns: to be called when it is done; nil if nobody was concerned.
     func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)?
 }
@@ -29,6 +30,8 @@ package enum ComingChange: Sendable, Hashable {
     /// Its content is replaced.
     case content(ItemKey)
     case deletion(ItemID)
+    /// It has that place from now on.
+    case place(ItemID, Place)
 }
 
 extension OpenItems {
@@ -131,6 +134,23 @@ extension SyncEngine {
             guard next != row else { return }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
+        }
+        downloadSignal.fire()
+    }
+
+    /// The same of all that is in a folder, many in one commit; what is gone is passed over.
+    package func setPinned(_ keys: [ItemKey], _ pinned: Bool) throws {
+        for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
+            try index.write(.remote) { transaction in
+                for key in keys[start..<min(start + SyncLimits.rowsPerWrite, keys.count)] {
+                    guard let row = try transaction.row(key: key), !row.isDeleted, row.isPinned != pinned
+                    else { continue }
+                    var next = row
+                    if pinned { next.flags.insert(.pinned) } else { next.flags.remove(.pinned) }
+                    try transaction.update(next, before: row)
+                    transaction.note(.attributes, before: row, after: next)
+                }
+            }
         }
         downloadSignal.fire()
     }

@@ -54,7 +54,11 @@ extension SyncEngine {
     }
 
     private func startWantedDownloads() async throws {
-        let room = SyncLimits.concurrentDownloads - downloads.all.filter(\.isBackground).count
+        let background = downloads.all.filter(\.isBackground)
+        // What has come, and waits for who has the old content claimed, takes no room from others; nor without end.
+        let room = min(
+            SyncLimits.concurrentDownloads - background.count { !$0.content.isComplete },
+            SyncLimits.waitingReplacements - background.count)
         guard room > 0 else { return }
         let wanted = try await pool.run { try self.wantedDownloads(room) }
         for row in wanted {
@@ -66,9 +70,12 @@ extension SyncEngine {
     /// of age.
     private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
         var result = try index.read { reader in
-            try reader.records(.awaitingContent, limit: SyncLimits.settleBatch).compactMap { id in
-                try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
-            } + wantedByPackages(reader).filter { try self.awaitsReplacement($0, reader) }
+            // What waits for its name may have a newer content as well.
+            try [SettlingState.awaitingContent, .waiting].flatMap { state in
+                try reader.records(state, limit: SyncLimits.settleBatch).compactMap { id in
+                    try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
+                }
+            } + wantedByPackages(reader, limit: room)
         }
         var room = Room(rows: room, bytes: try eagerRoom())
         var scan = wantedScan.withLock { $0 }
@@ -113,11 +120,11 @@ extension SyncEngine {
     /// A download that no program waits for has ended well: there is room for others. They are begun several at a
     /// time, because looking for them has its price too.
     func noteBackgroundEnd() {
-        let running = downloads.all.filter(\.isBackground).count
+        let running = downloads.all.count { $0.isBackground && !$0.content.isComplete }
         if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
     }
 
-    private func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
+    func awaitsReplacement(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
         guard row.kind == .file, row.contentState == .complete, !row.isWriting, !row.isDeleted,
             !row.dirty.contains(.content)
         else { return false }

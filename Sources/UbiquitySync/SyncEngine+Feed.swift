@@ -160,7 +160,7 @@ extension SyncEngine {
                 defer { setNotesDeletions(false) }
                 let page = try await service.changes(after: position.revision, limit: limit)
                 try page.requireProgress(from: position.revision)
-                let done = await prepare(for: page)
+                let done = await prepare(for: page.items)
                 defer { done?() }
                 let isTaken = try await pool.run { try self.apply(page, at: position) }
                 hasMore = page.hasMore || !isTaken
@@ -187,12 +187,21 @@ extension SyncEngine {
         }
     }
 
-    /// Has clients let go of what others have deleted. One that does not in its time cannot keep the rest from coming.
-    private func prepare(for page: ChangePage) async -> (@Sendable () -> Void)? {
-        let deleted = page.items.filter(\.isDeleted).map { ComingChange.deletion($0.id) }
-        guard !deleted.isEmpty, let openItems else { return nil }
-        do { return try await openItems.prepare(for: deleted) } catch {
-            logger.info("deletions are not waited for any longer", metadata: ["reason": "\(error)"])
+    /// Has clients let go of what others have deleted or moved. One that does not in its time cannot keep the rest from
+    /// coming.
+    private func prepare(for items: [RemoteItem]) async -> (@Sendable () -> Void)? {
+        guard !items.isEmpty, let openItems, openItems.mayBeUsed(.root) else { return nil }
+        do {
+            let news = try await pool.run { [index, device = configuration.device] in
+                try index.read { reader in try items.filter { try reader.isNews($0, for: device) } }
+            }
+            let coming = news.map { item in
+                item.isDeleted
+                    ? ComingChange.deletion(item.id) : .place(item.id, Place(parent: item.parent, name: item.name))
+            }
+            return coming.isEmpty ? nil : try await openItems.prepare(for: coming)
+        } catch {
+            logger.info("clients are not waited for", metadata: ["reason": "\(error)"])
             return nil
         }
     }
@@ -215,6 +224,7 @@ extension SyncEngine {
             let deleted = feed.withLock { $0.deletedMeanwhile ?? [:] }
             let items = page.items.filter { deleted[$0.id, default: .zero] <= $0.revision }
             let own = try items.filter { try isNewOwnVersion($0, transaction) }
+            try noteAnswers(items, transaction)
             var settler = settler(transaction)
             let isLast = !page.hasMore && !position.isInSnapshot
             try settler.receive(page: items, index, isLast: isLast)
@@ -230,6 +240,17 @@ extension SyncEngine {
         discard(dropped ?? [])
         logger.debug("read the feed", metadata: ["items": "\(page.items.count)", "revision": "\(page.revision)"])
         return dropped != nil
+    }
+
+    /// Contents that others have made of what this device has sent changes of. To be called before they are taken in.
+    private func noteAnswers(_ items: [RemoteItem], _ transaction: IndexTransaction) throws {
+        guard !throttle.isEmpty else { return }
+        for item in items where item.content.map({ $0.device != configuration.device }) ?? false {
+            guard let known = try transaction.remote(id: item.id), known.revision < item.revision,
+                known.content?.version != item.content?.version, let row = try transaction.row(id: item.id)
+            else { continue }
+            throttle.noteAnswer(to: row.key)
+        }
     }
 
     /// The feed's first page has no deletions, since a new device need not know them. One that had an item committed
@@ -306,32 +327,47 @@ extension SyncEngine {
             hasMore = page.hasMore
         }
         next.isInSnapshot = false
-        try await pool.run { [index, next] in
-            try self.dropMissing(asOf: next.revision)
-            try index.write(.remote) { try $0.setFeedPosition(next) }
-        }
+        try await dropMissing(asOf: next.revision)
+        try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
     }
 
     /// What the snapshot did not have was deleted at some revision up to its own: an answer from before is no news.
-    private func dropMissing(asOf revision: Revision) throws {
+    private func dropMissing(asOf revision: Revision) async throws {
         while true {
-            let dropped = try index.write(.remote) { transaction -> [ContentID]? in
-                let missing = try transaction.remotesMissingFromSnapshot(limit: SyncLimits.settleBatch)
-                guard !missing.isEmpty else { return nil }
-                var settler = settler(transaction)
-                let deleted = missing.map { item in
-                    var item = item
-                    item.isDeleted = true
-                    item.revision = max(item.revision, revision)
-                    return item
+            let coming = try await pool.run { [index] in try index.read { try $0.deletedBySnapshot(at: revision) } }
+            guard !coming.isEmpty else { return }
+            let done = await prepare(for: coming)
+            defer { done?() }
+            try await pool.run { [self] in
+                let dropped = try index.write(.remote) { transaction in
+                    var settler = settler(transaction)
+                    let deleted = try transaction.deletedBySnapshot(at: revision)
+                    try settler.receive(page: deleted, index, isLast: false)
+                    try settler.settleAll(limit: SyncLimits.settleBatch)
+                    return settler.dropped
                 }
-                try settler.receive(page: deleted, index, isLast: false)
-                try settler.settleAll(limit: SyncLimits.settleBatch)
-                return settler.dropped
+                discard(dropped)
             }
-            guard let dropped else { return }
-            discard(dropped)
         }
+    }
+}
+
+extension IndexReader {
+    /// Records that the snapshot did not have, as deleted ones; the next of them.
+    fileprivate func deletedBySnapshot(at revision: Revision) throws -> [RemoteItem] {
+        try remotesMissingFromSnapshot(limit: SyncLimits.settleBatch).map { item in
+            var item = item
+            item.isDeleted = true
+            item.revision = max(item.revision, revision)
+            return item
+        }
+    }
+
+    /// Whether the record tells something new of the item, and nothing that this device did itself.
+    fileprivate func isNews(_ item: RemoteItem, for device: DeviceID) throws -> Bool {
+        guard let known = try remote(id: item.id) else { return true }
+        return known.revision < item.revision
+            && (item.isDeleted || item.content?.version == known.content?.version || item.content?.device != device)
     }
 }
 

@@ -74,8 +74,7 @@ extension SyncEngine {
 
     /// Forgets a download that nobody wants now. What has come is kept for the next time, if it can be.
     func retire(_ download: Download) {
-        guard !download.isWanted, !download.hasLanes else { return }
-        downloads.remove(download)
+        guard downloads.removeUnwanted(download) else { return }
         guard download.isForNothing else { return }
         downloads.runLane {
             do {
@@ -157,6 +156,11 @@ extension SyncEngine {
     // MARK: The end
 
     private func finish(_ download: Download) async throws {
+        // A package's is not shown yet.
+        if download.isReplacement, try await pool.run(evenIfCancelled: true, { try self.stage(download) }) {
+            return noteCome(download)
+        }
+        if download.isBackground, openItems?.mayBeUsed(download.key) ?? false { noteBackgroundEnd() }
         // Who edits the old content saves it first: then that is a conflict, and no loss.
         let done = download.isReplacement ? try await openItems?.prepare(for: [.content(download.key)]) : nil
         defer { done?() }
@@ -164,9 +168,13 @@ extension SyncEngine {
             guard download.isReplacement else { return try self.finishPlaceholder(download) }
             return try self.stage(download) ? [] : try self.finishReplacement(download)
         }
+        noteCome(download)
+        discard(dropped)
+    }
+
+    private func noteCome(_ download: Download) {
         downloads.remove(download)
         download.wakeReaders()
-        discard(dropped)
         problems.clear(.download, of: download.key)
         logger.debug("downloaded", metadata: ["item": "\(download.key)"])
         progress.fire()
@@ -204,7 +212,8 @@ extension SyncEngine {
                 !row.dirty.contains(.content), !row.isDeleted, let remote = try transaction.remote(id: row.id),
                 remote.content?.version == download.version
             else { return [content.id] }
-            try exchange(row, remote, StagedContent(content: content, version: download.version), transaction)
+            let new = StagedContent(id: row.id, content: content, version: download.version)
+            try exchange(row, remote, new, transaction)
             var settler = settler(transaction)
             try settler.settle(row.id)
             return row.content.map { [$0] } ?? []

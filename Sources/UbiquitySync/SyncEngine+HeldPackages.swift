@@ -6,21 +6,30 @@ internal import UbiquitySystem
 
 /// A content that is here and not shown yet: the others of its package are still on their way.
 struct StagedContent: Sendable {
+    var id: ItemID
     var content: PartialContent
     var version: VersionID
 }
 
 // Packages that wait for contents: these are downloaded beside the ones that are shown, and exchanged together.
 extension SyncEngine {
-    /// Files of held packages whose newer content is not here.
-    func wantedByPackages(_ reader: IndexReader) throws -> [ItemRow] {
-        let staged = self.staged.withLock { $0 }
-        return try reader.records(.awaitingPackage, limit: SyncLimits.packageScan).compactMap { id in
-            guard let item = try reader.remote(id: id), let row = try reader.row(id: id), row.awaitsContent(of: item),
-                staged[row.key]?.version != item.content?.version
-            else { return nil }
-            return row
+    /// Files of held packages whose newer content is to be fetched now, at most so many. It is asked each time that
+    /// some have come: those are passed over unread, and looked at, for a newer one, only when all are here.
+    func wantedByPackages(_ reader: IndexReader, limit: Int) throws -> [ItemRow] {
+        let staged = self.staged.withLock { Dictionary($0.values.map { ($0.id, $0.version) }) { first, _ in first } }
+        let held = try reader.records(.awaitingPackage, limit: SyncLimits.packageScan)
+        var result = [ItemRow]()
+        for areStaged in [false, true] where result.isEmpty {
+            for id in held where (staged[id] != nil) == areStaged {
+                guard let item = try reader.remote(id: id), let row = try reader.row(id: id),
+                    row.awaitsContent(of: item), staged[id] != item.content?.version,
+                    try awaitsReplacement(row, reader)
+                else { continue }
+                result.append(row)
+                if result.count == limit { return result }
+            }
         }
+        return result
     }
 
     /// Keeps a complete content until its package can show it.
@@ -30,15 +39,32 @@ extension SyncEngine {
             try index.read({ try $0.isRecord(row.id, .awaitingPackage) })
         else { return false }
         let old = staged.withLock { staged in
-            defer { staged[download.key] = StagedContent(content: download.content, version: download.version) }
+            defer {
+                staged[download.key] = StagedContent(
+                    id: row.id, content: download.content, version: download.version)
+            }
             return staged[download.key]
         }
         discard(old.map { [$0.content.id] } ?? [])
+        guard try !lacksAnother(than: row) else { return true }
         // It is kept, whether or not the package can be shown now: that is tried again when something comes on.
         do { try showReadyPackages() } catch {
             logger.warning("cannot show a package's new state yet", metadata: ["reason": "\(error)"])
         }
         return true
+    }
+
+    /// Whether the package's new state lacks what it lacked when it was looked at last: then it need not be looked at,
+    /// as after each of thousands of files.
+    private func lacksAnother(than row: ItemRow) throws -> Bool {
+        try index.read { reader in
+            var finder = PackageFinder(reader, index)
+            guard let package = try finder.package(of: row), let id = lacking.withLock({ $0[package] }), id != row.id,
+                try reader.isRecord(id, .awaitingPackage), let item = try reader.remote(id: id),
+                let other = try reader.row(id: id), other.awaitsContent(of: item)
+            else { return false }
+            return staged.withLock { $0[other.key]?.version != item.content?.version }
+        }
     }
 
     /// Exchanges the contents of each package all of whose newer ones are here, and shows the rest of its new state.
@@ -47,11 +73,21 @@ extension SyncEngine {
     /// held no more: else another thread would take it for unneeded and do away with what the package shows.
     func showReadyPackages() throws {
         guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
+        // Most times there is none, and whoever writes need not wait for that to be found.
+        let ready = try index.read { try readyPackages($0) }
+        let claims = ready.compactMap { package, exchanges -> (package: ItemKey, done: @Sendable () -> Void)? in
+            // Without a content that is exchanged nobody need let go of anything, and who opens a file of it waits.
+            guard exchanges, package != .root else { return (package, {}) }
+            return claimPackage(package).map { (package, $0) }
+        }
+        guard !claims.isEmpty else { return }
+        defer { for claim in claims { claim.done() } }
+        let claimed = Set(claims.map(\.package))
         var taken = [ItemKey: StagedContent]()
         let (dropped, isAnyShown): ([ContentID], Bool)
         do {
             (dropped, isAnyShown) = try index.write(.remote) { transaction in
-                try showReadyPackages(transaction, &taken)
+                try show(claimed, transaction, &taken)
             }
         } catch {
             stageAgain(taken)
@@ -62,14 +98,33 @@ extension SyncEngine {
         if isAnyShown { progress.fire() }
     }
 
-    private func showReadyPackages(
-        _ transaction: IndexTransaction, _ taken: inout [ItemKey: StagedContent]
+    /// Packages all of whose new state is here, and in which nothing was changed here.
+    private func readyPackages(_ reader: IndexReader) throws -> [(package: ItemKey, exchanges: Bool)] {
+        guard try !reader.isFeedBehind() else { return [] }
+        let changed = try reader.changedPackages(index)
+        var ready = [(package: ItemKey, exchanges: Bool)](), lacking = [ItemKey: ItemID]()
+        for (package, records) in try reader.heldPackages(index) where !changed.contains(package) {
+            guard let exchanges = try exchanges(for: records, reader) else { continue }
+            // The last one: the others come before it, or it comes in any order and soon is one of the last to come.
+            let last = staged.withLock { staged in
+                exchanges.last { row, item in staged[row.key]?.version != item.content?.version }
+            }
+            lacking[package] = last?.0.id
+            if last == nil { ready.append((package, !exchanges.isEmpty)) }
+        }
+        self.lacking.withLock { [lacking] in $0 = lacking }
+        return ready.sorted { $0.package < $1.package }
+    }
+
+    private func show(
+        _ packages: Set<ItemKey>, _ transaction: IndexTransaction, _ taken: inout [ItemKey: StagedContent]
     ) throws -> (dropped: [ContentID], isAnyShown: Bool) {
         guard try !transaction.isFeedBehind() else { return ([], false) }
         var settler = settler(transaction), dropped = [ContentID](), isAnyShown = false
         let changed = try transaction.changedPackages(index)
         for (package, records) in try transaction.heldPackages(index).sorted(by: { $0.key < $1.key }) {
-            guard !changed.contains(package), let exchanges = try takeExchanges(for: records, transaction)
+            guard packages.contains(package), !changed.contains(package),
+                let exchanges = try takeExchanges(for: records, transaction)
             else { continue }
             for (row, _, staged) in exchanges { taken[row.key] = staged }
             for (row, item, staged) in exchanges {
@@ -83,19 +138,24 @@ extension SyncEngine {
         return (dropped + settler.dropped, isAnyShown)
     }
 
+    /// The files whose contents a package exchanges; nil if one is being written.
+    private func exchanges(for records: [ItemID], _ reader: IndexReader) throws -> [(ItemRow, RemoteItem)]? {
+        var wanted = [(ItemRow, RemoteItem)]()
+        for id in records {
+            guard let item = try reader.remote(id: id), let row = try reader.row(id: id), row.awaitsContent(of: item)
+            else { continue }
+            guard !row.isWriting else { return nil }
+            wanted.append((row, item))
+        }
+        return wanted
+    }
+
     /// What a package exchanges, which is the caller's from now on; nil if something is not here yet, or is being
     /// written.
     private func takeExchanges(
         for records: [ItemID], _ transaction: IndexTransaction
     ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
-        var wanted = [(ItemRow, RemoteItem)]()
-        for id in records {
-            guard let item = try transaction.remote(id: id), let row = try transaction.row(id: id),
-                row.awaitsContent(of: item)
-            else { continue }
-            guard !row.isWriting else { return nil }
-            wanted.append((row, item))
-        }
+        guard let wanted = try exchanges(for: records, transaction) else { return nil }
         return staged.withLock { staged in
             var result = [(ItemRow, RemoteItem, StagedContent)]()
             for (row, item) in wanted {
@@ -138,6 +198,8 @@ extension SyncEngine {
             }
             if isHeld {
                 try connection.requireAllowed()
+                // Without the cloud the rest of it does not come.
+                if let absence = connection.absence { throw absence }
                 downloadSignal.fire()
             }
             return !isHeld

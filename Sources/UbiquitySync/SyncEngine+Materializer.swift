@@ -15,6 +15,7 @@ extension SyncEngine: Materializer {
             throw error
         }
         download.addOpener()
+        downloads.keep(download)
         startLanes(download)
         readAhead(of: key)
         return download.content
@@ -59,21 +60,30 @@ extension SyncEngine: Materializer {
     }
 
     /// Notes the request in the index, so that it outlives the process, and wakes the download loop.
-    package func requestPersistently(_ key: ItemKey) async throws {
+    package func requestPersistently(_ key: ItemKey) async throws { try await requestPersistently([key]) }
+
+    package func requestPersistently(_ keys: [ItemKey]) async throws {
         try await pool.run { [index] in
-            try index.write(.remote) { transaction in
-                guard let row = try transaction.row(key: key), row.isPlaceholder else { return }
-                var next = row
-                next.flags.insert(.downloadRequested)
-                try transaction.update(next, before: row)
-                transaction.note(.attributes, before: row, after: next)
+            for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
+                try index.write(.remote) { transaction in
+                    for key in keys[start..<min(start + SyncLimits.rowsPerWrite, keys.count)] {
+                        guard let row = try transaction.row(key: key), row.isPlaceholder else { continue }
+                        var next = row
+                        next.flags.insert(.downloadRequested)
+                        try transaction.update(next, before: row)
+                        transaction.note(.attributes, before: row, after: next)
+                    }
+                }
             }
         }
         // Nothing tries it while the cloud is away, and so nothing else would say why it does not come.
-        if let absence = connection.absence {
-            problems.show(absence, .download, of: key)
-        } else {
-            problems.clear(.download, of: key)
+        let absence = connection.absence
+        for key in keys {
+            if let absence {
+                problems.show(absence, .download, of: key)
+            } else {
+                problems.clear(.download, of: key)
+            }
         }
         downloadSignal.fire()
     }
@@ -102,7 +112,8 @@ extension SyncEngine: Materializer {
                 return (row, try row.flatMap { try reader.remote(id: $0.id) })
             }
         }
-        guard let row, !row.isDeleted else { throw UbiquityError(.notFound, "the item was deleted") }
+        // Not that it is not found: the cloud says that of contents.
+        guard let row, !row.isDeleted else { throw UbiquityError(.stale, "the item was deleted") }
         if row.contentState == .partial, let content = row.content,
             let resumed = try await pool.run(asking: { try self.resume(row, content, $0) })
         {

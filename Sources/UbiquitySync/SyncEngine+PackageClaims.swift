@@ -11,9 +11,9 @@ enum PackageClaim: Sendable {
     case granted(UInt64, done: @Sendable () -> Void)
 }
 
-// Before it is decided about two states of a package, whoever shows it saves what he has: it is part of the state here
-// then, and not lost when that gives way. That may take as long as a client takes, so it is not waited for where the
-// changes of all other items go up.
+// Before it is decided about two states of a package, or a newer one shown, whoever shows it saves what he has: it is
+// part of the state here then, and not lost when that gives way. That may take as long as a client takes, so it is not
+// waited for where the changes of all other items go up.
 extension SyncEngine {
     /// Asks those who use the package, the first time.
     /// - Returns: what is to be called when the package may be used again; nil if it is to be tried again later.
@@ -43,6 +43,7 @@ extension SyncEngine {
                 state.rescanAt[package] = nil
             }
             pushSignal.fire()
+            downloadSignal.fire()
             // Should there be nothing to decide about any more.
             try? await timekeeper.sleep(for: SyncLimits.packageClaim)
             giveBack(number, of: package)

@@ -20,10 +20,24 @@ extension SyncEngine {
     func readyPackage(among packages: [PackageChanges], _ now: Timestamp) throws -> PackageChanges? {
         guard !packages.isEmpty else { return nil }
         let written = try packagesBeingWritten()
-        return packages.first { changes in
-            !changes.packages.contains { isAsking(about: $0) }
+        return try packages.first { changes in
+            try !changes.packages.contains { isAsking(about: $0) } && !isClaimed(changes.packages, now)
                 && isReady(changes, isWritten: !changes.packages.isDisjoint(with: written), now)
         }
+    }
+
+    /// Whether a client has one of them claimed for writing: what is in it is not finished, however long that takes.
+    private func isClaimed(_ packages: Set<ItemKey>, _ now: Timestamp) throws -> Bool {
+        guard let openItems else { return false }
+        let isClaimed = try packages.contains { package in
+            try openItems.mayBeUsed(package) && index.row(key: package).map(openItems.isBeingWritten) ?? false
+        }
+        guard isClaimed else { return false }
+        let until = now.advanced(bySeconds: SyncLimits.claimedRest / .seconds(1))
+        push.withLock { state in
+            for package in packages { state.rescanAt[package] = until }
+        }
+        return true
     }
 
     private func packagesBeingWritten() throws -> Set<ItemKey> {

@@ -4,7 +4,7 @@ internal import UbiquitySystem
 
 /// What an account still takes.
 struct AccountRoom {
-    private var bytes: Int64
+    private(set) var bytes: Int64
 
     /// - Returns: nil if the account has no limit, or nobody knows.
     init?(_ status: ConnectionStatus) {
@@ -42,6 +42,8 @@ extension SyncEngine {
 
     /// By how many bytes the account will hold more, or less, when the row's content is there.
     private func growth(of row: ItemRow) throws -> Int64 {
+        // Asked of each file that waits, at each change: what the cloud does not have is not looked up.
+        if row.dirty.contains(.created) { return row.size }
         let known = try index.read { try $0.remote(id: row.id) }
         return row.size - (known?.content?.size ?? 0)
     }
@@ -100,12 +102,15 @@ extension SyncEngine {
         await refreshUsage()
         guard let known = AccountRoom(connection.status) else { return (group, []) }
         return try await pool.run { [self] in
-            var room = known, fitting = [PlannedChange](), refused = [PlannedChange]()
+            var room = known, fitting = [PlannedChange](), refused = [PlannedChange](), missing = Set<ItemID>()
             for change in group {
+                // A name of what is refused waits with it.
+                if let id = change.row.linkedID, missing.contains(id) { continue }
                 if case .put(let fields) = change.change.action, let content = fields.content {
                     let before = try index.read { try $0.remote(id: change.row.id) }?.content?.size ?? 0
                     guard room.take(content.size - before) else {
                         refused.append(change)
+                        if change.row.dirty.contains(.created) { missing.insert(change.row.id) }
                         // Its place goes ahead: something else may wait for that.
                         if let rest = change.withoutContent { fitting.append(rest) }
                         continue

@@ -25,7 +25,12 @@ extension SyncEngine {
             }
         }
         guard group.count > 1 else {
-            logger.warning("the cloud refuses a change", metadata: ["reason": "\(error)"])
+            let row = group[0].row
+            logger.warning(
+                "the cloud refuses a change",
+                metadata: [
+                    "item": "\(row.id)", "name": "\(row.entry?.name.description ?? "")", "reason": "\(error)",
+                ])
             return problems.note(error, .upload, of: group[0].row.key)
         }
         let middle = Self.middle(of: group)

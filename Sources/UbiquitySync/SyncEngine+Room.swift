@@ -147,21 +147,41 @@ extension SyncEngine {
     private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws {
         guard disk > 0 || cache > 0 else { return }
         openItems?.noteUses()
-        var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false
-        for row in try index.read({ try $0.evictable(limit: SyncLimits.rowsPerRead) }) {
-            let over = -max(diskLeft, cacheLeft)
-            guard over < 0 || over + row.size <= slack else { break }
-            // One that is still coming is given up by whoever wants it.
-            if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { continue }
-            do {
-                let bytes = try bytesOnDisk(of: row)
-                try evict(row.key)
+        var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false, last: ItemRow?
+        defer { if hasFreed { noteFreed() } }
+        for _ in 0..<SyncLimits.pagesOfEviction {
+            // Programs wait for room: what was given up is freed before there is more of it.
+            if hasFreed { noteFreed() }
+            hasFreed = false
+            // As many as are read at a time may all be shown or open.
+            let rows = try index.read { [last] in try $0.evictable(after: last, limit: SyncLimits.rowsPerRead) }
+            for row in rows {
+                let over = -max(diskLeft, cacheLeft)
+                guard over < 0 || over + row.size <= slack else { return }
+                guard let bytes = try evictUnused(row) else { continue }
                 (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - row.size, true)
-            } catch let error as UbiquityError where error.code != .io {
-                // Open, or not confirmed by the cloud: the next one.
-                continue
             }
+            last = rows.last
+            guard last != nil else { return }
         }
-        if hasFreed { try removeRetired() }
+    }
+
+    /// - Returns: the bytes of the disk that were freed; nil if it is in use, or the cloud has not confirmed it.
+    private func evictUnused(_ row: ItemRow) throws -> Int64? {
+        // One that is still coming is given up by whoever wants it.
+        if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { return nil }
+        do {
+            let bytes = try bytesOnDisk(of: row)
+            try evict(row.key)
+            return bytes
+        } catch let error as UbiquityError where error.code != .io {
+            return nil
+        }
+    }
+
+    private func noteFreed() {
+        do { try removeRetired() } catch {
+            logger.warning("cannot free the room of what was evicted", metadata: ["reason": "\(error)"])
+        }
     }
 }

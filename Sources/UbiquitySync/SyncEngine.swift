@@ -55,6 +55,8 @@ package final class SyncEngine: Sendable {
     let uploadPace = Lock(UploadPace())
     /// Complete contents of packages that are still shown in their older state. Lost with the process: they come again.
     let staged = Lock([ItemKey: StagedContent]())
+    /// What each held package lacked when it was looked at last.
+    let lacking = Lock([ItemKey: ItemID]())
     let feed = Lock(FeedState())
     let openItemsBox = Lock<(any OpenItems)?>(nil)
 

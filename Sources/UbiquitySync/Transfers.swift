@@ -39,6 +39,8 @@ final class Throttle: Sendable {
         var start: Timestamp
         var count: Int
         var until: Timestamp
+        /// Another device has changed it since this one did.
+        var isAnswered = false
     }
 
     /// Items remembered; beyond, all that are at rest are dropped.
@@ -49,15 +51,24 @@ final class Throttle: Sendable {
 
     init(timekeeper: any Timekeeper) { self.timekeeper = timekeeper }
 
-    /// Notes a commit of the item's content.
-    func noteCommit(of key: ItemKey) {
+    /// Another device has changed the item, perhaps in answer to this one, and that in answer to it.
+    func noteAnswer(to key: ItemKey) { bursts.withLock { $0[key]?.isAnswered = true } }
+
+    var isEmpty: Bool { bursts.withLock { $0.isEmpty } }
+
+    /// Notes a commit of the item.
+    /// - Returns: whether it is slowed down from now on, since it and another device's changes take turns.
+    @discardableResult
+    func noteCommit(of key: ItemKey) -> Bool {
         let now = timekeeper.now()
-        bursts.withLock { table in
+        return bursts.withLock { table in
             if table.count >= Self.capacity { table = table.filter { $0.value.until > now } }
             var burst = table[key] ?? Burst(start: now, count: 0, until: now)
             let window = now.advanced(bySeconds: -(SyncLimits.burstWindow / .seconds(1)))
             if burst.until <= now, burst.start < window { burst = Burst(start: now, count: 0, until: now) }
-            burst.count += 1
+            let isAnswer = burst.isAnswered, before = burst.count
+            burst.isAnswered = false
+            burst.count += isAnswer ? SyncLimits.answerWeight : 1
             let excess = burst.count - SyncLimits.burst
             if excess > 0 {
                 let rest = min(SyncLimits.throttleStep * excess, SyncLimits.longestThrottle)
@@ -65,6 +76,7 @@ final class Throttle: Sendable {
                 burst.start = now
             }
             table[key] = burst
+            return isAnswer && excess > 0 && before <= SyncLimits.burst
         }
     }
 

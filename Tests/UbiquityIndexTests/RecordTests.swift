@@ -277,6 +277,11 @@ import UbiquityIndex
         try fixture.index.noteUses([(ino: fixture.found("new").ino, time: fixture.time.now())])
         let names = try fixture.index.read { try $0.evictable(limit: 10) }.map(\.entry?.name.description)
         #expect(names == ["old", "new"])
+        let pages = try fixture.index.read { reader in
+            let first = try reader.evictable(limit: 1), second = try reader.evictable(after: first.last, limit: 1)
+            return [first, second, try reader.evictable(after: second.last, limit: 1)]
+        }
+        #expect(pages.map { $0.map(\.entry?.name.description) } == [["old"], ["new"], []])
     }
 
     @Test func wantedPlaceholders() throws {

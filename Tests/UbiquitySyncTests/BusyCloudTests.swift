@@ -90,6 +90,69 @@ import UbiquityTestSupport
         }
     }
 
+    /// Nor does another name of one of them bring it along, again and again.
+    @Test func anotherNameOfAFileBeyondTheQuotaWaitsWithIt() async throws {
+        try await run { world in
+            world.cloud.setQuota(100_000)
+            try await world.a.create("first", world.random.bytes(50_000))
+            try await world.settle()
+            world.a.link.resetCounts()
+            let large = world.random.bytes(60_000)
+            try await world.a.create("f", large)
+            try world.a.makeHardLink("g", to: "f")
+            try await world.sleep(.seconds(600))
+            let counts = world.a.link.counts
+            #expect(counts.calls[.commit, default: 0] < 40, "\(counts)")
+            #expect(try world.b.paths().count == 1)
+            world.cloud.setQuota(10_000_000)
+            try await world.settle()
+            for path in ["f", "g"] { #expect(try await world.b.read(path) == large) }
+            try await world.check()
+        }
+    }
+
+    /// It has a name that another device has given an edited file: who removes that here has not seen the edit.
+    @Test func aRemovalDoesNotTakeAnEditAlongThatWaitsForItsName() async throws {
+        try await run { world in
+            world.cloud.setQuota(100_000)
+            try await world.a.create("draft", [1])
+            try await world.settle()
+            _ = try await world.b.read("draft")
+            try await world.b.create("report", world.random.bytes(200_000))
+            try await world.sleep(.seconds(5))
+            for _ in 0..<100 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.damaged, "damaged on its way"))) }
+            try world.a.rename("draft", "report")
+            try await world.a.edit("report") { _ in [1, 2] }
+            try await world.sleep(.seconds(20))
+            try world.b.remove("draft")
+            try await world.sleep(.seconds(60))
+            #expect(try await world.a.read("report") == [1, 2])
+            world.cloud.setQuota(10_000_000)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
+    /// A program that makes one small file after the other keeps no large one from going up, nor what was decided.
+    @Test func aStreamOfSmallFilesKeepsNoLargeOneBack() async throws {
+        try await run { world in
+            // A line on which a commit takes longer than the next file.
+            for _ in 0..<400 { world.a.link.script(.commit, .hold(.milliseconds(150))) }
+            let large = world.random.bytes(400_000)
+            try await world.a.create("large", large)
+            var arrivedAt: Int?
+            for number in 0..<400 where arrivedAt == nil {
+                try await world.a.create("small\(number)", [UInt8(number % 250)])
+                try await world.sleep(.milliseconds(50))
+                let content = try await world.cloud.items().first { "\($0.name)" == "large" }?.content
+                if content?.isAvailable == true { arrivedAt = number }
+            }
+            #expect(arrivedAt != nil)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// It takes no more than a part of what was sent: then that is sent in parts, at once.
     @Test func whatIsTooLargeIsSentInParts() async throws {
         try await run { world in

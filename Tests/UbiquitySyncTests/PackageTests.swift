@@ -170,4 +170,49 @@ import UbiquityTestSupport
             for name in ["1", "2"] { #expect(try await b.read("d.rtfd/" + name).count == 1001) }
         }
     }
+
+    /// An attribute that was removed here while what another changed in the package waits to be shown.
+    @Test func aRemovedAttributeStaysRemovedThoughThePackageWaits() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("p.rtfd")
+            try await a.create("p.rtfd/m", [1, 2, 3])
+            try await a.create("p.rtfd/n", [4])
+            try a.setXattr("p.rtfd", "user.tag", "1")
+            try await world.settle()
+            for path in ["p.rtfd/m", "p.rtfd/n"] { _ = try await b.read(path) }
+            try b.setPaused(true)
+            try b.removeXattr("p.rtfd", "user.tag")
+            b.link.script(.fetchChunks, .hold(.seconds(5)))
+            try await a.edit("p.rtfd/m") { _ in [5, 6] }
+            try await world.sleep(.seconds(20))
+            try b.setPaused(false)
+            try await world.settle()
+            for device in [a, b] {
+                #expect(try device.live("p.rtfd").xattrs.isEmpty, "\(device.name)")
+                #expect(try await device.read("p.rtfd/m") == [5, 6])
+            }
+            try await world.check()
+        }
+    }
+
+    /// Of many files that come one after the other the package is not looked through each time.
+    @Test func aLargePackageIsShownWhenItsLastFileHasCome() async throws {
+        try await run { world, a, b in
+            try a.makeFolder("p.rtfd")
+            for number in 0..<120 { try await a.create("p.rtfd/\(number)", [UInt8(number)]) }
+            try await world.settle()
+            for number in 0..<120 { _ = try await b.read("p.rtfd/\(number)") }
+            try b.setPaused(true)
+            for number in 0..<120 { try await a.edit("p.rtfd/\(number)") { _ in [UInt8(number), 1] } }
+            try await world.sleep(.seconds(20))
+            world.setWatchdog {
+                let shown = Set(try (0..<120).map { try b.live("p.rtfd/\($0)").size })
+                if shown.count > 1 { throw UbiquityError(.damaged, "a mixture of two states is shown") }
+            }
+            try b.setPaused(false)
+            try await world.settle()
+            #expect(try await b.read("p.rtfd/119") == [119, 1])
+            try await world.check()
+        }
+    }
 }

@@ -101,6 +101,26 @@ import UbiquityTestSupport
         #expect(throttle.restsUntil(key) == nil)
     }
 
+    /// Two programs on two devices change what the other one has changed, each slowly enough by itself.
+    @Test func whatTwoChangeInTurnsIsSlowedDownSooner() {
+        let time = StillTime()
+        let throttle = Throttle(timekeeper: time)
+        let key = ItemKey(5), other = ItemKey(6)
+        throttle.noteAnswer(to: key)
+        #expect(throttle.isEmpty)
+        var warnings = 0
+        for _ in 0..<5 {
+            if throttle.noteCommit(of: key) { warnings += 1 }
+            throttle.noteCommit(of: other)
+            throttle.noteAnswer(to: key)
+            time.advance(.seconds(4))
+        }
+        #expect(warnings == 1)
+        #expect(throttle.restsUntil(other) == nil)
+        throttle.noteCommit(of: key)
+        #expect(throttle.restsUntil(key) != nil)
+    }
+
     @Test func aProblemIsHeldUntilItsNextAttempt() throws {
         let time = StillTime()
         let problems = Problems(timekeeper: time, random: SeededRandom(1))

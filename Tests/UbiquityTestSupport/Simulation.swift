@@ -191,7 +191,7 @@ package final class Simulation: Sendable {
     // MARK: Checks
 
     /// Something that must hold at every moment.
-    func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = Watchdog(check: check) } }
+    package func setWatchdog(_ check: @escaping @Sendable () throws -> Void) { watchdog.withLock { $0 = Watchdog(check: check) } }
 
     func watch() throws { try watchdog.withLock { $0 }?.check() }
 
