@@ -77,9 +77,10 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
             // The kernel packs a device's number into 32 bits, here and in attributes alike.
             let number = UInt32(truncatingIfNeeded: device)
             let body = {
-                try fileSystem.makeNode(parent: parent, name: bytes(name), mode: mode, device: number, caller: caller)
+                try fileSystem.makeNodeClaimed(
+                    parent: parent, name: bytes(name), mode: mode, device: number, caller: caller)
             }
-            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+            reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
     operations.mkdir = { request, parent, name, mode in
@@ -101,16 +102,20 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
                 return reply.replayMaking(parent, bytes(name), FileMode.symlink, fileSystem)
             }
             let body = {
-                try fileSystem.makeSymlink(parent: parent, name: bytes(name), target: bytes(target), caller: caller)
+                try fileSystem.makeSymlinkClaimed(
+                    parent: parent, name: bytes(name), target: bytes(target), caller: caller)
             }
-            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+            reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
     operations.link = { request, ino, newParent, newName in
         serve(request) { fileSystem, reply in
-            if fileSystem.isReplay(reply.caller) { return reply.refuseReplay() }
-            let body = { try fileSystem.link(ino, newParent: newParent, newName: bytes(newName)) }
-            reply.answer(with: body) { reply, made in reply.entry(made, fileSystem) }
+            let caller = reply.caller
+            if fileSystem.isReplay(caller) { return reply.refuseReplay() }
+            let body = {
+                try fileSystem.linkClaimed(ino, newParent: newParent, newName: bytes(newName), caller: caller)
+            }
+            reply.answerOrWait(with: body) { reply, made in reply.entry(made, fileSystem) }
         }
     }
     operations.create = { request, parent, name, mode, info in

@@ -89,6 +89,30 @@ extension ContainerFileSystem {
         }
     }
 
+    package func makeSymlinkClaimed(
+        parent: UInt64, name: [UInt8], target: [UInt8], caller: Caller
+    ) throws -> Answer<NodeAttributes> {
+        try claimedChange([.name(parent, name)], caller) { [self] in
+            .now(try makeSymlink(parent: parent, name: name, target: target, caller: caller))
+        }
+    }
+
+    package func makeNodeClaimed(
+        parent: UInt64, name: [UInt8], mode: UInt32, device: UInt32, caller: Caller
+    ) throws -> Answer<NodeAttributes> {
+        try claimedChange([.name(parent, name)], caller) { [self] in
+            .now(try makeNode(parent: parent, name: name, mode: mode, device: device, caller: caller))
+        }
+    }
+
+    package func linkClaimed(
+        _ ino: UInt64, newParent: UInt64, newName: [UInt8], caller: Caller
+    ) throws -> Answer<NodeAttributes> {
+        try claimedChange([.name(newParent, newName)], caller) { [self] in
+            .now(try link(ino, newParent: newParent, newName: newName))
+        }
+    }
+
     /// `unlink` and `removeDirectory`, also of versions.
     /// - Parameter caller: nil if nobody knows who it is.
     package func removeAny(
@@ -148,6 +172,12 @@ extension ContainerFileSystem {
         return try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller, body)
     }
 
+    package func removeXattrClaimed(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
+        try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller) { [self] in
+            .now(try removeXattr(of: ino, name: name, caller: caller))
+        }
+    }
+
     /// What a change is of.
     private enum NameChange {
         /// A name that is to be taken.
@@ -199,7 +229,8 @@ extension ContainerFileSystem {
     ) throws -> Answer<Value> {
         guard let coordination = parts.coordination, !coordination.isQuiet else { return try body() }
         let intents = try changes.compactMap { try intent($0) }
-        guard !intents.isEmpty else { return try body() }
+        // What stays on this device is not claimed; whose doing it is is told all the same.
+        guard !intents.isEmpty else { return try doing(caller.map { coordination.doer($0.pid) }, body) }
         return try claimed(
             intents, caller?.pid ?? 0, Self.changeWaitingTime, mayWait: true, keeping: { _ in nil }, body)
     }

@@ -59,11 +59,39 @@ extension ContainerFileSystem {
         }
     }
 
+    private static let moveWaitingTime = Duration.seconds(2)
+
+    /// Nil if it takes longer to come: the kernel keeps both folders from everybody while a name is moved. `mv` then
+    /// copies it, which waits for nobody's folder, and takes it away; and that goes on with what has come.
+    private func copySoon(_ version: RemoteVersion) async throws -> ContentID? {
+        try await withThrowingTaskGroup(of: ContentID?.self) { [parts] group in
+            group.addTask { try await parts.versions.copy(version) }
+            group.addTask {
+                try await parts.timekeeper.sleep(for: Self.moveWaitingTime)
+                return nil
+            }
+            let first = await group.nextResult()
+            group.cancelAll()
+            if case .success(.some(let content)) = first { return content }
+            // It may have come in that very moment, or be copied to its end: that cannot be stopped.
+            var copied: ContentID?
+            while let last = await group.nextResult() {
+                if case .success(.some(let content)) = last { copied = content }
+            }
+            guard case .failure(let failure) = first else { return copied }
+            if let copied { drop(copied) }
+            throw failure
+        }
+    }
+
     private func move(_ version: RemoteVersion, of key: ItemKey, to place: VersionPlace) async throws {
         let node = VersionNodes.Node.version(version.id, of: key)
         let ino = try versionNodes.look(up: node, version, in: inodes) { UInt64(try index.newContentNumber()) }
         defer { forget(ino, 1) }
-        let content = try await parts.versions.copy(version)
+        // `mv` takes a file of that name away before it copies, and with it the versions: there it is waited for.
+        let isTaken = try index.row(ino: place.parent).flatMap { try index.child(of: $0.key, named: place.name) } != nil
+        let copied = isTaken ? try await parts.versions.copy(version) : try await copySoon(version)
+        guard let content = copied else { throw Errno.EXDEV }
         do {
             // Its content has to be on the disk before the index says so, and before the other's goes.
             try contents.noteReplacement(content)

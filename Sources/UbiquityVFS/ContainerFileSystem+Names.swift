@@ -60,7 +60,10 @@ extension ContainerFileSystem {
         guard let kind = FileMode.kindOfNode(mode) else { throw Errno.EPERM }
         let name = try checkedForMaking(name, in: parent)
         guard kind.isSpecial else {
-            return try known(makeFile(in: parent, name, mode: mode, isWriting: false, caller).row)
+            let made = try makeFile(in: parent, name, mode: mode, isWriting: false, caller)
+            // Nobody opens it with this: what the kernel knows it as would keep its room after its end.
+            if let backing = made.content.backing { parts.passthrough.unregister(backing) }
+            return try known(made.row)
         }
         var new = try newItem(kind, in: parent, mode: mode, caller)
         if kind == .characterDevice || kind == .blockDevice { new.device = device }

@@ -39,7 +39,7 @@ extension ContainerFileSystem {
         // A write of this very moment may have left the times as they are.
         state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
         // A call that goes on has set them when it began.
-        state.wasNotedBesideWriters = stillOpen && state.service.backing != nil
+        state.wasNotedBesideWriters = stillOpen && (state.service.backing != nil || state.isAdopted)
         state.isRecorded = stillOpen
     }
 

@@ -157,7 +157,12 @@ extension ContainerFileSystem {
                 try open(content, of: row, writable: false, &state)
                 state.isRecorded = true
                 state.mayBeMapped = true
+                state.isAdopted = true
+                // The index was told of what stood there when this began, and a page that is being stored to since
+                // before that changes no time till it is written back.
+                state.isTouched = true
                 state.stamp = try state.whole.map { OpenNode.Stamp(try $0.file.status()) }
+                try state.whole?.file.startWriteback()
                 _ = mapped.add(node)
             }
         }

@@ -1,3 +1,4 @@
+internal import Logging
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -143,7 +144,7 @@ extension ContainerFileSystem {
             // EPERM for what can be read and not set; a name that is none of ours is not stored either.
             throw StatusAttribute(name: name) == nil ? Errno.EINVAL : Errno.EPERM
         }
-        let key = try liveRow(ino).key
+        let row = try liveRow(ino), key = row.key
         let control = parts.control
         switch attribute {
         case .download:
@@ -153,7 +154,7 @@ extension ContainerFileSystem {
             try Self.requireWish(value)
             // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
             guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
-            return .later { try await control.evict(key) }
+            return .later { [self] in try await evictSoon(on: row) { try await control.evict(key) } }
         case .resolved:
             guard value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
             try resolveAll(key)
@@ -161,6 +162,41 @@ extension ContainerFileSystem {
         case .pinned:
             let isPinned = try Self.flag(value)
             return .later { try await control.setPinned(key, isPinned) }
+        }
+    }
+
+    /// How long the kernel keeps a folder from everybody while all that is in it is evicted; that goes on then.
+    private static let folderWaitingTime = Duration.seconds(2)
+
+    private func evictSoon(on row: ItemRow, _ work: @escaping @Sendable () async throws -> Void) async throws {
+        guard row.kind == .directory else { return try await work() }
+        let (outcomes, source) = AsyncStream<Result<Void, any Error>?>.makeStream(bufferingPolicy: .bufferingOldest(2))
+        let task = Task { [logger] in
+            do {
+                try await work()
+                source.yield(.success(()))
+            } catch {
+                // The last one listens no longer if it took its time.
+                if case .terminated = source.yield(.failure(error)) {
+                    logger.warning(
+                        "not all in a folder could be evicted",
+                        metadata: ["inode": "\(row.ino)", "reason": "\(error)"])
+                }
+            }
+        }
+        let clock = Task { [parts] in
+            try? await parts.timekeeper.sleep(for: Self.folderWaitingTime)
+            source.yield(nil)
+        }
+        defer {
+            clock.cancel()
+            source.finish()
+        }
+        try await withTaskCancellationHandler {
+            for await outcome in outcomes { return try outcome?.get() ?? () }
+            throw CancellationError()
+        } onCancel: {
+            task.cancel()
         }
     }
 

@@ -37,6 +37,8 @@ final class OpenNode: Sendable {
         /// Whether the index was told of a change while a program may have been in the midst of a long write that the
         /// kernel served: such a call sets the file's times once, when it begins.
         var wasNotedBesideWriters = false
+        /// Whether it is written to through handles or mappings of a mount that is dead.
+        var isAdopted = false
         /// The backing file when the index was last told.
         var stamp: Stamp?
         /// The backing file when it was last looked at, if that was not yet told, and how often it was looked at since.

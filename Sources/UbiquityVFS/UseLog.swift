@@ -10,6 +10,7 @@ final class UseLog: Sendable {
     static let batch = 512
     /// What is not asked for is written down so often.
     static let interval: Int64 = 600 * 1_000_000_000
+    static let day: Int64 = 86_400 * 1_000_000_000
 
     private struct State {
         var times: [UInt64: Timestamp] = [:]
@@ -27,6 +28,8 @@ final class UseLog: Sendable {
             return some
         }
     }
+
+    func contains(_ ino: UInt64) -> Bool { state.withLock { $0.times[ino] != nil } }
 
     /// All that has not been written down.
     func take(now: Timestamp) -> [UInt64: Timestamp] {

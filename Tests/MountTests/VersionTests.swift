@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 import UbiquityControl
 
@@ -298,6 +299,33 @@ import UbiquityControl
                 #expect(!(outcome.out + outcome.err).contains("\u{1B}"), "\(outcome)")
                 #expect(!(outcome.out + outcome.err).contains("odd\n"), "\(outcome)")
             }
+        }
+    }
+
+    /// Its content takes longer to come than the kernel should keep the folders locked.
+    @Test func aVersionThatIsLongOnItsWayIsMovedAllTheSame() async throws {
+        try await World.run { world in
+            let (a, b) = try await devices(world)
+            try await conflict(world, a, b, "1")
+            let item = try await b.attribute("item-id", of: "Documents/report.txt")
+            func slowly(_ target: String, _ expected: String) async throws {
+                let cloud = try #require(world.cloudProcess)
+                kill(cloud, SIGSTOP)
+                defer { kill(cloud, SIGCONT) }
+                let move = try b.start("mv \(Self.folder)/*conflict* \(target); cat \(target)")
+                try await Task.sleep(for: .seconds(4))
+                kill(cloud, SIGCONT)
+                #expect(try await move.finish(within: 90).text == expected)
+            }
+            try await slowly("Documents/report.txt", "a 1")
+            #expect(try await b.attribute("item-id", of: "Documents/report.txt") == item)
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            try await conflict(world, a, b, "2")
+            try await slowly("Documents/other.txt", "a 2")
+            try await world.settle(b, a)
+            try await expectResolved(a, b)
+            for device in [a, b] { #expect(try await device.shell("cat Documents/other.txt Documents/report.txt") == "a 2\nb 2") }
         }
     }
 
