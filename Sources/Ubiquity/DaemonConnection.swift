@@ -19,7 +19,9 @@ package final class DaemonConnection: Sendable {
     /// Seconds: some years, which a deadline can be of.
     private static let longestTimeout = 1e8
     /// Bytes of an answer that is one message.
-    static let maximumAnswerLength = 4 * 1024 * 1024
+    static let maximumAnswerLength = 64 * 1024 * 1024
+    /// Connections at one time: each claim that waits has one.
+    private static let maximumConnections = 100_000
 
     private static let isSilent = "its daemon does not answer, though it runs"
 
@@ -40,6 +42,8 @@ package final class DaemonConnection: Sendable {
         var configuration = HTTPClient.Configuration()
         configuration.timeout = .init(connect: .seconds(Self.connectTimeout))
         configuration.connectionPool.retryConnectionEstablishment = false
+        // Else the ninth call would wait for one of the others, and fail.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
@@ -77,10 +81,11 @@ package final class DaemonConnection: Sendable {
     }
 
     /// Sends one message and gets one.
+    /// - Parameter limit: Seconds for the whole; nil: what is asked for may take as long as it does.
     package func ask<Answer: Decodable>(
-        _ route: String, _ message: some Encodable, for type: Answer.Type = Answer.self
+        _ route: String, _ message: some Encodable, for type: Answer.Type = Answer.self, within limit: Int64? = nil
     ) async throws -> Answer {
-        try await answer(to: request(route, .POST, message))
+        try await answer(to: request(route, .POST, message), within: limit)
     }
 
     package func setOffline(_ offline: Bool) async throws {

@@ -9,7 +9,7 @@ struct StateOptions: ParsableArguments {
     @Option(
         name: .customLong("state"),
         help: .init(
-            "Folder of this device's state; two folders are two devices. [mount, login, logout: UBIQUITY_STATE]",
+            "Folder of this device's state; two folders are two devices. [UBIQUITY_STATE]",
             valueName: "dir"))
     var folder: String?
 
@@ -19,17 +19,24 @@ struct StateOptions: ParsableArguments {
 
 /// The same for commands that find the mount by a path, or take the only one there is.
 extension StateOptions {
-    /// The mounts; with `--state` this device's.
+    /// The mounts; with a chosen state folder this device's.
     func mounts() throws -> [MountTable.Entry] {
         let mounts = try MountFinder.table().containers
-        guard let device = try device() else { return mounts }
+        guard let device = try DeviceFolder.chosen(option: folder) else { return mounts }
         return mounts.filter { Self.isState($0.source, of: device) }
     }
 
-    /// The mount that a path is in. Throws `MountUnreachable` if there is none, or another device's.
+    /// Whether a device is named none of whose containers is mounted, or is to be looked at where it lies.
+    func isUnmounted() throws -> Bool {
+        if folder != nil { return true }
+        return try DeviceFolder.chosen(option: nil) != nil && mounts().isEmpty
+    }
+
+    /// The mount that a path is in. Throws `MountUnreachable` if there is none, or not that of the device which
+    /// `--state` names: a path says more than the environment.
     func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
         let location = try MountFinder.locate(path, by: resolver)
-        if let device = try device(), !Self.isState(location.stateFolder, of: device) {
+        if let device = try folder.map({ try AbsolutePath.of($0) }), !Self.isState(location.stateFolder, of: device) {
             throw MountUnreachable(path, "not in a mount of the device in \(device)")
         }
         return location
@@ -54,8 +61,6 @@ extension StateOptions {
             Output.message("\(place) goes on with the account it was mounted with; unmount it and mount it again")
         }
     }
-
-    private func device() throws -> String? { try folder.map { try AbsolutePath.of($0) } }
 
     /// Whether a container's state is in the device's folder, however either is written.
     private static func isState(_ state: [UInt8], of device: String) -> Bool {

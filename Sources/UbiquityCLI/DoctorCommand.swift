@@ -54,7 +54,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     private func examine() async throws -> DoctorReport {
         let wanted = DoctorRequest(check: check, quick: quick)
-        guard state.folder == nil else {
+        guard try mountPoint != nil || !state.isUnmounted() else {
             return try await Progress.showing("checking …") { _ in
                 try await Doctor.examine(deviceFolder: state.resolved(), container: container, wanted)
             }

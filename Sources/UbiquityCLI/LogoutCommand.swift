@@ -12,6 +12,8 @@ struct LogoutCommand: AsyncParsableCommand {
         guard try SignIn.remove(deviceFolder: state.resolved()) else {
             return Output.message("this device was signed in nowhere")
         }
+        Output.message(
+            "signed out; what was uploaded is safe at the cloud, and what waits to be is kept here for the next login")
         try state.tellOfMounts()
     }
 }

@@ -13,8 +13,6 @@ struct OfflineCommand: AsyncParsableCommand {
 
     func run() async throws {
         let location = try state.mount(of: mountPoint)
-        try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
-            try await daemon.setOffline(true)
-        }
+        try await Daemon.asking(location, "going offline …") { try await $0.setOffline(true) }
     }
 }

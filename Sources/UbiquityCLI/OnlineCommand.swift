@@ -13,8 +13,6 @@ struct OnlineCommand: AsyncParsableCommand {
 
     func run() async throws {
         let location = try state.mount(of: mountPoint)
-        try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
-            try await daemon.setOffline(false)
-        }
+        try await Daemon.asking(location, "going online …") { try await $0.setOffline(false) }
     }
 }

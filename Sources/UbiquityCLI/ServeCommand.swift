@@ -9,7 +9,7 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Runs a cloud for devices.",
         discussion: "It prints 'listening on …' when it is ready and ends with SIGTERM or SIGINT.")
 
-    @Option(help: .init("Where its data is. [UBIQUITY_CLOUD_DATA with --embedded]", valueName: "dir"))
+    @Option(help: .init("Where its data is. [UBIQUITY_CLOUD_DATA]", valueName: "dir"))
     var data: String?
 
     @Option(help: .init("Address to listen on (default: 127.0.0.1:7070).", valueName: "host:port"))
@@ -21,11 +21,14 @@ struct ServeCommand: AsyncParsableCommand {
     @Flag(help: "For the devices of this user only: a Unix socket in the data folder, and an end when unused.")
     var embedded = false
 
-    @Option(help: .init("How long deleted items, earlier versions and resolved conflicts are kept.", valueName: "days"))
-    var keep = 30.0
+    @Option(
+        help: .init(
+            "How long deleted items, earlier versions and resolved conflicts are kept (default: 30).",
+            valueName: "days"))
+    var keep: Double?
 
-    @Option(help: .init("How many earlier versions of one file are kept at most.", valueName: "n"))
-    var keepVersions = 100
+    @Option(help: .init("How many earlier versions of one file are kept at most (default: 100).", valueName: "n"))
+    var keepVersions: Int?
 
     @Option(
         help: .init(
@@ -46,7 +49,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard tlsCertificate == nil || socket == nil && !embedded else {
             throw ValidationError("TLS is for --listen, not for a Unix socket")
         }
-        guard keep >= 0, keepVersions >= 0 else {
+        guard keep.map({ $0 >= 0 && $0.isFinite }) ?? true, keepVersions ?? 0 >= 0 else {
             throw ValidationError("--keep and --keep-versions must be 0 or more")
         }
         let ways = [listen != nil, socket != nil, embedded].count { $0 }

@@ -45,7 +45,7 @@ struct UnmountCommand: AsyncParsableCommand {
             return try clear(location, "the daemon does not answer, and has lost its mount")
         }
         // Programs that use a mount which was taken away lazily are served until they let go.
-        if !lazy { try await waitForEnd(of: folder) }
+        if !lazy { try await Progress.showing("unmounting …") { _ in try await waitForEnd(of: folder) } }
         try show(report)
     }
 

@@ -101,6 +101,14 @@ extension Arbiter {
         return (own, above)
     }
 
+    /// What is presented of what is in a folder, at any depth.
+    package func itemsPresented(in folder: ItemKey, _ surroundings: some Surroundings) -> [ItemKey] {
+        presentersByItem.keys.filter { item in
+            guard item != folder, let entry = surroundings.entry(of: item) else { return false }
+            return surroundings.ancestry(of: entry.parent).folders.contains(folder)
+        }.sorted()
+    }
+
     /// Whether someone shows the item, or the package it is in.
     package func isPresented(_ target: ClaimTarget, in surroundings: some Surroundings) -> Bool {
         guard !presenters.isEmpty else { return false }

@@ -207,6 +207,12 @@ extension Coordination {
         }.sorted { $0.key < $1.key }
     }
 
+    /// What is presented of what is in a folder, at any depth.
+    package func itemsPresented(in folder: ItemKey) -> [ItemKey] {
+        guard hasPresenters else { return [] }
+        return state.withLock { $0.arbiter.itemsPresented(in: folder, surroundings) }
+    }
+
     /// An item that is presented has moved: what it is claimed with is looked up anew.
     package func noteMove(of item: ItemKey, isFolder: Bool, to entry: ClaimTarget.Entry?) {
         guard hasPresenters else { return }

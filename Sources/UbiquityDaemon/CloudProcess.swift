@@ -19,18 +19,24 @@ package enum CloudProcess {
         case embedded
     }
 
+    /// Days that deleted items, earlier versions and resolved conflicts are kept.
+    package static let standardDays = 30.0
+    /// Earlier versions of one file.
+    package static let standardVersions = 100
+
     /// Whether it is an address to listen on, by its form. Throws `.invalid`.
     package static func check(address: String) throws {
         _ = try CloudServerConfiguration.Endpoint.address(address)
     }
 
     /// - Parameters:
-    ///   - days: how long what nobody sees any more is kept.
-    ///   - versions: how many earlier versions of one file are kept.
-    ///   - quotaBytes: what each account may use; nil: what the user's configuration says, else as till now.
+    ///   - days: how long what nobody sees any more is kept; nil: what the user's configuration says, else
+    ///     `standardDays`.
+    ///   - versions: how many earlier versions of one file are kept; nil: the same, else `standardVersions`.
+    ///   - quotaBytes: what each account may use; nil: the same, else as till now.
     ///   - listening: Called with the address when devices can connect.
     package static func run(
-        data: String, place: Place, keepingDays days: Double, versions: Int, quotaBytes: Int64?,
+        data: String, place: Place, keepingDays days: Double?, versions: Int?, quotaBytes: Int64?,
         listening: @escaping @Sendable (String) -> Void
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
@@ -39,11 +45,13 @@ package enum CloudProcess {
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }
-        let keeping = KeepingRules(
-            trashSeconds: days * 86_400, historySeconds: days * 86_400, versionsPerItem: versions)
         // A cloud that runs as a service may be of nobody who has a configuration.
-        let quota = quotaBytes ?? (try? UserConfiguration.load())?.quotaBytes
-        let cloud = try await open(data, keeping, quota, logger)
+        let user = try? UserConfiguration.load()
+        let seconds = (days ?? user?.keptDays ?? standardDays) * 86_400
+        let keeping = KeepingRules(
+            trashSeconds: seconds, historySeconds: seconds,
+            versionsPerItem: versions ?? user?.keptVersions ?? standardVersions)
+        let cloud = try await open(data, keeping, quotaBytes ?? user?.quotaBytes, logger)
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],

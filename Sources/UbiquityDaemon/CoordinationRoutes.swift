@@ -49,7 +49,7 @@ extension ControlRoutes {
         }
     }
 
-    /// One line, when the claim is granted or refused. A client that has gone by then has lost the claim with itself.
+    /// One line, when the claim is granted or refused. Who does not wait for it any more has no claim.
     private func claim(_ request: Request) async throws -> Response {
         do {
             let wanted = try await message(ClaimMessage.self, of: request)
@@ -60,6 +60,9 @@ extension ControlRoutes {
                     return !answered
                 }
                 return isFirst ? await controller.claim(wanted) : nil
+            } lost: { [controller] report in
+                guard let claim = report.claim else { return }
+                _ = controller.coordination.end(ClaimID(claim), of: ClientID(wanted.client))
             }
         } catch {
             return try await answer { () throws -> Acknowledgement in throw error }

@@ -67,7 +67,7 @@ struct EngineControl: ItemControl {
     let pool: BlockingPool
 
     func requestDownload(_ key: ItemKey) async throws {
-        for place in try await places(key) where place.kind == .file { engine.request(place.key) }
+        try await engine.requestPersistently(try await places(key).filter { $0.kind == .file }.map(\.key))
     }
 
     /// All that can be evicted is; then the first refusal is thrown.
@@ -85,7 +85,10 @@ struct EngineControl: ItemControl {
     }
 
     func setPinned(_ key: ItemKey, _ isPinned: Bool) async throws {
-        for place in try await places(key) { try await pool.run { try engine.setPinned(place.key, isPinned) } }
+        let keys = try await places(key).map(\.key)
+        // What has gone meanwhile need not be pinned; what was asked for itself is told.
+        guard keys.count > 1 else { return try await pool.run { try engine.setPinned(key, isPinned) } }
+        try await pool.run { try engine.setPinned(keys, isPinned) }
     }
 
     private func places(_ key: ItemKey) async throws -> [ItemTree.Place] {

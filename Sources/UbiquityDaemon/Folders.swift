@@ -9,8 +9,14 @@ package enum DeviceFolder {
 
     /// `--state`, else `UBIQUITY_STATE`, else `$XDG_STATE_HOME/ubiquity`, else `~/.local/state/ubiquity`; resolved.
     package static func path(option: String?) throws(UbiquityError) -> String {
-        if let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") { return try AbsolutePath.resolved(chosen) }
+        if let chosen = try chosen(option: option) { return try AbsolutePath.resolved(chosen) }
         return try AbsolutePath.resolved(base("XDG_STATE_HOME", inHome: ".local/state") + "/ubiquity")
+    }
+
+    /// The one that is named, absolute; nil if it is not said which device is meant.
+    package static func chosen(option: String?) throws(UbiquityError) -> String? {
+        guard let chosen = option ?? ProcessHost.variable("UBIQUITY_STATE") else { return nil }
+        return try AbsolutePath.of(chosen)
     }
 
     /// One of the XDG base folders. The specification: a relative path in the variable is to be ignored.

@@ -98,6 +98,12 @@ final class ItemNews: Sendable {
             || (before.version != after.version && !before.dirty.contains(.content))
     }
 
+    /// Nil if the item is gone.
+    func path(of item: ItemKey) -> String? {
+        guard let row = try? tree.index.row(key: item), !row.isDeleted else { return nil }
+        return path(of: row)
+    }
+
     private func path(of row: ItemRow) -> String? {
         if row.key == .root { return "" }
         guard let entry = row.entry else { return nil }

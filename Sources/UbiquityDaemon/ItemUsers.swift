@@ -15,8 +15,10 @@ struct ItemUsers: OpenItems {
 
     /// A new content waits that long for a client that writes: till then the old one is here.
     private static let contentWaitingTime: Duration = .seconds(3600)
-    /// Deletions of others wait that long for clients' claims: what comes after them waits, too.
-    private static let deletionWaitingTime: Duration = .seconds(10)
+    /// Deletions and moves of others wait that long for clients' claims: what comes after them waits, too.
+    private static let pageWaitingTime: Duration = .seconds(10)
+    /// Claims that are asked for at one time, where not all can be had in one.
+    private static let claimsAtOneTime = 64
 
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? { try fileSystem.whileClosed(key, body) }
 
@@ -36,28 +38,73 @@ struct ItemUsers: OpenItems {
 
     func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? {
         guard !coordination.isQuiet else { return nil }
-        let intents = try await pool.run { try changes.compactMap(intent) }
+        let intents = try await pool.run { try self.intents(changes) }
         guard let first = intents.first else { return nil }
-        let isContent = first.access == .writing(.forMerging)
-        let request = ClaimRequest(
-            owner: .system, intents: Array(intents.prefix(ArbiterLimits.intents)),
-            waitingTime: isContent ? Self.contentWaitingTime : Self.deletionWaitingTime)
-        do {
-            let claim = try await coordination.claim(request)
-            return { [presenters] in presenters.end(claim) }
-        } catch let failure as ClaimFailure {
-            throw failure.error(at: first.target.entry?.name.description ?? "")
+        if case .content = changes[0] {
+            do {
+                return ending([try await claim(intents, Self.contentWaitingTime)])
+            } catch let failure as ClaimFailure {
+                throw failure.error(at: first.target.entry?.name.description ?? "")
+            }
         }
+        do { return ending([try await claim(intents, Self.pageWaitingTime)]) } catch {
+            guard !Task.isCancelled else { throw CancellationError() }
+            // One of them is in use, or who shows it refuses: the others are asked all the same.
+            return ending(await claimEach(intents))
+        }
+    }
+
+    private func ending(_ claims: [ClaimID]) -> @Sendable () -> Void {
+        { [presenters] in for claim in claims { presenters.end(claim) } }
+    }
+
+    private func claim(_ intents: [ClaimIntent], _ waitingTime: Duration) async throws -> ClaimID {
+        let request = ClaimRequest(
+            owner: .system, intents: Array(intents.prefix(ArbiterLimits.intents)), waitingTime: waitingTime)
+        return try await coordination.claim(request)
+    }
+
+    /// Those of the claims that can be had without waiting for others' claims.
+    private func claimEach(_ intents: [ClaimIntent]) async -> [ClaimID] {
+        await withTaskGroup(of: ClaimID?.self) { group in
+            var claims = [ClaimID?]()
+            for (number, intent) in intents.enumerated() {
+                if number >= Self.claimsAtOneTime, let done = await group.next() { claims.append(done) }
+                group.addTask { try? await claim([intent], .zero) }
+            }
+            for await claim in group { claims.append(claim) }
+            return claims.compactMap { $0 }
+        }
+    }
+
+    /// What is to be claimed; of a package once.
+    private func intents(_ changes: [ComingChange]) throws -> [ClaimIntent] {
+        var known = Set<ClaimIntent>()
+        return try changes.compactMap(intent).filter { known.insert($0).inserted }
     }
 
     private func intent(_ change: ComingChange) throws -> ClaimIntent? {
         switch change {
+        case .place(let id, let place): return try intent(toPlace: id, at: place)
         case .content(let key):
             return try index.row(key: key).map { ClaimIntent($0.claimTarget, .writing(.forMerging)) }
         case .deletion(let id):
             // What was deleted here comes back through the feed: there is nothing left to let go of.
             guard let row = try index.read({ try $0.row(id: id) }), !row.isDeleted else { return nil }
             return ClaimIntent(row.claimTarget, .writing(.forDeleting))
+        }
+    }
+
+    /// (What is in a package is shown together with the rest of its new state, and claimed then.)
+    private func intent(toPlace id: ItemID, at place: Place) throws -> ClaimIntent? {
+        try index.read { reader in
+            guard let row = try reader.row(id: id), !row.isDeleted, !row.isExcluded, let entry = row.entry,
+                row.dirty.isDisjoint(with: [.place, .created]),
+                try entry.name != place.name || reader.row(id: place.parent)?.key != entry.parent
+            else { return nil }
+            var finder = PackageFinder(reader, index)
+            guard try finder.package(ofFolder: entry.parent) == nil else { return nil }
+            return ClaimIntent(row.claimTarget, .writing(.forMoving))
         }
     }
 }

@@ -16,14 +16,24 @@ enum LineStream {
         case failed
     }
 
-    /// - Parameter next: the next line; nil at the end. It is asked for one only when the one before has been written.
+    /// - Parameters:
+    ///   - next: the next line; nil at the end. It is asked for one only when the one before has been written.
+    ///   - lost: called with a line that could not be written.
     static func response<Line: Encodable & Sendable>(
-        _ next: @escaping @Sendable () async throws -> Line?
+        _ next: @escaping @Sendable () async throws -> Line?, lost: @escaping @Sendable (Line) -> Void = { _ in }
     ) -> Response {
+        let unwritten = Lock<Line?>(nil)
+        let noted: @Sendable () async throws -> Line? = {
+            let line = try await next()
+            unwritten.withLock { $0 = line }
+            // The client may have gone meanwhile, and nobody look for the line any more.
+            if Task.isCancelled, let line = take(unwritten) { lost(line) }
+            return line
+        }
         let body = ResponseBody { writer in
             let (signals, source) = AsyncStream.makeStream(of: Signal.self)
             let (demand, more) = AsyncStream.makeStream(of: Void.self)
-            let worker = Task { await work(next, demand, source) }
+            let worker = Task { await work(noted, demand, source) }
             let beat = Task {
                 while (try? await Sleepers.shared.sleep(for: heartbeat)) != nil { source.yield(.heartbeat) }
             }
@@ -31,12 +41,14 @@ enum LineStream {
                 worker.cancel()
                 beat.cancel()
                 more.finish()
+                if let line = take(unwritten) { lost(line) }
             }
             more.yield()
             for await signal in signals {
                 switch signal {
                 case .line(let bytes):
                     try await writer.write(bytes)
+                    unwritten.withLock { $0 = nil }
                     more.yield()
                 case .heartbeat: try await writer.write(ByteBuffer(string: "\n"))
                 case .failed: throw CancellationError()
@@ -45,6 +57,14 @@ enum LineStream {
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: [.contentType: "application/x-ndjson"], body: body)
+    }
+
+    /// What is there, once.
+    private static func take<Line: Sendable>(_ lock: Lock<Line?>) -> Line? {
+        lock.withLock { line in
+            defer { line = nil }
+            return line
+        }
     }
 
     private static func work<Line: Encodable & Sendable>(

@@ -53,7 +53,10 @@ final class LogFile: Sendable {
     /// The full file becomes `….1`, in place of the one before, and standard error a new one.
     private func rotate(_ path: String) -> Bool {
         do {
-            try FileSystem.rename(path, to: path + ".1")
+            // The one before may have been set aside, and no new one been to be had.
+            do throws(Errno) { try FileSystem.rename(path, to: path + ".1") } catch {
+                guard error == .ENOENT else { throw error }
+            }
             try StandardStreams.redirectOutput(to: Self.open(path))
             return true
         } catch {

@@ -94,6 +94,9 @@ extension MountController {
     // MARK: Claims
 
     func claim(_ wanted: ClaimMessage) async -> ClaimReport {
+        let name = wanted.token.map { NamedClaim(client: wanted.client, token: $0) }
+        if let name { comingClaims.withLock { $0[name] = false } }
+        defer { if let name { comingClaims.withLock { _ = $0.removeValue(forKey: name) } } }
         do {
             guard wanted.items.count <= ArbiterLimits.intents else {
                 throw UbiquityError(
@@ -106,9 +109,15 @@ extension MountController {
                 owner: .client(ClientID(wanted.client)), intents: intents,
                 presenter: wanted.presenter.map(PresenterID.init), purpose: wanted.purpose,
                 waitingTime: time ?? ArbiterLimits.waitingTime)
-            let name = wanted.token.map { NamedClaim(client: wanted.client, token: $0) }
-            let id = try await coordination.claim(request) { [namedClaims] id in
-                if let name { namedClaims.withLock { $0[name] = id } }
+            let id = try await coordination.claim(request) { [namedClaims, comingClaims, coordination] id in
+                guard let name else { return }
+                namedClaims.withLock { $0[name] = id }
+                // Who gives it back by its name has found it from here on, or is found here.
+                if comingClaims.withLock({ $0[name] ?? false }) { coordination.end(id) }
+            }
+            if let name, comingClaims.withLock({ $0[name] ?? false }) {
+                coordination.end(id)
+                throw ClaimFailure.cancelled
             }
             return try await report(id, intents, wanted.items)
         } catch let failure as ClaimFailure {
@@ -146,8 +155,20 @@ extension MountController {
             return claim
         }
         if let claim, coordination.end(claim, of: ClientID(wanted.client)) { return Acknowledgement() }
+        if claim == nil, let token = wanted.token, isComing(NamedClaim(client: wanted.client, token: token)) {
+            return Acknowledgement()
+        }
         let name = wanted.token.map { "named '\($0)'" } ?? "\(wanted.claim ?? 0)"
         throw UbiquityError(.notFound, "the program has no claim \(name); it may have ended already")
+    }
+
+    /// - Returns: whether the claim is being looked up; then it is given back as soon as it is known.
+    private func isComing(_ name: NamedClaim) -> Bool {
+        comingClaims.withLock { claims in
+            guard claims[name] != nil else { return false }
+            claims[name] = true
+            return true
+        }
     }
 
     private func forget(_ wanted: ClaimMessage) {

@@ -23,8 +23,8 @@ extension MountController {
         }
     }
 
-    /// Runs `body` while nobody else uses the item, after those who show it have saved. Throws `.timedOut` if that does
-    /// not come to be.
+    /// Runs `body` while nobody else uses the item, after those who show it have saved. Throws `.busy` if that does not
+    /// come to be.
     func claiming<R: Sendable>(
         _ row: ItemRow, for process: Int32?, _ body: @Sendable () async throws -> R
     ) async throws -> R {
@@ -34,7 +34,10 @@ extension MountController {
             intents: [ClaimIntent(row.claimTarget, .writing(.forMerging))], waitingTime: Self.decisionLimit)
         let claim: ClaimID
         do { claim = try await coordination.claim(request) } catch let failure as ClaimFailure {
-            throw failure.error(at: row.entry?.name.description ?? "")
+            let error = failure.error(at: row.entry?.name.description ?? "")
+            // Not to be taken for the cloud's time that is over.
+            guard error.code == .timedOut else { throw error }
+            throw UbiquityError(.busy, error.message, at: error.place, remedy: error.remedy)
         }
         defer { coordination.end(claim) }
         return try await body()

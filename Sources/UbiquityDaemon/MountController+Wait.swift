@@ -41,7 +41,7 @@ extension MountController {
         // An ignore file may just have let something go; and what is written by who keeps the file open is looked at.
         if wanted.uploaded || wanted.idle { try await settle() }
         let start = parts.timekeeper.uptime()
-        let limit = Duration.seconds(min(wanted.timeout ?? Self.endless, Self.endless))
+        let limit = Duration.seconds(min(max(wanted.timeout ?? Self.endless, 0), Self.endless))
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
         if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) {
             return try await unfinished(check)

@@ -17,6 +17,9 @@ final class MountController: Sendable {
     let merges: MergeRunner
     /// Claims that clients have named, until they end.
     let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
+    /// Claims that are being looked up, so that it is not known yet which they are, and whether they were given back by
+    /// then.
+    let comingClaims = Lock<[NamedClaim: Bool]>([:])
     /// After an unmount that found nobody using the mount, its session ends within moments.
     private static let endLimit = Duration.seconds(1)
 
@@ -86,19 +89,38 @@ final class MountController: Sendable {
                 notUploaded: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
                 pending: try pendingUploads(), held: heldDeletions)
         }
-        try await pool.run { [fileSystem = parts.fileSystem] in
-            do throws(Errno) {
-                try fileSystem.withoutReplays { () throws(Errno) in
-                    try Unmounting.unmount(Array(mountPoint.utf8), lazy: wanted.lazy)
-                }
-            } catch {
-                guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
-                throw UbiquityError(
-                    .busy, Self.inUse(by: MountUsers.users(of: mountPoint, limit: Self.shownUsers)), at: mountPoint,
-                    remedy: "end them or leave the folder, or use --lazy")
-            }
-        }
+        try await unmount(mountPoint, lazy: wanted.lazy)
         if !wanted.lazy { end.force(after: Self.endLimit) }
         return report
     }
+
+    /// A program may use it for the moment that a look at it takes: one that is gone by the time at which it is looked
+    /// for keeps nobody from unmounting.
+    private func unmount(_ mountPoint: String, lazy: Bool) async throws {
+        var attempt = 1
+        while let users = try await pool.run({ try self.unmountOnce(mountPoint, lazy: lazy) }) {
+            guard users.isEmpty, attempt < Self.unmountAttempts else {
+                throw UbiquityError(
+                    .busy, Self.inUse(by: users), at: mountPoint, remedy: "end them or leave the folder, or use --lazy")
+            }
+            attempt += 1
+            try await parts.timekeeper.sleep(for: Self.unmountPause)
+        }
+    }
+
+    /// - Returns: who uses it, as far as that can be seen; nil if it is unmounted.
+    private func unmountOnce(_ mountPoint: String, lazy: Bool) throws -> [MountUsers.User]? {
+        do throws(Errno) {
+            try parts.fileSystem.withoutReplays { () throws(Errno) in
+                try Unmounting.unmount(Array(mountPoint.utf8), lazy: lazy)
+            }
+            return nil
+        } catch {
+            guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
+            return MountUsers.users(of: mountPoint, limit: Self.shownUsers)
+        }
+    }
+
+    private static let unmountAttempts = 20
+    private static let unmountPause = Duration.milliseconds(50)
 }

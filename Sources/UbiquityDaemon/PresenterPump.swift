@@ -46,14 +46,27 @@ final class PresenterPump: Sendable {
             noteMove(change)
             for event in news.events(of: change) {
                 told.append((event, Array(Set([change.before, change.after].compactMap { $0?.claimTarget.entry }))))
+                told += moves(inside: change, event).map { ($0, [nil]) }
             }
         }
         let isRemote = changes.contains { $0.origin == .remote } && doer == nil
         if !told.isEmpty { coordination.tell(told, doneBy: doer, isRemote: isRemote) }
     }
 
+    /// With a folder moves all that is in it, and who presents that has to know where it is now.
+    private func moves(inside change: IndexEvent, _ event: PresenterEvent) -> [PresenterEvent] {
+        guard event.kind == .moved, let folder = change.after, folder.kind == .directory, let path = event.path,
+            let oldPath = event.oldPath
+        else { return [] }
+        return coordination.itemsPresented(in: folder.key).compactMap { item in
+            guard let now = news.path(of: item), now.hasPrefix("\(path)/") else { return nil }
+            return PresenterEvent(.moved, item: item, path: now, oldPath: oldPath + now.dropFirst(path.count))
+        }
+    }
+
     private func noteMove(_ change: IndexEvent) {
-        guard let after = change.after, change.before?.entry != after.entry else { return }
+        // What is new nobody has presented.
+        guard let after = change.after, let before = change.before, before.entry != after.entry else { return }
         coordination.noteMove(of: after.key, isFolder: after.kind == .directory, to: after.claimTarget.entry)
     }
 }

@@ -10,6 +10,8 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let maximumLength = 1 << 20
     private static let mergePrefix = "merge."
     private static let quota = "quota"
+    private static let keep = "keep"
+    private static let keepVersions = "keep-versions"
 
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize"]
@@ -54,9 +56,13 @@ package struct UserConfiguration: Hashable, Sendable {
             return value.isEmpty ? "'\(name)' has no command" : nil
         }
         if name == quota { return (try? ByteSize.parse(value)) == nil ? "'quota' is a size, for example 50G" : nil }
+        if name == keep { return days(value) == nil ? "'keep' is a number of days, for example 90" : nil }
+        if name == keepVersions {
+            return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
+        }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
         guard lists.contains(where: { name == $0 + ".standard" }) else {
-            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION", quota]
+            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION", quota, keep, keepVersions]
             return "there is no setting '\(name)'; there are \(known.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
@@ -81,6 +87,18 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// `quota = SIZE`: what each account of the clouds that this user runs may use, in bytes; nil: nothing is said.
     package var quotaBytes: Int64? { values[Self.quota]?.last.flatMap { try? ByteSize.parse($0) } }
+
+    /// `keep = DAYS`: how long the clouds that this user runs keep what nobody sees any more; nil: nothing is said.
+    package var keptDays: Double? { values[Self.keep]?.last.flatMap(Self.days) }
+
+    /// `keep-versions = N`: how many earlier versions of one file they keep; nil: nothing is said.
+    package var keptVersions: Int? { values[Self.keepVersions]?.last.flatMap(Self.versions) }
+
+    private static func days(_ text: String) -> Double? {
+        Double(text).flatMap { $0 >= 0 && $0.isFinite ? $0 : nil }
+    }
+
+    private static func versions(_ text: String) -> Int? { Int(text).flatMap { $0 >= 0 ? $0 : nil } }
 
     package var hasMergeCommands: Bool { values.keys.contains { $0.hasPrefix(Self.mergePrefix) } }
 

@@ -94,6 +94,14 @@ import UbiquityControl
             }
             let nobody = try await world.ubiquity("status", "--state", world.folder + "/nobody")
             #expect(nobody.status == 3)
+            // The environment says the same where no path does.
+            for (device, other) in [(a, b), (b, a)] {
+                let chosen = "UBIQUITY_STATE='\(device.state)' '\(World.program)'"
+                let all = try await world.shell("\(chosen) status")
+                #expect(all.contains(device.mountPoint) && !all.contains(other.mountPoint))
+                try await world.shell("\(chosen) trash list; \(chosen) doctor")
+                #expect(try await world.shell("\(chosen) status '\(other.mountPoint)'").contains(other.mountPoint))
+            }
         }
     }
 

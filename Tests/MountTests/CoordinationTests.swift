@@ -111,6 +111,91 @@ import UbiquityControl
         }
     }
 
+    @Test("LK-05, LK-14, LK-19: of a package that a program has claimed for writing no half goes up")
+    func claimedPackage() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir p.rtfd; echo 1 > p.rtfd/old; mkfifo ../go")
+            try await world.settle(a, b)
+            let writer = try a.start(
+                "'\(World.program)' coordinate write p.rtfd -- sh -c "
+                    + "'rm p.rtfd/old; echo in; read -r line < ../go; echo 2 > p.rtfd/new'")
+            try await world.eventually("it writes") { writer.outputSoFar == "in\n" }
+            // Longer than a package that never comes to rest waits.
+            try await a.shell("echo other > other; sleep 12")
+            try await b.waitUntil("test -e other")
+            #expect(try await b.shell("ls p.rtfd") == "old")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await writer.finish(within: 60).status == 0)
+            try await world.settle(a, b)
+            #expect(try await b.shell("ls p.rtfd") == "new")
+        }
+    }
+
+    @Test("LK-03, LK-08, DS-19: what another device renames keeps its name while a program has it claimed for writing")
+    func remoteMove() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f; mkfifo ../go")
+            try await world.settle(a, b)
+            let writer = try a.start(
+                "'\(World.program)' coordinate write f -- sh -c 'echo in; read -r line < ../go; echo 2 >> f'")
+            try await world.eventually("it writes") { writer.outputSoFar == "in\n" }
+            try await b.shell("mv f g")
+            try await b.waitUntilIdle()
+            try await world.eventually("the move waits") {
+                try await a.status().coordination?.claims.contains { $0.state == "waiting" } ?? false
+            }
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await writer.finish(within: 60).status == 0)
+            try await world.settle(a, b)
+            for device in [a, b] { #expect(try await device.shell("ls; cat g") == "g\n1\n2") }
+        }
+    }
+
+    @Test("LK-11: every way to change a name or an attribute waits for who has it claimed")
+    func otherChanges() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo 1 > f; echo 2 > g; setfattr -n user.tag -v 1 f; mkfifo ../go ../come")
+            func claimed(_ path: String, _ fifo: String) async throws -> Command {
+                let writer = try a.start(
+                    "'\(World.program)' coordinate write \(path) -- sh -c 'echo in; read -r line < ../\(fifo)'")
+                try await world.eventually("\(path) is claimed") { writer.outputSoFar == "in\n" }
+                return writer
+            }
+            let writers = [try await claimed("f", "go"), try await claimed("free", "come")]
+            for change in [
+                "setfattr -x user.tag f", "ln -s x free", "ln g free", "mkfifo free", "mkdir free", "touch free",
+            ] {
+                #expect(try await a.attempt(change).err.contains("busy"), "\(change)")
+            }
+            for fifo in ["go", "come"] { try await world.shell("echo > '\(world.folder)/\(fifo)'") }
+            for writer in writers { #expect(try await writer.finish(within: 60).status == 0) }
+            try await a.shell("setfattr -x user.tag f; ln -s x free")
+        }
+    }
+
+    @Test("PN-12, RT-09: who shows a file that another device deletes is asked, though another one is in use")
+    func deletionsBesideAClaim() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > used; echo 2 > shown; mkfifo ../go")
+            try await world.settle(a, b)
+            let reader = try a.start(
+                "'\(World.program)' coordinate read used -- sh -c 'echo in; read -r line < ../go'")
+            try await world.eventually("it reads") { reader.outputSoFar == "in\n" }
+            let editor = try await Editor.start(a, "shown", unsaved: "unsaved")
+            try await b.ubiquity("offline", "")
+            try await b.shell("rm used shown")
+            try await b.ubiquity("online", "")
+            try await editor.waitUntilHeard("ask relinquish-to-writer accommodate-deletion shown")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await reader.finish(within: 60).status == 0)
+            try await world.settle(b, a)
+        }
+    }
+
     @Test("PN-04, PN-08: what a program does itself does not come back to it; what others do says what it is of")
     func ownAccesses() async throws {
         try await World.run { world in

@@ -46,6 +46,24 @@ import UbiquityControl
         }
     }
 
+    @Test("PN-02, PN-05: who presents what is in a folder hears where it is when the folder moves, here or elsewhere")
+    func folderMoves() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/ef")
+            try await world.settle(a, b)
+            let probe = try await LibraryProbe.start(a)
+            for path in ["d/e/f", "d/ef"] { try await probe.perform("watch \(path)") }
+            try await a.shell("mv d/e d/g")
+            try await probe.waitUntilHeard("moved to f")
+            #expect(probe.count("moved to ef") == 0, "\(probe.heard)")
+            try await b.waitUntil("test -e d/g/f")
+            try await b.shell("mv d h")
+            try await probe.waitUntilHeard("moved to f", times: 2)
+            try await probe.waitUntilHeard("moved to ef")
+        }
+    }
+
     @Test("PN-09, PN-10, PN-11, PN-14: a conflict is told where it comes and where it is settled, and not again as a change")
     func conflicts() async throws {
         try await World.run { world in

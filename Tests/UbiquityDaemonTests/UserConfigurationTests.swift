@@ -33,17 +33,23 @@ import UbiquityCore
             complaints("\nignroe = *.part\nignore *.part\npackage.standard = maybe\nmerge. = x\nmerge.txt =\nignore=\n= x")
                 == [
                     "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota",
+                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota, keep, keep-versions",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
                     "line 8: there is no setting ''; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota",
+                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota, keep, keep-versions",
                 ])
     }
 
     @Test func whatAnAccountMayUse() {
         #expect(UserConfiguration("quota = 50G").quotaBytes == 50 << 30 && UserConfiguration("").quotaBytes == nil)
+        let kept = UserConfiguration("keep = 0.5\nkeep-versions = 7")
+        #expect(kept.keptDays == 0.5 && kept.keptVersions == 7 && kept.complaints.isEmpty)
+        for line in ["keep = -1", "keep = inf", "keep-versions = -1", "keep-versions = 1.5"] {
+            let wrong = UserConfiguration(line)
+            #expect(wrong.keptDays == nil && wrong.keptVersions == nil && wrong.complaints.count == 1, "\(line)")
+        }
         let wrong = UserConfiguration("quota = much")
         #expect(wrong.quotaBytes == nil && wrong.complaints == ["line 1: 'quota' is a size, for example 50G"])
     }

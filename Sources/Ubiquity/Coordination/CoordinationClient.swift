@@ -18,6 +18,10 @@ package final class CoordinationClient: Sendable {
         ended: @escaping @Sendable () -> Void = {}, each: @escaping @Sendable (ClientNews) async -> Void = { _ in }
     ) async throws -> CoordinationClient {
         let connection = try DaemonConnection(stateFolder: stateFolder)
+        do { try await connection.requireAnswer() } catch {
+            await connection.close()
+            throw error
+        }
         let registration = ClientRegistration(name: name, process: ProcessHost.id, answerTime: answerTime)
         let (numbers, source) = AsyncThrowingStream.makeStream(of: UInt64.self)
         let stream = Task {
@@ -91,24 +95,27 @@ package final class CoordinationClient: Sendable {
 
     package func end(_ claim: UInt64) async throws {
         let _: Acknowledgement = try await connection.ask(
-            ControlRoute.endClaim, ClaimEnd(client: number, claim: claim))
+            ControlRoute.endClaim, ClaimEnd(client: number, claim: claim), within: DaemonConnection.answerTimeout)
     }
 
     // MARK: Presenters
 
     package func present(_ path: String, abilities: [String]) async throws -> UInt64 {
         let wanted = PresenterRegistration(client: number, path: path, abilities: abilities)
-        let report: PresenterReport = try await connection.ask(ControlRoute.presenters, wanted)
+        let report: PresenterReport = try await connection.ask(
+            ControlRoute.presenters, wanted, within: DaemonConnection.answerTimeout)
         return report.presenter
     }
 
     package func stopPresenting(_ presenter: UInt64) async throws {
         let _: Acknowledgement = try await connection.ask(
-            ControlRoute.removePresenter, PresenterRemoval(client: number, presenter: presenter))
+            ControlRoute.removePresenter, PresenterRemoval(client: number, presenter: presenter),
+            within: DaemonConnection.answerTimeout)
     }
 
     package func answer(_ question: UInt64, refusal: String? = nil) async throws {
         let _: Acknowledgement = try await connection.ask(
-            ControlRoute.answer, PresenterAnswer(client: number, question: question, refusal: refusal))
+            ControlRoute.answer, PresenterAnswer(client: number, question: question, refusal: refusal),
+            within: DaemonConnection.answerTimeout)
     }
 }

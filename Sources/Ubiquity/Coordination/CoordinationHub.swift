@@ -22,10 +22,7 @@ actor CoordinationHub {
             }
         }
 
-        func end() async {
-            // A daemon that has ended holds nothing any more.
-            for held in claims { try? await held.client.end(held.claim) }
-        }
+        func end() async { await CoordinationHub.end(claims) }
     }
 
     /// A mount, as a program sees it.
@@ -91,10 +88,24 @@ actor CoordinationHub {
                 }
             }
         } catch {
-            for held in claims { try? await held.client.end(held.claim) }
+            await Self.end(claims)
             throw error
         }
         return HeldClaim(places: places, claims: claims)
+    }
+
+    private static func end(_ claims: [(client: CoordinationClient, claim: UInt64)]) async {
+        await evenIfCancelled {
+            // A daemon that has ended holds nothing any more.
+            for held in claims { try? await held.client.end(held.claim) }
+        }
+    }
+
+    /// A task that was cancelled sends nothing, so another one does: what is given back must not depend on that.
+    /// Who was cancelled does not wait for it.
+    private static func evenIfCancelled(_ body: @escaping @Sendable () async -> Void) async {
+        let task = Task(operation: body)
+        if !Task.isCancelled { await task.value }
     }
 
     // MARK: Presenters
@@ -111,7 +122,7 @@ actor CoordinationHub {
             if additions == 0 { early = [:] }
         }
         let before = losses
-        let number = try await client.present(path, abilities: PresenterDesk.abilities)
+        let number = try await Self.present(path, at: client)
         guard clients.isCurrent(connection, of: mount.stateFolder) else {
             // Should the daemon be there still, it asks nobody who does not answer.
             try? await client.stopPresenting(number)
@@ -128,11 +139,19 @@ actor CoordinationHub {
         if losses != before { desk.take(ClientNews(.overflow)) }
     }
 
+    /// Waited for also by a task that is cancelled meanwhile: without the answer nobody could take it back.
+    private static func present(_ path: String, at client: CoordinationClient) async throws -> UInt64 {
+        let number = try await Task { try await client.present(path, abilities: PresenterDesk.abilities) }.value
+        guard Task.isCancelled else { return number }
+        await evenIfCancelled { try? await client.stopPresenting(number) }
+        throw CancellationError()
+    }
+
     func remove(_ presenter: any FilePresenter) async {
         for registration in registrations where registration.presenter === presenter {
             registration.desk.close()
             // A daemon that has ended knows it no more.
-            try? await registration.client.stopPresenting(registration.number)
+            await Self.evenIfCancelled { try? await registration.client.stopPresenting(registration.number) }
         }
         registrations.removeAll { $0.presenter === presenter }
     }

@@ -11,7 +11,8 @@ enum ItemMover {
     private static let ownPrefix = Array("user.ubiquity.".utf8)
 
     /// Throws `.alreadyExists`, `.notFound` (also if the folder it goes to is not there), `.busy` if it changed
-    /// meanwhile, and what reading and writing throw.
+    /// meanwhile, and what reading and writing throw. What was changed, or came into a folder, after it had been copied
+    /// is left where it was.
     static func move(_ source: String, to destination: String) throws(UbiquityError) {
         do throws(Errno) {
             return try FileSystem.rename(source, to: destination, .noReplace)
@@ -25,8 +26,9 @@ enum ItemMover {
         let folder = Path.parent(of: destination)
         var random = SystemRandomNumberGenerator()
         let staged = Path.join(folder, staging + String(random.next() as UInt64, radix: 36))
+        let copied: [Copied]
         do throws(UbiquityError) {
-            try copy(source, to: staged, depth: 0)
+            copied = try copy(source, to: staged, depth: 0)
             try describing("move the item", at: destination) { () throws(Errno) in
                 try FileSystem.rename(staged, to: destination, .noReplace)
                 try FileSystem.syncDirectory(folder)
@@ -36,21 +38,47 @@ enum ItemMover {
             try? FileSystem.removeTree(staged)
             throw error
         }
-        try describing("remove the item from its old place", at: source) { () throws(Errno) in
-            try remove(source)
+        var left: UbiquityError?
+        for item in copied {
+            do throws(UbiquityError) {
+                try describing("remove the item from its old place", at: item.path) { () throws(Errno) in
+                    try remove(item)
+                }
+            } catch {
+                left = left ?? error
+            }
+        }
+        if let left { throw left }
+    }
+
+    /// What was copied, each after what is in it.
+    private struct Copied {
+        var path: String
+        var status: FileStatus
+    }
+
+    /// What has come or was changed there since it was copied stays.
+    private static func remove(_ item: Copied) throws(Errno) {
+        do throws(Errno) {
+            if item.status.isDirectory { return try FileSystem.removeDirectory(item.path) }
+            guard try FileSystem.status(item.path).isSame(as: item.status) else { throw .EBUSY }
+            try FileSystem.unlink(item.path)
+        } catch {
+            switch error {
+            // Somebody else has removed it.
+            case .ENOENT: return
+            case .ENOTEMPTY: throw .EBUSY
+            default: throw error
+            }
         }
     }
 
-    private static func remove(_ path: String) throws(Errno) {
-        guard try FileSystem.status(path).isDirectory else { return try FileSystem.unlink(path) }
-        try FileSystem.removeTree(path)
-    }
-
-    private static func copy(_ source: String, to target: String, depth: Int) throws(UbiquityError) {
+    private static func copy(_ source: String, to target: String, depth: Int) throws(UbiquityError) -> [Copied] {
         guard depth < Limits.maximumDepth else { throw UbiquityError(.tooLarge, "nested too deeply", at: source) }
         let status = try describing("look at the item", at: source) { () throws(Errno) in
             try FileSystem.status(source)
         }
+        var copied = [Copied]()
         switch status.kind {
         case .file:
             try copyFile(source, to: target, status)
@@ -64,7 +92,8 @@ enum ItemMover {
                 return try FileSystem.entries(of: source)
             }
             for entry in entries {
-                try copy(Path.join(source, entry.text), to: Path.join(target, entry.text), depth: depth + 1)
+                let (from, to) = (Path.join(source, entry.text), Path.join(target, entry.text))
+                copied += try copy(from, to: to, depth: depth + 1)
             }
             try describing("copy the folder", at: source) { () throws(Errno) in
                 try copyXattrs(source, to: target)
@@ -75,6 +104,7 @@ enum ItemMover {
         default:
             throw UbiquityError(.notSupported, "only files, folders and symlinks can be moved", at: source)
         }
+        return copied + [Copied(path: source, status: status)]
     }
 
     private static func copyFile(_ source: String, to target: String, _ status: FileStatus) throws(UbiquityError) {
@@ -104,5 +134,13 @@ enum ItemMover {
             // A file system without attributes cannot take any.
             do throws(Errno) { try FileSystem.setXattr(target, name, value) } catch .EOPNOTSUPP { return }
         }
+    }
+}
+
+extension FileStatus {
+    /// Whether nothing of it was changed. (Of one with other names the time says nothing: one of those may be gone.)
+    fileprivate func isSame(as other: FileStatus) -> Bool {
+        kind == other.kind && inode == other.inode && size == other.size && modifiedAt == other.modifiedAt
+            && permissions == other.permissions && (other.links > 1 || changedAt == other.changedAt)
     }
 }

@@ -60,7 +60,8 @@ final class World: Sendable {
     var environment: [String: String] {
         var environment = ProcessInfo.processInfo.environment
         environment["UBIQUITY_CLOUD_DATA"] = cloudData
-        environment["UBIQUITY_STATE"] = folder + "/no-device"
+        environment["UBIQUITY_STATE"] = nil
+        environment["XDG_STATE_HOME"] = nil
         environment["HOME"] = folder
         environment["LC_ALL"] = "C.UTF-8"
         environment["GIT_CONFIG_NOSYSTEM"] = "1"
