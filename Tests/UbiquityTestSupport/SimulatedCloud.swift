@@ -300,7 +300,7 @@ package final class SimulatedCloud: CloudService {
             picture.nodes[path] = TreePicture.Node(
                 kind: item.kind, mode: item.mode, modifiedAt: item.modifiedAt, xattrs: item.xattrs,
                 linkTarget: item.linkTarget, size: item.content?.size ?? 0,
-                content: try await fingerprint(of: item.content))
+                content: try await fingerprint(of: item.content), conflicts: item.conflicts.map(\.id).sorted())
         }
         return picture
     }

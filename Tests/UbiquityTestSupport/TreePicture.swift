@@ -12,6 +12,8 @@ package struct TreePicture: Hashable, Sendable {
         package var size: Int64
         /// Of a file's bytes; nil if they are not compared.
         package var content: ChunkID?
+        /// Versions in conflict that nobody has decided about.
+        package var conflicts: [VersionID] = []
     }
 
     package var nodes: [String: Node] = [:]
@@ -31,6 +33,7 @@ package struct TreePicture: Hashable, Sendable {
         guard let node else { return "nothing" }
         var parts = ["\(node.kind)", String(node.mode, radix: 8), "mtime \(node.modifiedAt.nanoseconds)"]
         if node.kind == .file { parts.append("\(node.size) bytes \(node.content?.description.prefix(8) ?? "unread")") }
+        if !node.conflicts.isEmpty { parts.append("in conflict with " + node.conflicts.map(\.short).joined(separator: " ")) }
         if node.kind == .symlink { parts.append("→ " + String(decoding: node.linkTarget, as: UTF8.self)) }
         for xattr in node.xattrs {
             parts.append(String(decoding: xattr.name + Array("=".utf8) + xattr.value, as: UTF8.self))
@@ -49,6 +52,7 @@ extension SimulatedDevice {
                 kind: row.kind, mode: row.mode, modifiedAt: row.modifiedAt, xattrs: row.xattrs,
                 linkTarget: row.linkTarget, size: row.kind == .file ? row.size : 0)
             if reading, row.kind == .file { node.content = Self.fingerprint(try await read(path)) }
+            node.conflicts = try index.read { try $0.conflicts(of: row.id) }.map(\.id).sorted()
             picture.nodes[path] = node
         }
         return picture

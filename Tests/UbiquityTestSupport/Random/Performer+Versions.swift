@@ -7,13 +7,14 @@ internal import UbiquitySystem
 // What a user decides about conflict versions.
 extension Performer {
     func decide() async throws {
-        let files = try device.index.read { try $0.itemsInConflict(limit: 20) }
+        let files = try device.index.read { try $0.itemsInConflict(withPackages: true, limit: 20) }
         guard !files.isEmpty else { return }
         let row = random.pick(files)
         let conflicts = try device.index.read { try $0.conflicts(of: row.id) }
         guard !conflicts.isEmpty else { return }
         let conflict = random.pick(conflicts)
-        switch random.below(4) {
+        // A package's state is put back by what the daemon does.
+        switch row.kind == .directory ? 0 : random.below(4) {
         case 0, 1:
             note("resolves \(conflict.id) of \(row.key)")
             try device.index.decide([(.resolve, conflict.id)], of: row.key)
