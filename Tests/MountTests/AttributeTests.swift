@@ -72,18 +72,27 @@ import UbiquityControl
             #expect(try await a.attempt("setfattr -x user.ubiquity.item-id d/f").status != 0)
             #expect(try await a.attempt("setfattr -n user.ubiquity.nonsense -v 0 d/f").status != 0)
             let out = world.folder + "/out"
+            let git = "git -c user.name=n -c user.email=n@example.org"
             try await b.shell(
                 """
                 mkdir '\(out)'; cp -a d '\(out)/cp'; rsync -aX d/ '\(out)/rsync/'
                 tar --xattrs --xattrs-include='*' -cf '\(out)/t.tar' d; mkdir '\(out)/tar'
                 tar --xattrs --xattrs-include='*' -xf '\(out)/t.tar' -C '\(out)/tar' --strip-components=1
+                cp -a d moved; mv moved '\(out)/mv'; install -D d/f '\(out)/install/f'
+                zip -qr '\(out)/z.zip' d; unzip -q '\(out)/z.zip' -d '\(out)/zip'; mv '\(out)'/zip/d/f '\(out)/zip/f'
+                cd d; \(git) init -q; \(git) add f; \(git) commit -qm one; \(git) clone -q . '\(out)/git'; rm -rf .git
                 """)
-            for copy in ["cp", "rsync", "tar"] {
-                let listed = try await world.shell("getfattr -d '\(out)/\(copy)/f'; cat '\(out)/\(copy)/f'")
-                #expect(listed.contains("user.real=\"kept\""), "\(copy): \(listed)")
-                #expect(listed.hasSuffix("text"))
+            #expect(try await b.shell("ls -A . d") == ".:\nd\n\nd:\nf")
+            for copy in ["cp", "rsync", "tar", "mv", "install", "zip", "git"] {
+                #expect(try await world.shell("cat '\(out)/\(copy)/f'") == "text", "\(copy)")
+                // All of it, folders too.
+                let listed = try await world.shell("getfattr -R -d -m - '\(out)/\(copy)' 2> /dev/null")
+                #expect(!listed.contains("user.ubiquity"), "\(copy): \(listed)")
+                let isCarrier = ["cp", "rsync", "tar", "mv"].contains(copy)
+                #expect(listed.contains("user.real=\"kept\"") == isCarrier, "\(copy): \(listed)")
             }
-            // And back into a mount, also from what carries them after all.
+            #expect(try await world.shell("grep -l user.ubiquity '\(out)/t.tar' '\(out)/z.zip' || :") == "")
+            // And back into a mount.
             try await a.shell(
                 """
                 cp -a '\(out)/cp' back; rsync -aX '\(out)/rsync/' back2/
@@ -95,6 +104,39 @@ import UbiquityControl
             )
             #expect(Set(ids.split(separator: "\n")).count == 2)
             #expect(try await b.shell("cat back/f back2/f d3/f d4/f") == "text\ntext\ntext\ntext")
+        }
+    }
+
+    /// From a file system to which something has carried them after all.
+    @Test func whatComesWithACopyIsNotBelieved() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            let out = world.folder + "/out"
+            try await world.shell(
+                """
+                mkdir -p '\(out)/d'; cd '\(out)'; echo text > d/f; setfattr -n user.real -v kept d/f
+                for name in is-uploaded item-id downloading-status is-pinned unknown; do
+                    for path in d d/f; do setfattr -n user.ubiquity.$name -v carried $path; done
+                done
+                tar --xattrs --xattrs-include='*' -cf t.tar d; grep -q user.ubiquity.item-id t.tar; cp -a d moved
+                """)
+            try await a.shell(
+                """
+                cp -a '\(out)/d' cp; rsync -aX '\(out)/d/' rsync/; mv '\(out)/moved' mv; mkdir tar
+                tar --xattrs --xattrs-include='*' -xf '\(out)/t.tar' -C tar --strip-components=1
+                """)
+            try await world.settle(a, b)
+            var items = Set<String>()
+            for copy in ["cp", "rsync", "mv", "tar"] {
+                for path in [copy, copy + "/f"] {
+                    let found = try await a.attributes(of: path)
+                    #expect(Set(found.keys) == Self.names && !found.values.contains("carried"), "\(path): \(found)")
+                    items.insert(found["item-id"] ?? "")
+                    #expect(try await b.attribute("item-id", of: path) == found["item-id"])
+                }
+                #expect(try await b.shell("cat \(copy)/f; getfattr --only-values -n user.real \(copy)/f") == "text\nkept")
+            }
+            #expect(items.count == 8)
         }
     }
 

@@ -47,8 +47,9 @@ import Testing
         Saving(
             name: "emacs",
             script: """
-                emacs -Q --batch $f --eval '(progn (setq make-backup-files t backup-inhibited nil)
-                (goto-char (point-max)) (insert "added\\n") (do-auto-save) (save-buffer))'
+                emacs -Q --batch $f --eval '(progn (setq make-backup-files t backup-inhibited nil) (auto-save-mode 1)
+                (goto-char (point-max)) (insert "added\\n") (do-auto-save)
+                (or (file-exists-p buffer-auto-save-file-name) (kill-emacs 3)) (save-buffer))'
                 """, left: "f.txt~"),
         Saving(
             name: "Python",
@@ -107,6 +108,66 @@ import Testing
         #expect(left == saving.left, "\(saving.name)")
         if !left.isEmpty {
             #expect(try await b.attribute("is-excluded-from-sync", of: "\(folder)/\(left)") == "1", "\(saving.name)")
+        }
+    }
+
+    /// Between its automatic save and that of its user.
+    @Test func whatEmacsSavesByItselfStaysHere() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo first > f.txt")
+            try await world.settle(a, b)
+            let (item, before) = (try await a.attribute("item-id", of: "f.txt"), try await world.cloudCounts())
+            let emacs = try b.start(
+                """
+                exec emacs -Q --batch f.txt --eval '(progn (auto-save-mode 1) (goto-char (point-max)) (insert "added\\n")
+                (do-auto-save) (message "saved")
+                (while (not (file-exists-p "\(world.folder)/go")) (sleep-for 0.05)) (save-buffer))' 2>&1
+                """)
+            try await world.eventually("it has saved") { emacs.outputSoFar.contains("saved\n") }
+            #expect(try await b.shell("cat '#f.txt#' f.txt") == "first\nadded\nfirst")
+            for name in ["#f.txt#", ".#f.txt"] {
+                #expect(try await b.shell("ls -A").split(separator: "\n").contains { $0 == name }, "\(name)")
+            }
+            #expect(try await b.attribute("is-excluded-from-sync", of: "#f.txt#") == "1")
+            // What is made after it goes up after it.
+            try await b.shell("echo other > other")
+            try await world.settle(b, a)
+            #expect(try await world.cloudCounts() == [before[0] + 1, before[1] + 1])
+            #expect(try await a.shell("ls -A; cat f.txt") == "f.txt\nother\nfirst")
+            try await world.shell(": > '\(world.folder)/go'")
+            let ended = try await emacs.finish()
+            #expect(ended.status == 0, "\(ended)")
+            try await world.settle(b, a)
+            #expect(try await world.cloudCounts() == [before[0] + 1, before[1] + 2])
+            #expect(try await a.attribute("item-id", of: "f.txt") == item)
+            #expect(try await a.shell("ls -A; cat f.txt") == "f.txt\nother\nfirst\nadded")
+            #expect(try await b.shell("ls -A | grep -c '#' || :") == "0")
+        }
+    }
+
+    /// It is told by the kernel, or not at all: it never looks by itself.
+    @Test func emacsShowsWhatAnotherDeviceHasSaved() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo first > f.txt")
+            try await world.settle(a, b)
+            let emacs = try b.start(
+                """
+                exec emacs -Q --batch f.txt --eval '(progn
+                (setq auto-revert-avoid-polling t auto-revert-interval 1000 auto-revert-verbose nil)
+                (global-auto-revert-mode 1) (auto-revert-buffers)
+                (message (if auto-revert-notify-watch-descriptor "watches" "does not watch"))
+                (dolist (text (list "second\n" "first\nthird\n"))
+                (while (not (string= (buffer-string) text)) (read-event nil nil 0.1)) (message "shown")))' 2>&1
+                """)
+            try await world.eventually("it watches") { emacs.outputSoFar == "watches\n" }
+            try await a.shell("echo second > f.txt")
+            try await world.eventually("it shows it: \(emacs.outputSoFar)") { emacs.outputSoFar == "watches\nshown\n" }
+            // By a program that replaces it.
+            try await a.shell("printf 'first\\nthird\\n' > f.new; mv f.new f.txt")
+            let ended = try await emacs.finish(within: 30)
+            #expect(ended.status == 0 && ended.out == "watches\nshown\nshown\n", "\(ended)")
         }
     }
 

@@ -54,6 +54,43 @@ import UbiquityControl
         }
     }
 
+    /// As a whole it is here when all of it is, and at the cloud when all of it is.
+    @Test func itsStateIsThatOfAllItsMembers() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p d.rtfd/images; for f in text images/one; do head -c 100000 /dev/urandom > d.rtfd/$f; done")
+            try await world.settle(a, b)
+            func expect(_ device: Device, _ path: String, _ values: [String: String]) async throws {
+                let found = try await device.attributes(of: path)
+                for (name, value) in values { #expect(found[name] == value, "\(name) of \(path) on \(device.name)") }
+            }
+            let here = ["downloading-status": "current", "percent-downloaded": "100"]
+            let up = ["is-uploaded": "1", "percent-uploaded": "100"]
+            for device in [a, b] { try await expect(device, "d.rtfd", up) }
+            try await expect(a, "d.rtfd", here)
+            try await expect(b, "d.rtfd", ["downloading-status": "not-downloaded", "percent-downloaded": "0"])
+            try await b.shell("cat d.rtfd/text > /dev/null")
+            try await b.waitFor("downloading-status", "current", of: "d.rtfd/text")
+            try await expect(b, "d.rtfd", ["downloading-status": "not-downloaded", "percent-downloaded": "50"])
+            try await b.shell("cat d.rtfd/images/one > /dev/null")
+            try await b.waitFor("downloading-status", "current", of: "d.rtfd")
+            try await expect(b, "d.rtfd", here.merging(up) { $1 })
+
+            // A member of it, in place.
+            try await a.ubiquity("offline", "")
+            try await a.shell("printf changed | dd of=d.rtfd/images/one conv=notrunc status=none")
+            for (path, isUp) in [("d.rtfd", "0"), ("d.rtfd/images/one", "0"), ("d.rtfd/text", "1")] {
+                try await expect(a, path, ["is-uploaded": isUp])
+            }
+            try await expect(a, "d.rtfd", here)
+            try await expect(b, "d.rtfd", up)
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b)
+            for device in [a, b] { try await expect(device, "d.rtfd", here.merging(up) { $1 }) }
+            #expect(try await b.shell("head -c 7 d.rtfd/images/one") == "changed")
+        }
+    }
+
     private static let versions = ".versions/d.rtfd"
 
     /// Both change other members of one package offline, `b` later; `b` reaches the cloud first.

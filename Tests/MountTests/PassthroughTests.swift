@@ -22,6 +22,77 @@ import UbiquityControl
         }
     }
 
+    /// What runs a program as a user without rights, in a tree of mounts where he may open the device as people may who
+    /// have a machine of their own.
+    private func nobody(_ world: World) async throws -> [String] {
+        let holder = try world.start(
+            ["unshare", "--mount", "sh", "-ec",
+                """
+                mkdir '\(world.folder)/dev'; mount -t tmpfs none '\(world.folder)/dev'; cd '\(world.folder)/dev'
+                mknod -m 666 fuse c 10 229; mount --bind fuse /dev/fuse; chown 65534:65534 '\(world.folder)'/*
+                chown 65534:65534 '\(world.folder)'; echo ready; exec sleep 1000
+                """])
+        try await world.eventually("there are other mounts") { holder.outputSoFar == "ready\n" }
+        return ["nsenter", "--mount", "--target", "\(holder.processID)", "setpriv", "--reuid=65534", "--regid=65534",
+            "--clear-groups", "--inh-caps=-all", "--"]
+    }
+
+    /// Mounts by fusermount3, as people do on their own machines; the tests run as root, others are the user themselves.
+    @Test func withoutTheRightFilesAreServedByTheDaemon() async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            let user = getuid() == 0 ? try await nobody(world) : []
+            func run(_ device: Device, _ script: String) async throws -> String {
+                let outcome = try await world.attempt(
+                    user + ["/bin/sh", "-ec", "cd '\(device.mountPoint)'\n\(script)"])
+                try #require(outcome.status == 0, "\(device.name): \(script)\n\(outcome)")
+                return outcome.text
+            }
+            func ubiquity(_ arguments: String...) async throws -> Command.Outcome {
+                let outcome = try await world.attempt(user + [World.program] + arguments)
+                try #require(outcome.status == 0, "\(arguments)\n\(outcome)")
+                return outcome
+            }
+            func settle() async throws {
+                for device in [a, b, a, b] { _ = try await ubiquity("wait", "--idle", "--timeout", "60", device.mountPoint) }
+            }
+            for device in [a, b] {
+                _ = try await ubiquity(
+                    "mount", "--state", device.state, "--device", device.name, "--disk-floor", "0", device.mountPoint)
+            }
+            if !user.isEmpty {
+                let daemon = try #require(a.processID)
+                let rights = try await world.shell("awk '/^(Uid|CapEff)/ { print $2 }' /proc/\(daemon)/status").split(separator: "\n")
+                #expect(rights == ["65534", "0000000000000000"])
+            }
+            let told = try await ubiquity("status", "--state", a.state, "--json").text
+            let status = try ControlCodec.decode(MountStatus.self, from: told.utf8)
+            #expect(!status.passthrough.isActive && status.passthrough.reason?.contains("CAP_SYS_ADMIN") == true)
+            let lines = try await ubiquity("status", "--state", a.state).out.split(separator: "\n")
+            #expect(lines.contains { $0.contains("passthrough") && $0.contains("CAP_SYS_ADMIN") }, "\(lines)")
+
+            let sum = try await run(
+                a,
+                """
+                mkdir d; echo text > d/f; head -c 3000000 /dev/urandom > large; setfattr -n user.k -v v d/f; mv d e
+                cat e/f > /dev/null; sha256sum < large
+                """)
+            try await settle()
+            let read = try await run(b, "cat e/f; getfattr --only-values -n user.k e/f; echo; sha256sum < large; stat -c %u large")
+            #expect(read == "text\nv\n\(sum)\n\(user.isEmpty ? getuid() : 65534)")
+            _ = try await run(b, "echo more >> e/f; printf x | dd of=large bs=1 seek=2000000 conv=notrunc status=none")
+            try await settle()
+            // By a second daemon too, what the first had in the page cache.
+            let now = "sha256sum < large; cat e/f"
+            #expect(try await run(a, now) == (try await run(b, now)))
+            #expect(try await run(a, "cat e/f; tail -c +2000001 large | head -c 1") == "text\nmore\nx")
+            for device in [a, b] {
+                _ = try await ubiquity("unmount", device.mountPoint)
+                try await world.eventually("it has ended") { device.processID == nil }
+            }
+        }
+    }
+
     /// What programs do with open files; on a second device each file is a placeholder when it is opened first.
     @Test(arguments: environments) func openFilesBehaveAsOnADisk(_ environment: [String: String]) async throws {
         try await World.run { world in
