@@ -8,7 +8,7 @@ struct RunCommand: ParsableCommand {
 
     @Option(help: "How many times something is killed.") var rounds = 200
     @Option(help: "Rounds between two looks at everything.") var every = 25
-    @Option(help: "Seconds after which no round is begun any more.") var within = Double.infinity
+    @Option(help: "Seconds in which all must have been done.") var within = Double.infinity
     @Option(help: "The seed; drawn if it is not given.") var seed: UInt64?
     @Flag(help: "Leave the folder when it is over.") var keep = false
 
@@ -26,6 +26,9 @@ struct RunCommand: ParsableCommand {
             throw ExitCode(1)
         }
         say(rounds.figures)
+        guard rounds.done < self.rounds else { return }
+        say("FAILED: not all of the \(self.rounds) rounds within \(Int(within)) s")
+        throw ExitCode(1)
     }
 }
 
@@ -34,7 +37,7 @@ struct KillRounds {
     private let a: Device, b: Device
     private var random: Random
     private var kills = (devices: 0, clouds: 0)
-    private var done = 0
+    private(set) var done = 0
     private let start = ContinuousClock.now
 
     init(_ world: World, seed: UInt64) throws {
