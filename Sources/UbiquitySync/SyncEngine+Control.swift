@@ -140,19 +140,26 @@ extension SyncEngine {
 
     /// The same of all that is in a folder, many in one commit; what is gone is passed over.
     package func setPinned(_ keys: [ItemKey], _ pinned: Bool) throws {
+        try changeFlags(of: keys) { row in
+            if pinned { row.flags.insert(.pinned) } else { row.flags.remove(.pinned) }
+        }
+        downloadSignal.fire()
+    }
+
+    /// Changes what this device wants of items, many in one commit; what is gone is passed over.
+    func changeFlags(of keys: [ItemKey], _ change: (inout ItemRow) -> Void) throws {
         for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
             try index.write(.remote) { transaction in
                 for key in keys[start..<min(start + SyncLimits.rowsPerWrite, keys.count)] {
-                    guard let row = try transaction.row(key: key), !row.isDeleted, row.isPinned != pinned
-                    else { continue }
+                    guard let row = try transaction.row(key: key), !row.isDeleted else { continue }
                     var next = row
-                    if pinned { next.flags.insert(.pinned) } else { next.flags.remove(.pinned) }
+                    change(&next)
+                    guard next != row else { continue }
                     try transaction.update(next, before: row)
                     transaction.note(.attributes, before: row, after: next)
                 }
             }
         }
-        downloadSignal.fire()
     }
 
     /// Airplane mode.

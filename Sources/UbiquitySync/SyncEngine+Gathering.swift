@@ -1,4 +1,3 @@
-internal import Logging
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex

@@ -63,17 +63,9 @@ extension SyncEngine: Materializer {
     package func requestPersistently(_ key: ItemKey) async throws { try await requestPersistently([key]) }
 
     package func requestPersistently(_ keys: [ItemKey]) async throws {
-        try await pool.run { [index] in
-            for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
-                try index.write(.remote) { transaction in
-                    for key in keys[start..<min(start + SyncLimits.rowsPerWrite, keys.count)] {
-                        guard let row = try transaction.row(key: key), row.isPlaceholder else { continue }
-                        var next = row
-                        next.flags.insert(.downloadRequested)
-                        try transaction.update(next, before: row)
-                        transaction.note(.attributes, before: row, after: next)
-                    }
-                }
+        try await pool.run { [self] in
+            try changeFlags(of: keys) { row in
+                if row.isPlaceholder { row.flags.insert(.downloadRequested) }
             }
         }
         // Nothing tries it while the cloud is away, and so nothing else would say why it does not come.

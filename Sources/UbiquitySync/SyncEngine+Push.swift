@@ -1,5 +1,4 @@
 internal import Logging
-internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem

@@ -59,6 +59,7 @@ extension ContainerFileSystem {
         }
     }
 
+    /// So long a version's content may take to come while its name is moved to a free one; then EXDEV.
     private static let moveWaitingTime = Duration.seconds(2)
 
     /// Nil if it takes longer to come: the kernel keeps both folders from everybody while a name is moved. `mv` then
