@@ -167,11 +167,19 @@ extension ContainerFileSystem {
 
     /// How long the kernel keeps a folder from everybody while all that is in it is evicted; that goes on then.
     private static let folderWaitingTime = Duration.seconds(2)
+    /// As many go on at one time; who asks for more waits till his is done.
+    private static let maximumFolderEvictions = 8
 
     private func evictSoon(on row: ItemRow, _ work: @escaping @Sendable () async throws -> Void) async throws {
-        guard row.kind == .directory else { return try await work() }
+        let mayGoOn = folderEvictions.withLock { count in
+            guard row.kind == .directory, count < Self.maximumFolderEvictions else { return false }
+            count += 1
+            return true
+        }
+        guard mayGoOn else { return try await work() }
         let (outcomes, source) = AsyncStream<Result<Void, any Error>?>.makeStream(bufferingPolicy: .bufferingOldest(2))
-        let task = Task { [logger] in
+        let task = Task { [logger, folderEvictions] in
+            defer { folderEvictions.withLock { $0 -= 1 } }
             do {
                 try await work()
                 source.yield(.success(()))

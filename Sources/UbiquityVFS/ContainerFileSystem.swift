@@ -89,6 +89,8 @@ package final class ContainerFileSystem: Sendable {
     let versionListings = VersionListings()
     let completions = CompletionWaiters()
     let uses = UseLog()
+    /// Evictions of folders that go on though their callers were answered.
+    let folderEvictions = Lock(0)
     let contentNumbers = ContentNumbers()
     let preparedContents: PreparedContents
     let syncThread: SideThread
