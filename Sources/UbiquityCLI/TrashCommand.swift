@@ -45,7 +45,9 @@ struct TrashCommand: AsyncParsableCommand {
         private static func text(of item: TrashEntry) -> String {
             let time = CivilTime.name(Timestamp(seconds: item.deletedAt))
             let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
-            return [item.id, time, size.padded(10), Output.shown(item.path)].joined(separator: "  ")
+            let parts = [item.id, time, size.padded(10), Output.shown(item.path)]
+            guard item.conflicts > 0 else { return parts.joined(separator: "  ") }
+            return (parts + ["(\(Output.count(item.conflicts, "conflict version")))"]).joined(separator: "  ")
         }
     }
 

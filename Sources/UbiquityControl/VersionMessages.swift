@@ -173,13 +173,16 @@ package struct TrashEntry: Codable, Hashable, Sendable {
     package var size: Int64
     /// Seconds since 1970-01-01 UTC.
     package var deletedAt: Double
+    /// Unresolved conflict versions that it has kept; they come back with it.
+    package var conflicts: Int
 
-    package init(id: String, path: String, kind: String, size: Int64, deletedAt: Double) {
+    package init(id: String, path: String, kind: String, size: Int64, deletedAt: Double, conflicts: Int = 0) {
         self.id = id
         self.path = path
         self.kind = kind
         self.size = size
         self.deletedAt = deletedAt
+        self.conflicts = conflicts
     }
 }
 

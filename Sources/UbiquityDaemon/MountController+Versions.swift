@@ -115,7 +115,7 @@ extension MountController {
     }
 
     private func resolve(_ request: ResolveRequest, _ row: ItemRow) async throws -> ResolveReport {
-        let conflicts = try await pool.run { [index = parts.index] in try index.read { try $0.conflicts(of: row.id) } }
+        let conflicts = try await unresolved(row)
         switch request.keep {
         case ResolveRequest.current:
             return try await keepCurrent(conflicts, request, row)
@@ -134,6 +134,16 @@ extension MountController {
             let awaits = try await waitUntilShown(row, new)
             return ResolveReport(path: request.path, resolved: conflicts.count, awaits: awaits)
         }
+    }
+
+    /// The unresolved conflicts; of more than the record holds, the cloud is asked. Where it is away, those that are
+    /// known.
+    private func unresolved(_ row: ItemRow) async throws -> [RemoteVersion] {
+        let (known, count) = try await pool.run { [index = parts.index] in
+            try index.read { (try $0.conflicts(of: row.id), try $0.conflictCount(of: row)) }
+        }
+        guard row.kind == .file, count > known.count else { return known }
+        return try await engine.otherVersions(of: row.id).filter { $0.kind == .conflict }
     }
 
     private func keepCurrent(
@@ -242,7 +252,8 @@ extension MountController {
             items: page.items.map { entry in
                 TrashEntry(
                     id: entry.item.id.description, path: entry.path, kind: "\(entry.item.kind)",
-                    size: entry.item.content?.size ?? 0, deletedAt: seconds(entry.deletedAt))
+                    size: entry.item.content?.size ?? 0, deletedAt: seconds(entry.deletedAt),
+                    conflicts: entry.item.conflictCount)
             }, hasMore: page.hasMore)
     }
 

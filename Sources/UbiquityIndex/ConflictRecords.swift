@@ -10,6 +10,15 @@ extension IndexReader {
     private static let undecided =
         "NOT EXISTS (SELECT 1 FROM versionActions WHERE versionActions.version = conflicts.id)"
 
+    /// Items in conflict, and how many versions of each are undecided: those known here, and those of which the record
+    /// had no more than their number (`Limits.maximumConflictsInRecord`).
+    private static let numbers = """
+        SELECT conflicts.item AS item,
+            count(*) FILTER (WHERE \(undecided)) + max(0, coalesce(max(remote.conflicts), 0) - count(*)) AS versions,
+            coalesce(sum(conflicts.size) FILTER (WHERE \(undecided)), 0) AS bytes
+        FROM conflicts LEFT JOIN remote ON remote.id = conflicts.item
+        """
+
     /// The unresolved conflict versions of an item, the newest first.
     package func conflicts(of item: ItemID) throws -> [RemoteVersion] {
         var result = [RemoteVersion]()
@@ -44,30 +53,30 @@ extension IndexReader {
     package func conflictCount(of row: ItemRow) throws -> Int {
         guard row.kind == .directory else {
             guard row.kind == .file else { return 0 }
-            let count = try number(
-                "SELECT count(*) FROM conflicts WHERE item = ? AND \(Self.undecided)", [SQLValue(row.id)])
+            let count = try db.first("\(Self.numbers) WHERE conflicts.item = ?", [SQLValue(row.id)]) { $0.int(1) }
             return Int(count ?? 0)
         }
         let count = try number(
             """
-            WITH RECURSIVE up(key, level) AS (
-                SELECT items.key, 0 FROM conflicts CROSS JOIN items ON items.id = conflicts.item
-                WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND \(Self.undecided)
+            WITH RECURSIVE own AS (\(Self.numbers) GROUP BY conflicts.item),
+            up(key, versions, level) AS (
+                SELECT items.key, own.versions, 0 FROM own CROSS JOIN items ON items.id = own.item
+                WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND own.versions > 0
                 UNION ALL
-                SELECT entries.parent, level + 1 FROM up CROSS JOIN entries ON entries.item = up.key
+                SELECT entries.parent, up.versions, level + 1 FROM up CROSS JOIN entries ON entries.item = up.key
                 WHERE level <= \(Limits.maximumDepth))
-            SELECT count(*) FROM up WHERE key = ?
+            SELECT sum(versions) FROM up WHERE key = ?
             """, [SQLValue(row.key)])
         return Int(count ?? 0)
     }
 
     /// Unresolved conflict versions of all items: what they are of, how many they are, and their bytes. They are kept
-    /// until somebody decides, so somebody should be told.
+    /// until somebody decides, so somebody should be told. The bytes of those whose number alone is known do not count.
     package func conflictTotal() throws -> (items: Int, versions: Int, bytes: Int64) {
         let sql = """
-            SELECT count(DISTINCT item), count(*), coalesce(sum(conflicts.size), 0) FROM conflicts
-            CROSS JOIN items ON items.id = conflicts.item
-            WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND \(Self.undecided)
+            SELECT count(*), coalesce(sum(own.versions), 0), coalesce(sum(own.bytes), 0)
+            FROM (\(Self.numbers) GROUP BY conflicts.item) AS own CROSS JOIN items ON items.id = own.item
+            WHERE items.dirty & \(DirtyFields.deleted.rawValue) = 0 AND own.versions > 0
             """
         let found = try db.first(sql, []) { (Int($0.int(0)), Int($0.int(1)), $0.int(2)) }
         return found ?? (0, 0, 0)

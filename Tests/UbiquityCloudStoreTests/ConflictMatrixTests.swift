@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCloudStore
 import UbiquityCore
+import UbiquityWire
 
 /// The table of conflicts, row by row: what one device and another did to the same state, without knowing each other.
 /// Each row is carried out in both orders of arrival.
@@ -16,6 +17,9 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
     var current: UInt64?
     /// The result when `there` arrives first, if the order of arrival decides.
     var pathsThereFirst: [String]?
+    /// What both changed lies in the package `p.rtfd` (5), and `here` did so later. The version is what the second of
+    /// them keeps the state as that has lost, and the letter its content.
+    var package: (lost: VersionID, of: @Sendable (_ device: DeviceID) -> Character)?
 
     var testDescription: String { name }
 }
@@ -24,11 +28,20 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
     private static let documents: UInt64 = 9
 
     /// Before: the file `a` (1), the folder `d` (2) with the file `d/f` (3), the folder `e` (4), `Documents` (9).
-    private static func prepare(_ bench: EngineBench) throws {
+    private static func prepare(_ bench: EngineBench, withPackage: Bool = false) throws {
         try bench.commit(
             EngineBench.here, Make.file(1, "a", version: 1, "x"), Make.folder(2, "d"),
             Make.file(3, "f", in: .number(2), version: 3, "q"), Make.folder(4, "e"), Make.folder(documents, "Documents"))
+        guard withPackage else { return }
+        try bench.commit(
+            EngineBench.here,
+            [
+                Make.folder(5, "p.rtfd"), Make.file(6, "x", in: package, version: 6, "x"),
+                Make.file(7, "y", in: package, version: 7, "y"),
+            ], packages: [PackageEdit(id: package, base: .zero, changedAt: .at(100))])
     }
+
+    private static let package = ItemID.number(5)
 
     private static let unchanged = ["Documents", "a", "d", "d/f", "e"]
 
@@ -129,6 +142,12 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             name: "delete | delete: deleted",
             here: { [Make.delete(1, base: $0)] }, there: { [Make.delete(1, base: $0)] },
             paths: ["Documents", "d", "d/f", "e"]),
+        ConflictRow(
+            name: "package | package: the whole losing package is one version",
+            here: { [try Make.save(6, base: $0, at: 300, version: 10, on: 6, "h")] },
+            there: { [try Make.save(7, base: $0, at: 200, version: 11, on: 7, "t")] },
+            paths: unchanged + ["p.rtfd", "p.rtfd/x", "p.rtfd/y"], conflicts: [30],
+            package: (.number(30), { $0 == EngineBench.here ? "h" : "t" })),
     ]
 
     @Test(arguments: rows) func hereArrivesFirst(_ row: ConflictRow) throws {
@@ -141,16 +160,19 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             row.pathsThereFirst ?? row.paths)
     }
 
-    /// Nothing more happens when a third device, which saw the state before both, tells the same as the first.
     private func check(
         _ row: ConflictRow, first: DeviceID, _ one: (Int64) throws -> [ItemChange], second: DeviceID,
         _ other: (Int64) throws -> [ItemChange], _ paths: [String]
     ) throws {
         let bench = EngineBench()
-        try Self.prepare(bench)
+        try Self.prepare(bench, withPackage: row.package != nil)
         let base = bench.revision.number
-        try bench.commit(first, one(base))
-        try bench.commit(second, other(base))
+        if let package = row.package {
+            try meet(bench, first, one(base), second, other(base), package)
+        } else {
+            try bench.commit(first, one(base))
+            try bench.commit(second, other(base))
+        }
         #expect(bench.livePaths == paths)
         let conflicts = bench.versions.values.filter { $0.role == .conflict }.map(\.id).sorted()
         #expect(conflicts == row.conflicts.map(VersionID.number))
@@ -161,6 +183,39 @@ struct ConflictRow: Sendable, CustomTestStringConvertible {
             guard case .put(let fields) = change.action, let manifest = fields.content?.manifest else { continue }
             #expect(kept.contains(manifest))
         }
+    }
+
+    /// The second to arrive is refused and told who was later; it commits what stands and what is kept.
+    private func meet(
+        _ bench: EngineBench, _ first: DeviceID, _ one: [ItemChange], _ second: DeviceID, _ other: [ItemChange],
+        _ package: (lost: VersionID, of: @Sendable (_ device: DeviceID) -> Character)
+    ) throws {
+        let base = bench.revision
+        func edit(_ changes: [ItemChange], on base: Revision, lost: LostPackage? = nil) -> PackageEdit {
+            PackageEdit(id: Self.package, base: base, changedAt: changes[0].changedAt, lost: lost)
+        }
+        try bench.commit(first, one, packages: [edit(one, on: base)])
+        let refused = #expect(throws: PackageConflict.self) {
+            try bench.commit(second, other, packages: [edit(other, on: base)])
+        }
+        let conflict = try #require(refused)
+        // Nothing of the second has been mixed into the first.
+        #expect(bench.revision == conflict.revision)
+        #expect(conflict.isYoursNewer == (second == EngineBench.here) && conflict.device == first)
+        let loser = conflict.isYoursNewer ? first : second
+        let lost = LostPackage(
+            version: package.lost, size: 10, manifest: try Make.manifest(package.of(loser)),
+            modifiedAt: conflict.isYoursNewer ? conflict.modifiedAt : other[0].changedAt, device: loser,
+            deviceName: "\(loser.low)")
+        // A package stands whole: who is later puts back what the first had changed.
+        let back = try Make.save(7, base: bench.revision.number, at: 300, version: 12, on: 11, "y")
+        let stands = conflict.isYoursNewer ? other + [back] : [Make.put(5, kind: .directory, base: base.number, ChangedFields())]
+        try bench.commit(second, stands, packages: [edit(other, on: bench.revision, lost: lost)])
+        #expect(bench.item(.number(6))?.version == .number(10))
+        #expect(try bench.item(.number(7))?.version.flatMap { bench.version($0) }?.manifest == Make.manifest("y"))
+        let kept = try #require(bench.conflicts(of: Self.package).first)
+        #expect(try kept.device == EngineBench.there && kept.manifest == Make.manifest(package.of(EngineBench.there)))
+        #expect(bench.item(Self.package)?.conflictCount == 1)
     }
 
     // MARK: More than two devices

@@ -57,6 +57,43 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.remote(id: ItemID(high: 0, low: 77)) } == nil)
     }
 
+    /// A record tells of some conflicts only, and of the number of all.
+    @Test func conflictsBeyondThoseOfTheRecordCount() throws {
+        let folder = try fixture.directory("d"), file = try fixture.file("d/a"), other = try fixture.file("b")
+        func record(_ row: ItemRow, count: Int, known: Range<UInt64>) throws {
+            var item = RemoteItem(
+                id: row.id, kind: .file, revision: Revision(7), parent: .root, name: try ItemName("a"), mode: 0o644,
+                createdAt: .zero, modifiedAt: .zero, conflictCount: count)
+            item.conflicts = known.map { number in
+                RemoteVersion(
+                    content: RemoteContent(
+                        version: version(number), size: 3, isAvailable: true, device: DeviceID(high: 1, low: 1),
+                        deviceName: "other", manifest: nil),
+                    kind: .conflict, modifiedAt: .zero, savedAt: .zero, savedName: item.name, baseVersion: nil)
+            }
+            _ = try stored(item)
+        }
+        try record(file, count: 100, known: 1..<65)
+        try record(other, count: 1, known: 70..<71)
+        func counts() throws -> [Int] {
+            try fixture.index.read { reader in
+                let root = try #require(try reader.row(id: .root))
+                return try [file, folder, root].map { try reader.conflictCount(of: $0) }
+            }
+        }
+        func total() throws -> [Int] {
+            let total = try fixture.index.read { try $0.conflictTotal() }
+            return [total.items, total.versions, Int(total.bytes)]
+        }
+        #expect(try counts() == [100, 100, 101] && total() == [2, 101, 65 * 3])
+        _ = try fixture.index.decide([(.resolve, version(1)), (.resolve, version(2))], of: file.key)
+        #expect(try counts() == [98, 98, 99] && total() == [2, 99, 63 * 3])
+        _ = try fixture.index.decide([(.resolve, version(70))], of: other.key)
+        #expect(try counts() == [98, 98, 98] && total() == [1, 98, 62 * 3])
+        try fixture.remove("d/a")
+        #expect(try counts().dropFirst() == [0, 0] && total() == [0, 0, 0])
+    }
+
     @Test func anOlderRecordChangesNothing() throws {
         let new = try item(1, revision: 5, name: "new")
         try fixture.index.write(.remote) { transaction in

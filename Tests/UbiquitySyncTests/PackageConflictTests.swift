@@ -28,21 +28,6 @@ import UbiquityTestSupport
         return result
     }
 
-    func state(_ version: RemoteVersion, on device: SimulatedDevice) async throws -> [String: [UInt8]] {
-        var result: [String: [UInt8]] = [:]
-        let engine = try device.engine
-        for member in try await engine.tree(of: version).members {
-            let path = member.path.map(\.description).joined(separator: "/")
-            result[path] = []
-            guard let file = version.file(member) else { continue }
-            let content = try await engine.begin(file)
-            defer { engine.release(content) }
-            try await engine.fill(content, 0..<content.size)
-            result[path] = try content.file.read(count: Int(content.size), at: 0)
-        }
-        return result
-    }
-
     func versions(_ device: SimulatedDevice, _ package: String = "d.rtfd") throws -> [RemoteVersion] {
         let row = try device.live(package)
         return try device.index.read { try $0.conflicts(of: row.id) }
@@ -107,7 +92,7 @@ import UbiquityTestSupport
                 #expect(try await state(device) == b)
                 let kept = try versions(device)
                 #expect(kept.count == 1 && kept.first?.content.deviceName == "a")
-                #expect(try await state(#require(kept.first), on: device) == a)
+                #expect(try await device.members(of: #require(kept.first)) == a)
                 #expect(try device.engine.status(of: device.live("d.rtfd")).conflictCount == 1)
             }
         }
@@ -139,7 +124,7 @@ import UbiquityTestSupport
             let (winner, loser) = isLater ? (states.a, states.b) : (states.b, states.a)
             for device in world.devices {
                 #expect(try await state(device) == winner)
-                #expect(try await state(#require(try versions(device).first), on: device) == loser)
+                #expect(try await device.members(of: #require(try versions(device).first)) == loser)
             }
         }
     }
@@ -155,7 +140,7 @@ import UbiquityTestSupport
             }
             for device in world.devices {
                 #expect(try await state(device) == b)
-                #expect(try await state(#require(try versions(device).first), on: device) == a)
+                #expect(try await device.members(of: #require(try versions(device).first)) == a)
                 #expect(try device.index.read { try $0.conflictCount(of: device.live("d.rtfd/text")) } == 0)
             }
         }
@@ -263,7 +248,7 @@ import UbiquityTestSupport
             for device in world.devices {
                 #expect(try await state(device) == states[2])
                 var kept: [[String: [UInt8]]] = []
-                for version in try versions(device) { kept.append(try await state(version, on: device)) }
+                for version in try versions(device) { kept.append(try await device.members(of: version)) }
                 #expect(kept.count == 2 && kept.contains(states[0]) && kept.contains(states[1]))
             }
         }
@@ -311,7 +296,7 @@ import UbiquityTestSupport
                 #expect(try await state(device) == winner)
                 let kept = try versions(device)
                 #expect(kept.count == 1)
-                #expect(try await state(#require(kept.first), on: device) == loser)
+                #expect(try await device.members(of: #require(kept.first)) == loser)
             }
             let shown = try await state(c)
             for device in world.devices { #expect(try await state(device) == shown) }
@@ -347,7 +332,7 @@ import UbiquityTestSupport
             try await world.settle()
             for device in world.devices {
                 #expect(try await state(device) == states.a)
-                #expect(try await state(#require(try versions(device).first), on: device) == states.b)
+                #expect(try await device.members(of: #require(try versions(device).first)) == states.b)
             }
         }
     }
@@ -372,7 +357,7 @@ import UbiquityTestSupport
             try await world.settle()
             for device in world.devices {
                 #expect(try await state(device) == states[0])
-                #expect(try await state(#require(try versions(device).first), on: device) == states[1])
+                #expect(try await device.members(of: #require(try versions(device).first)) == states[1])
             }
         }
     }

@@ -243,7 +243,7 @@ extension PackageConflictTests {
                 #expect(try await state(device) == (moverIsLater ? moved : edited))
                 let kept = try versions(device)
                 #expect(kept.count == 1)
-                #expect(try await state(#require(kept.first), on: device) == (moverIsLater ? edited : moved))
+                #expect(try await device.members(of: #require(kept.first)) == (moverIsLater ? edited : moved))
                 #expect(try await device.read(moverIsLater ? "d.rtfd/" + file : file) == [5])
             }
         }
@@ -267,7 +267,7 @@ extension PackageConflictTests {
                 #expect(try await state(device).keys.sorted() == ["images", "images/one", "images/two", "text"])
                 #expect(try await state(device)["text"] != [1])
                 #expect(kept.count == 1)
-                let lost = try await state(#require(kept.first), on: device)
+                let lost = try await device.members(of: #require(kept.first))
                 #expect(lost["text"] == [1] && lost["old"] != nil)
             }
         }

@@ -228,8 +228,8 @@ import UbiquityTestSupport
                 #expect(r == ["s": [4], "j": [1]], "\(device.name)")
                 let kept = (try tests.versions(device, "p.rtfd"), try tests.versions(device, "r.rtfd"))
                 #expect(kept.0.count == 1 && kept.1.count == 1, "\(device.name)")
-                #expect(try await tests.state(#require(kept.0.first), on: device)["m"] == [100])
-                #expect(try await tests.state(#require(kept.1.first), on: device) == ["s": [101]])
+                #expect(try await device.members(of: #require(kept.0.first))["m"] == [100])
+                #expect(try await device.members(of: #require(kept.1.first)) == ["s": [101]])
             }
         }
     }

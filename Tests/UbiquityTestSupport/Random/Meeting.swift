@@ -9,6 +9,8 @@ struct Meeting {
         var modes: [String: UInt32] = [:]
         /// Of `attribute`.
         var attributes: [String: String] = [:]
+        /// The state of a package that is its one conflict version.
+        var lostPackage: (path: String, members: [String: [UInt8]])?
     }
 
     static let attribute = "user.met"
@@ -38,12 +40,27 @@ struct Meeting {
         try await device.create(path("f"), old)
         for name in ["G", "H"] { try device.makeFolder(path(name)) }
         try await device.create(path("G/x"), old)
+        guard pair == .packagePackage else { return }
+        try device.makeFolder(path("P.rtfd"))
+        for name in Self.members { try await device.create(path("P.rtfd/\(name)"), old) }
+    }
+
+    private static let members = ["x", "y"]
+
+    /// What the package is to one of the two: it has changed one member and made another.
+    private func members(_ number: Int) -> [String: [UInt8]] {
+        var result = Dictionary(uniqueKeysWithValues: Self.members.map { ($0, old) })
+        result[Self.members[number]] = bytes[number]
+        result["n\(number)"] = bytes[number]
+        return result
     }
 
     func materialize(_ devices: [SimulatedDevice]) async throws {
         for device in devices {
             try await device.materialize(path("f"))
             try await device.materialize(path("G/x"))
+            guard pair == .packagePackage else { continue }
+            for name in Self.members { try await device.materialize(path("P.rtfd/\(name)")) }
         }
     }
 
@@ -77,6 +94,9 @@ struct Meeting {
         case .modeEdit: try await isFirst ? device.setMode(path("f"), 0o600) : device.edit(path("f")) { _ in bytes }
         case .renameMove: try device.rename(path("f"), path(isFirst ? "G/f" : "H/f"))
         case .deleteDelete: try device.remove(path("f"))
+        case .packagePackage:
+            try await device.edit(path("P.rtfd/\(Self.members[number])")) { _ in bytes }
+            try await device.create(path("P.rtfd/n\(number)"), bytes)
         }
     }
 
@@ -169,6 +189,10 @@ struct Meeting {
             nodes[path("f")] = .file(bytes[1])
             result.modes[path("f")] = 0o600
         case .renameMove: move("f", later == 0 ? "G/f" : "H/f")
+        case .packagePackage:
+            nodes[path("P.rtfd")] = .folder
+            for (name, bytes) in members(later) { nodes[path("P.rtfd/\(name)")] = .file(bytes) }
+            result.lostPackage = (path("P.rtfd"), members(1 - later))
         }
         result.nodes = nodes
         return result

@@ -70,10 +70,11 @@ struct Pairs {
             }
         }
         let conflicts = world.cloud.conflictCount() - conflictsBefore
-        guard conflicts == expected.losers.count else {
+        guard conflicts == expected.losers.count + (expected.lostPackage == nil ? 0 : 1) else {
             throw UbiquityError(
                 .damaged, "\(meeting.pair.rawValue): \(conflicts) conflict versions instead of \(expected.losers.count)")
         }
+        if let lost = expected.lostPackage { return try await compare(meeting, lost) }
         let kept = try await world.cloud.conflictContents()
         guard expected.losers.allSatisfy({ kept.contains(SimulatedDevice.fingerprint($0)) }) else {
             throw UbiquityError(.damaged, "\(meeting.pair.rawValue): another content than the loser's is in conflict")
@@ -92,6 +93,17 @@ struct Pairs {
         }
     }
 
+    private func compare(_ meeting: Meeting, _ lost: (path: String, members: [String: [UInt8]])) async throws {
+        for device in world.devices {
+            let row = try device.live(lost.path)
+            let versions = try device.index.read { try $0.conflicts(of: row.id) }
+            guard let version = versions.first, try await device.members(of: version) == lost.members else {
+                throw UbiquityError(
+                    .damaged, "\(meeting.pair.rawValue): \(device.name) has another state of \(lost.path) in conflict")
+            }
+        }
+    }
+
     private static func describe(_ nodes: [String: ModelTree.Node]) -> String {
         nodes.sorted { $0.key < $1.key }.map { path, node in
             if case .file(let bytes, _) = node { "\(path) of \(bytes.count) bytes" } else { path }
@@ -106,6 +118,7 @@ enum Pair: String, CaseIterable {
     case createCreate, createCreateEqual, createCreateUnderDocuments, folderFolder
     case modeMode, modeEdit, renameMove, deleteDelete
     case modeModeGoOn, attributeAttributeGoOn
+    case packagePackage
 
     var isUnderDocuments: Bool { self == .createCreateUnderDocuments }
 
@@ -115,7 +128,9 @@ enum Pair: String, CaseIterable {
     /// Whether both devices must have the content that they change.
     var needsContent: Bool {
         switch self {
-        case .editEdit, .editEditEqual, .editDelete, .deleteEdit, .editRename, .deleteFolderEditInside, .modeEdit: true
+        case .editEdit, .editEditEqual, .editDelete, .deleteEdit, .editRename, .deleteFolderEditInside, .modeEdit,
+            .packagePackage:
+            true
         default: false
         }
     }
