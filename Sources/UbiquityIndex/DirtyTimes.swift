@@ -5,6 +5,7 @@ package import UbiquityCore
 extension ItemRow {
     /// Fields are changed now; nothing of those that were changed before is to count as changed now.
     mutating func noteTimes(of fields: DirtyFields, xattrs: some Sequence<[UInt8]>, now: Timestamp) {
+        for name in xattrs { setTime(of: .xattr(name), now) }
         // What the cloud has not seen nobody else has changed.
         guard !dirty.contains(.created) else { return }
         if dirtyAt != now {
@@ -13,7 +14,21 @@ extension ItemRow {
             }
         }
         for (flag, field) in Self.timed where fields.contains(flag) { setTime(of: field, nil) }
-        for name in xattrs { setTime(of: .xattr(name), now) }
+    }
+
+    /// Names of attributes that were set or removed here and are not known to be at the cloud.
+    package var changedXattrs: Set<[UInt8]> {
+        Set(
+            dirtyTimes.compactMap { each in
+                if case .xattr(let name) = each.field { name } else { nil }
+            })
+    }
+
+    /// The cloud has the attributes as they were sent: what is as it was then has not been changed since.
+    package mutating func noteSent(xattrs sent: [Xattr]) {
+        let changed = Set(Set(xattrs).symmetricDifference(sent).map(\.name)), known = changedXattrs
+        for name in known.subtracting(changed) { setTime(of: .xattr(name), nil) }
+        for name in changed.subtracting(known) { setTime(of: .xattr(name), dirtyAt) }
     }
 
     private static let timed: [(DirtyFields, FieldTime.Field)] = [

@@ -28,6 +28,7 @@ package struct CommitApplier {
             throw UbiquityError(
                 .invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
         }
+        for (change, result) in zip(planned, response.results) { try Self.check(result, of: change) }
         for (change, result) in zip(planned, response.results) where result.outcome == .applied {
             if change.row.kind == .directory, change.row.dirty.contains(.created) { madeFolders.insert(change.row.id) }
         }
@@ -39,6 +40,20 @@ package struct CommitApplier {
             try apply(change, result, response.revision)
         }
         try settler.settleAll(limit: 1000)
+    }
+
+    /// Throws `.invalid` for an answer that no cloud gives: taken in, it would do harm to other items than the one.
+    private static func check(_ result: ChangeResult, of planned: PlannedChange) throws {
+        let id: ItemID
+        switch result.outcome {
+        case .unknownItem: return
+        case .applied: id = planned.change.id
+        case .merged(let other): id = other
+        }
+        let isFolder = planned.change.kind == .directory
+        guard id != .root, result.item.map({ $0.id == id && ($0.kind == .directory) == isFolder }) ?? true else {
+            throw UbiquityError(.invalid, "the cloud's answer to a commit is about another item")
+        }
     }
 
     /// Shows a record that was held.
@@ -150,7 +165,7 @@ package struct CommitApplier {
         if fields.modifiedAt != nil, row.modifiedAt == sent.modifiedAt, row.createdAt == sent.createdAt {
             row.dirty.remove(.times)
         }
-        if row.xattrs == sent.xattrs { row.dirty.remove(.xattrs) }
+        if row.xattrs == sent.xattrs { row.dirty.remove(.xattrs) } else { row.noteSent(xattrs: sent.xattrs) }
     }
 
     private func acknowledgeContent(

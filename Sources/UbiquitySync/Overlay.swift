@@ -19,7 +19,8 @@ package enum Overlay {
             result.createdAt = new.createdAt
         }
         result.xattrs = row.dirty.contains(.xattrs)
-            ? merged(local: row.xattrs, base: old?.xattrs ?? [], remote: new.xattrs) : new.xattrs
+            ? merged(
+                local: row.xattrs, base: old?.xattrs ?? [], remote: new.xattrs, changed: row.changedXattrs) : new.xattrs
         if row.kind == .symlink {
             result.linkTarget = new.linkTarget
             result.size = Int64(new.linkTarget.count)
@@ -28,10 +29,13 @@ package enum Overlay {
     }
 
     /// The remote attributes with what was set or removed here since `base` done again.
-    package static func merged(local: [Xattr], base: [Xattr], remote: [Xattr]) -> [Xattr] {
+    /// - Parameter changed: names that were, also if they are as in `base` again: what was sent between is in `remote`.
+    package static func merged(
+        local: [Xattr], base: [Xattr], remote: [Xattr], changed: Set<[UInt8]> = []
+    ) -> [Xattr] {
         let difference = Self.difference(from: base, to: local)
-        let touched = Set(difference.removed).union(difference.set.map(\.name))
-        return (remote.filter { !touched.contains($0.name) } + difference.set).sorted()
+        let touched = changed.union(difference.removed).union(difference.set.map(\.name))
+        return (remote.filter { !touched.contains($0.name) } + local.filter { touched.contains($0.name) }).sorted()
     }
 
     /// What must be set and removed to get from one list to the other.

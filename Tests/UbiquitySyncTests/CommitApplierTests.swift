@@ -19,6 +19,69 @@ import UbiquityWire
         #expect(try fixture.found("folder/f").version != nil)
     }
 
+    /// What was set or removed is taken back while it is on its way: that goes up next, whichever comes first, the feed
+    /// or the answer.
+    @Test(arguments: [false, true], [false, true]) func anAttributeThatIsTakenBackGoesUp(
+        feedComesFirst: Bool, isNew: Bool
+    ) throws {
+        let fixture = try Fixture(), names = ["a", "b", "c"].map { Array("user.\($0)".utf8) }
+        func set(_ name: Int, _ value: UInt8?) throws {
+            let ino = try fixture.found("f").ino
+            guard let value else { return try fixture.index.removeXattr(ino: ino, named: names[name]) }
+            try fixture.index.setXattr(ino: ino, Xattr(name: names[name], value: [value]), .any)
+        }
+        let old = [Xattr(name: names[0], value: [1]), Xattr(name: names[2], value: [1])]
+        if isNew {
+            try fixture.make("f", .directory)
+        } else {
+            var item = fixture.folder(1, "f")
+            item.xattrs = old
+            try fixture.receive(item)
+        }
+        try set(0, 2)
+        try set(1, 1)
+        if !isNew { try set(2, nil) }
+        let group = try fixture.plan(fixture.dirty()).group
+        fixture.time.advance(.seconds(1))
+        try set(0, isNew ? nil : 1)
+        try set(1, nil)
+        try set(2, 1)
+        let wanted = isNew ? [old[1]] : old
+        let answer = try fixture.answer(group[0])
+        if feedComesFirst { try fixture.receive(answer) }
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.found("f").xattrs == wanted && fixture.found("f").dirty == .xattrs)
+        let next = try fixture.plan(fixture.dirty()).group
+        var last = try fixture.answer(next[0], at: 60)
+        #expect(last.xattrs == wanted)
+        try fixture.apply(next, [applied(last)], revision: 60)
+        #expect(try fixture.found("f").dirty.isEmpty && fixture.found("f").changedXattrs.isEmpty)
+        // From then on others' changes are shown.
+        last.xattrs = []
+        last.revision = Revision(70)
+        try fixture.receive(last)
+        #expect(try fixture.found("f").xattrs.isEmpty)
+    }
+
+    /// Taken in, it would do harm to other items.
+    @Test func anAnswerAboutAnotherItemIsRefused() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "other"))
+        try fixture.make("folder", .directory)
+        let group = try fixture.plan(fixture.dirty()).group
+        let answer = try fixture.answer(group[0])
+        let results = [
+            ChangeResult(outcome: .merged(into: .root), item: nil), applied(fixture.file(1, "other", at: 50)),
+            ChangeResult(outcome: .merged(into: Fixture.id(1)), item: fixture.file(1, "other", at: 50)),
+        ]
+        for result in results {
+            let error = #expect(throws: UbiquityError.self) { try fixture.apply(group, [result]) }
+            #expect(error?.code == .invalid)
+        }
+        try fixture.apply(group, [applied(answer)])
+        #expect(try fixture.paths() == ["folder", "other"] && fixture.dirty().isEmpty)
+    }
+
     @Test func whatChangedMeanwhileStaysDirty() throws {
         let fixture = try Fixture()
         try fixture.make("f")
