@@ -99,9 +99,9 @@ final class Mount: Sendable {
 
     /// Whatever was not uploaded is in these files only, and nobody would look there.
     private static func lostIndexNotice(_ count: Int, _ store: ContentStore) -> String {
-        let contents = count == 1 ? "1 content is" : "\(count) contents are"
-        return "the index of this container was lost, and its tree comes from the cloud again; \(contents) kept in "
-            + "\(store.asideDirectory), and may never have been uploaded"
+        let contents = count == 1 ? "1 content" : "\(count) contents"
+        return "the index of this container has lost what it knew of \(contents) that no file has; kept in "
+            + "\(store.asideDirectory), as it may never have been uploaded"
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.

@@ -126,7 +126,11 @@ extension ItemIndex {
             let value = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name])
             return UInt64(bitPattern: value ?? 0)
         }
-        let journal = try IndexJournal(path: path)
+        let journal = try IndexJournal(reading: path)
+        let life = try number("life")
+        if try number("begun") == life, try journal.isDamaged(after: number("journal"), of: life, looksThrough: false) {
+            return ["the journal is not the one that the database was last open with; changes may be lost"]
+        }
         return try journal.damage(after: number("journal"), of: number("life")).map { [$0] } ?? []
     }
 }

@@ -13,17 +13,36 @@ extension ItemIndex {
         guard try db.tableExists("meta") else { return try journal.clear() }
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
+        let begun = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'begun'")
+        // Of a life that was begun by a former version nothing is known.
+        if begun == life {
+            let isDamaged = try journal.isDamaged(
+                after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life), looksThrough: !wasClosed)
+            journalLoss.withLock { $0 = isDamaged }
+        }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
         try commitBatch(db, journal)
         try bringEarlierLifeToDisk(journal, db)
     }
 
+    /// Whether the last process that had the index open ended by itself: then the database's log is empty.
+    private var wasClosed: Bool {
+        guard let path, let size = try? FileSystem.status(path + "-wal").size else { return true }
+        return size == 0
+    }
+
     /// Tells what the journal gets from now on from what an earlier opening left in it.
     func beginLife(_ db: Database, _ journal: IndexJournal) throws {
         let life = random.next()
-        try db.run("INSERT OR REPLACE INTO meta VALUES ('life', ?)", [.int(Int64(bitPattern: life))])
-        journal.beginLife(life)
+        try journal.beginLife(life)
+        for name in ["life", "begun"] {
+            try db.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", [.text(name), .int(Int64(bitPattern: life))])
+        }
     }
+
+    /// Whether the journal was found damaged or gone when the index was opened, or the database older than it: changes
+    /// may be missing that were acknowledged. A loss of power, too, leaves it so.
+    package var hasLostJournal: Bool { journalLoss.withLock { $0 } }
 
     /// Runs `body` in the batch and writes down what it changed.
     func writeLocally<T>(

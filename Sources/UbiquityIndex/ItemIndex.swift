@@ -39,6 +39,7 @@ package final class ItemIndex: Sendable {
     let cache = RowCache()
     /// Nil if all is in memory.
     let journal: IndexJournal?
+    let journalLoss = Lock(false)
     /// Whether there are local transactions that only the writing connection sees.
     private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])

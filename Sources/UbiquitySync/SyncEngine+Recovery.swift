@@ -31,10 +31,25 @@ extension SyncEngine {
             for content in orphans { try store.setAside(content) }
             return orphans.count
         }
-        logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
-        discard(orphans)
+        let kept = try index.hasLostJournal && index.read { try $0.lastBoot() } == configuration.boot
+            ? keepAside(orphans) : []
+        let rest = orphans.filter { !kept.contains($0) }
+        logger.info("removing contents that no item has", metadata: ["count": "\(rest.count)"])
+        discard(rest)
         try removeRetired()
-        return 0
+        return kept.count
+    }
+
+    /// The last changes of the index are gone, though the machine has not lost its power: what they said of these
+    /// contents nobody knows, and what was made last is only here.
+    private func keepAside(_ orphans: [ContentID]) throws -> Set<ContentID> {
+        let kept = try orphans.filter { try store.status(of: $0)?.size ?? 0 > 0 }
+        guard !kept.isEmpty else { return [] }
+        logger.warning(
+            "the index has lost its last changes: setting contents that no item has aside",
+            metadata: ["count": "\(kept.count)"])
+        for content in kept { try store.setAside(content) }
+        return Set(kept)
     }
 
     /// Removes the backing files of what was given up, once the index that says so is on the disk: after this the room

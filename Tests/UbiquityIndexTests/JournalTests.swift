@@ -37,6 +37,41 @@ import UbiquitySystem
         #expect(try names(last).count == 20)
     }
 
+    /// What it held was acknowledged: those who find it gone must know that.
+    @Test(arguments: ["nothing", "journal removed", "journal shorter", "begins with nonsense", "middle", "log removed"])
+    func aJournalThatIsGoneIsNoticed(damage: String) throws {
+        for number in 0..<5 { try fixture.make("a\(number)") }
+        try fixture.index.close()
+        let present = try fixture.reopened()
+        func make(_ name: String) throws {
+            let folder = NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0)
+            _ = try present.create(in: 1, named: ItemName(name), folder)
+        }
+        for number in 0..<5 { try make("b\(number)") }
+        #expect(try names(present).count == 10, "committed by that")
+        for number in 0..<20 { try make("c\(number)") }
+        let folder = try TemporaryFolder()
+        try fixture.copyFiles(["index.db", "index.db-wal", "index.journal"], to: folder)
+        let journal = folder("index.journal")
+        switch damage {
+        case "journal removed": try FileSystem.unlink(journal)
+        case "journal shorter": try FileDescriptor.open(journal, .readWrite).truncate(to: 1000)
+        case "begins with nonsense": try FileDescriptor.open(journal, .readWrite).write([1, 2, 3, 4, 5, 6, 7, 8], at: 4)
+        case "middle": try FileDescriptor.open(journal, .readWrite).write([UInt8](repeating: 9, count: 500), at: 3000)
+        case "log removed": try FileSystem.unlink(folder("index.db-wal"))
+        default: break
+        }
+        let index = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
+        let isThere = try names(index).count == 30
+        #expect(isThere == (damage == "nothing") && index.hasLostJournal == !isThere, "\(damage)")
+        // Closed, it is one that is whole.
+        try index.close()
+        let last = try ItemIndex(path: folder("index.db"), timekeeper: fixture.time, random: fixture.random)
+        #expect(!last.hasLostJournal)
+        try last.close()
+        try present.close()
+    }
+
     /// The database lost, with the power, a change from the cloud on which the journal's changes were made.
     @Test func whatWasMadeOnALostChangeIsNotRun() throws {
         try fixture.make("a")

@@ -42,9 +42,19 @@ final class IndexJournal: @unchecked Sendable {
     private(set) var batch: [[JournalStatement]] = []
     private(set) var durability = IndexDurability()
 
+    /// Whether the file was as long when it was opened as the journal is.
+    private let wasWhole: Bool
+
     init(path: String) throws(Errno) {
         file = try FileDescriptor.open(path, [.readWrite, .create])
+        wasWhole = try file.status().size >= Self.capacity
         try takeRoom()
+    }
+
+    /// Only to be looked at.
+    init(reading path: String) throws(Errno) {
+        file = try FileDescriptor.open(path, .readOnly)
+        wasWhole = try file.status().size >= Self.capacity
     }
 
     private func takeRoom() throws(Errno) {
@@ -80,13 +90,7 @@ final class IndexJournal: @unchecked Sendable {
             note(number, statements, endsAt: nil, isChange: isChange)
             return false
         }
-        let payload = JournalCoding.encode(statements, texts: &texts)
-        var record = [UInt8]()
-        record.reserveCapacity(Self.headerSize + payload.count)
-        JournalCoding.append(UInt32(payload.count), to: &record)
-        JournalCoding.append(checksum(number, first, payload[...]), to: &record)
-        JournalCoding.append(number, to: &record)
-        record += payload
+        let record = record(number, JournalCoding.encode(statements, texts: &texts))
         let fits = position + Int64(record.count) <= Self.capacity
         do throws(Errno) {
             if fits { try file.write(record, at: position) }
@@ -96,6 +100,15 @@ final class IndexJournal: @unchecked Sendable {
         }
         note(number, statements, endsAt: fits ? position + Int64(record.count) : nil, isChange: isChange)
         return fits
+    }
+
+    private func record(_ number: UInt64, _ payload: [UInt8]) -> [UInt8] {
+        var record = [UInt8]()
+        record.reserveCapacity(Self.headerSize + payload.count)
+        JournalCoding.append(UInt32(payload.count), to: &record)
+        JournalCoding.append(checksum(number, first, payload[...]), to: &record)
+        JournalCoding.append(number, to: &record)
+        return record + payload
     }
 
     /// - Parameter end: of the transaction's record; nil if it has none.
@@ -156,8 +169,13 @@ final class IndexJournal: @unchecked Sendable {
         try file.sync()
     }
 
-    /// What is written from now on belongs to another opening than what stands here.
-    func beginLife(_ number: UInt64) { life = number }
+    /// What is written from now on belongs to another opening than what stands here. A record that says so stands at
+    /// the beginning until the first transaction takes its place: so an empty journal is told from one that is gone.
+    func beginLife(_ number: UInt64) throws(Errno) {
+        life = number
+        first = sequence
+        try file.write(record(sequence, JournalCoding.encode([], texts: &texts)), at: 0)
+    }
 
     /// Reads what the database lacks.
     /// - Parameters:
@@ -166,6 +184,7 @@ final class IndexJournal: @unchecked Sendable {
     func load(after stored: UInt64, of life: UInt64) throws(Errno) {
         sequence = stored
         self.life = life
+        batch = []
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var seen = [String]()
         let first = firstNumber(rest)
@@ -177,6 +196,26 @@ final class IndexJournal: @unchecked Sendable {
             sequence = number
             batch.append(statements)
         }
+    }
+
+    /// Whether the file is not what this life has left, as far as that shows: then changes may be lost that were
+    /// acknowledged. A loss of power leaves it so too.
+    /// - Parameters:
+    ///   - stored: the number of the last transaction that the database has.
+    ///   - life: the opening that it knows of.
+    ///   - looksThrough: Whether it may have changes that the database lacks.
+    func isDamaged(after stored: UInt64, of life: UInt64, looksThrough: Bool) throws(Errno) -> Bool {
+        guard wasWhole, try isBegun(by: life, after: stored) else { return true }
+        guard looksThrough else { return false }
+        return try damage(after: stored, of: life, wantsWhole: true) != nil
+    }
+
+    private func isBegun(by life: UInt64, after stored: UInt64) throws(Errno) -> Bool {
+        self.life = life
+        var bytes = try file.read(count: Int(Self.capacity), at: 0)[...]
+        // One that begins later follows commits that the database has lost.
+        guard let (number, _) = record(&bytes, firstNumber(bytes)) else { return false }
+        return number <= stored &+ 1
     }
 
     // MARK: For the doctor
@@ -201,26 +240,38 @@ final class IndexJournal: @unchecked Sendable {
 
     /// What is wrong with a file that nobody has open: a record that is not whole, though it or later ones are those
     /// that come next; nil if nothing is.
-    func damage(after stored: UInt64, of life: UInt64) throws(Errno) -> String? {
+    /// - Parameter wantsWhole: Only a later record that is whole counts: the process may have ended as it wrote the
+    ///   last.
+    func damage(after stored: UInt64, of life: UInt64, wantsWhole: Bool = false) throws(Errno) -> String? {
         try load(after: stored, of: life)
         let bytes = try file.read(count: Int(Self.capacity), at: 0)
         var rest = bytes[...]
         let first = firstNumber(rest)
         while let (number, _) = record(&rest, first), number <= sequence { continue }
         let end = bytes.count - rest.count
-        for start in bytes.indices.dropLast(Self.headerSize) {
-            var here = bytes[start...]
-            guard let length: UInt32 = JournalCoding.number(&here), length > 0, length < here.count,
-                let _: UInt64 = JournalCoding.number(&here), let number: UInt64 = JournalCoding.number(&here),
-                number > sequence, number <= sequence + UInt64(Self.maximumBatch)
-            else { continue }
+        for start in Self.places(ofNumbersIn: (sequence + 1)...(sequence + UInt64(Self.maximumBatch)), bytes) {
             var again = bytes[start...]
             let isWhole = record(&again, first) != nil
-            if isWhole || start == end || start == 0 {
+            if isWhole || !wantsWhole && (start == end || start == 0) {
                 return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
             }
         }
         return nil
+    }
+
+    /// Where a record with one of the numbers may begin.
+    private static func places(ofNumbersIn numbers: ClosedRange<UInt64>, _ bytes: [UInt8]) -> [Int] {
+        bytes.withUnsafeBytes { raw in
+            var found = [Int](), start = 0
+            // By hand: it goes through a million places.
+            while start + headerSize < raw.count {
+                if numbers.contains(raw.loadUnaligned(fromByteOffset: start + headerSize - 8, as: UInt64.self)) {
+                    found.append(start)
+                }
+                start += 1
+            }
+            return found
+        }
     }
 
     private func firstNumber(_ bytes: ArraySlice<UInt8>) -> UInt64 {
