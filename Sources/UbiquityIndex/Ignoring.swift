@@ -185,18 +185,32 @@ extension IndexTransaction {
         try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
     }
 
-    /// What a folder that has moved had kept local by its path comes into sync, if nothing does so any more.
-    package func includeAfterMove(_ folder: ItemRow, now: Timestamp) throws {
-        guard folder.kind == .directory, !folder.isExcluded, !index.ignoreFiles.isEmpty else { return }
-        try includeChildren(of: folder, now: now)
+    /// What a folder that has moved had kept local by its path, however deep in it, comes into sync, if nothing does so
+    /// any more.
+    package func includeAfterMove(_ folder: ItemRow, from before: ItemRow, now: Timestamp) throws {
+        guard folder.kind == .directory, !folder.isExcluded, !index.ignoreFiles.isEmpty,
+            try mayHaveBeenIgnored(in: before)
+        else { return }
+        try includeChildren(of: folder, throughout: true, now: now)
+    }
+
+    /// Whether rules of the folders above reached into the folder: those of its own have come along.
+    private func mayHaveBeenIgnored(in folder: ItemRow) throws -> Bool {
+        guard let entry = folder.entry, let above = try row(key: entry.parent) else { return true }
+        return try index.ignoreFiles.standard.needsPath || !levels(from: above).isEmpty
     }
 
     /// What is in a folder that has just come into sync comes too, but for what is ignored there.
-    func includeChildren(of folder: ItemRow, now: Timestamp) throws {
+    /// - Parameter throughout: also what lies deeper, in folders that were in sync.
+    func includeChildren(of folder: ItemRow, throughout: Bool = false, now: Timestamp) throws {
         var folders = [folder]
         while let folder = folders.popLast() {
             guard folder.kind == .directory else { continue }
-            for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded {
+            for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded || throughout {
+                guard child.isExcluded else {
+                    if child.kind == .directory { folders.append(child) }
+                    continue
+                }
                 guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder),
                     try !isNameOfLocal(child)
                 else { continue }

@@ -83,6 +83,19 @@ package class IndexReader {
                 """, [SQLValue(key)]) ?? 0)
     }
 
+    /// How many folders lie in each other below this one; 0 if there are none in it.
+    func height(of folder: ItemKey) throws -> Int {
+        try Int(
+            number(
+                """
+                WITH RECURSIVE down(key, level) AS (
+                    VALUES(?, 0) UNION ALL
+                    SELECT entries.item, level + 1 FROM down CROSS JOIN entries INDEXED BY entriesDirectory
+                    ON entries.parent = down.key AND entries.directory WHERE level < \(Limits.maximumDepth))
+                SELECT max(level) FROM down
+                """, [SQLValue(folder)]) ?? 0)
+    }
+
     /// Items that have an entry.
     package func itemCount() throws -> Int64 { try number("SELECT count(*) FROM entries", []) ?? 0 }
 

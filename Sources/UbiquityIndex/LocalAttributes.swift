@@ -107,6 +107,11 @@ extension ItemRow {
         var row = self
         row.changedAt = now
         if name.starts(with: Array("user.".utf8)) { try change(&row.xattrs) } else { try change(&row.localXattrs) }
+        let isMore = row.xattrs.count + row.localXattrs.count > xattrs.count + localXattrs.count
+        let names = (row.xattrs + row.localXattrs).reduce(0) { $0 + $1.name.count + 1 }
+        guard !isMore || names <= Limits.maximumXattrNames else {
+            throw UbiquityError(.noSpace, "an item's attributes are more than can be listed")
+        }
         return row
     }
 }

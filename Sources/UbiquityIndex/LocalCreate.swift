@@ -68,8 +68,10 @@ extension IndexTransaction {
     }
 
     /// Throws if a folder in `folder` would lie so deep that nothing could be in it.
-    func requireDepth(in folder: ItemRow) throws {
-        guard try depth(of: folder.key) < Limits.maximumDepth - 1 else {
+    /// - Parameter moved: one that is there already, with all that is in it.
+    func requireDepth(of moved: ItemRow? = nil, in folder: ItemRow) throws {
+        let height = try moved.map { try self.height(of: $0.key) } ?? 0
+        guard try depth(of: folder.key) + height < Limits.maximumDepth - 1 else {
             throw UbiquityError(.nameTooLong, "folders are nested at most \(Limits.maximumDepth - 1) deep")
         }
     }

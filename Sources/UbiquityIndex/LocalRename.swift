@@ -47,7 +47,7 @@ extension ItemIndex {
                 guard try !transaction.isWithin(into.key, source.key) else {
                     throw UbiquityError(.invalid, "a folder cannot be moved into itself")
                 }
-                if into.key != from.key { try transaction.requireDepth(in: into) }
+                if into.key != from.key { try transaction.requireDepth(of: source, in: into) }
             }
             let move = Move(
                 source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now(),
@@ -244,6 +244,7 @@ extension IndexTransaction {
             try include(&row, now: now)
         }
         try inheritPin(&row)
+        row.wantIgnoreFile()
         try update(row, before: before)
         note(.moved, before: before, after: row)
         try passPin(of: row, before: before)
@@ -251,7 +252,7 @@ extension IndexTransaction {
             try includeChildren(of: row, now: now)
             try includeLinks(of: row, now: now)
         } else {
-            try includeAfterMove(row, now: now)
+            try includeAfterMove(row, from: before, now: now)
         }
         // To rename a file by one of its names is a change of the file.
         if row.kind == .hardLink { try touchLinked(row.linkedID, now: now) }
@@ -301,7 +302,7 @@ extension IndexTransaction {
         if target.kind == .directory, try isWithin(move.from.key, target.key) {
             throw UbiquityError(.invalid, "a folder cannot be moved into itself")
         }
-        if target.kind == .directory, move.from.key != move.into.key { try requireDepth(in: move.from) }
+        if target.kind == .directory, move.from.key != move.into.key { try requireDepth(of: target, in: move.from) }
         let sourceExcluded = try isExcluded(move.source, as: move.name, in: move.into)
         let targetExcluded = try isExcluded(target, as: back.name, in: move.from)
         guard sourceExcluded == move.source.isExcluded, targetExcluded == target.isExcluded else {
@@ -324,8 +325,12 @@ extension IndexTransaction {
         exchanged.entry = back
         exchanged.changedAt = move.now
         try markDirty(&exchanged, .place, now: move.now)
+        try inheritPin(&exchanged)
+        exchanged.wantIgnoreFile()
         try update(exchanged, before: away)
         note(.moved, before: target, after: exchanged)
+        try passPin(of: exchanged, before: target)
+        try includeAfterMove(exchanged, from: target, now: move.now)
         if exchanged.kind == .hardLink { try touchLinked(exchanged.linkedID, now: move.now) }
         try touchFolders(move, isSynced: !moved.isExcluded || moved.kind.isSpecial)
         try noteSaving(move, (move.source, moved), (target, exchanged))
@@ -347,6 +352,12 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
+    /// What an ignore file says is needed here without anybody opening it.
+    package mutating func wantIgnoreFile() {
+        guard kind == .file, contentState != .complete, entry?.name == IgnoreRules.fileName else { return }
+        flags.insert(.downloadRequested)
+    }
+
     /// Whether it is a file of which, by its marks, the cloud cannot have heard.
     fileprivate var seemsUnsent: Bool {
         kind == .file && !isExcluded && !isLinked && contentState == .complete && dirty.contains(.created)

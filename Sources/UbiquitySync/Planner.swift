@@ -77,19 +77,84 @@ package struct Planner {
 
     /// Adds a row's change, if it has one to send now.
     package mutating func add(_ row: ItemRow) throws {
-        guard !row.dirty.isEmpty, included.insert(row.key).inserted else { return }
-        guard included.count <= Limits.maximumChangesPerCommit else { return }
-        settled.insert(row.key)
+        guard !row.dirty.isEmpty, include(row) else { return }
         if depth == 0 { units += 1 }
         depth += 1
         defer { depth -= 1 }
+        // From the end of the chain: each finds what it needs decided about. One by one from its beginning they would
+        // be added within each other, 2000 deep, for which no stack is made.
+        let others = try includeNamesakes(of: row)
+        if isOverfull, depth == 1, group.isEmpty, let aside = try stepAside(row) { return group.append(aside) }
+        for other in others.reversed() { try addIncluded(other) }
         try addIncluded(row)
+    }
+
+    private var isOverfull: Bool { included.count > Limits.maximumChangesPerCommit }
+
+    /// In a circle of more renamed items than go in one commit one takes another name at the cloud for the while, and
+    /// the others are a chain, whose end can go. Nil if it is none.
+    private func stepAside(_ row: ItemRow) throws -> PlannedChange? {
+        guard try isInCircle(row), let entry = row.entry, let parent = try reader.row(key: entry.parent) else {
+            return nil
+        }
+        var number = 2
+        while try !reader.remoteOccupants(of: parent.id, named: entry.name.numbered(number)).isEmpty
+            || reader.child(of: parent.key, named: entry.name.numbered(number)) != nil { number += 1 }
+        // As if it had that name here, so that its own is found to be another when this has gone.
+        var aside = row
+        aside.entry?.name = entry.name.numbered(number)
+        aside.dirty = .place
+        let fields = ChangedFields(place: Place(parent: parent.id, name: entry.name.numbered(number)))
+        return PlannedChange(row: aside, change: change(of: row, .put(fields)), unit: units)
+    }
+
+    private func isInCircle(_ row: ItemRow) throws -> Bool {
+        var last = row
+        for _ in 0..<SyncLimits.longestCircle {
+            guard let next = try namesake(of: last) else { return false }
+            if next.key == row.key { return true }
+            last = next
+        }
+        return false
+    }
+
+    /// Marks a row as being looked at. False if it is, or was, or if there are too many.
+    private mutating func include(_ row: ItemRow) -> Bool {
+        guard included.insert(row.key).inserted, included.count <= Limits.maximumChangesPerCommit else { return false }
+        settled.insert(row.key)
+        return true
+    }
+
+    /// What was moved away or deleted here and still has, at the cloud, the name that a moved item has here; what has
+    /// that one's name there if it was moved too; and so on: files that were renamed in turns make long chains.
+    private mutating func includeNamesakes(of row: ItemRow) throws -> [ItemRow] {
+        var chain = [ItemRow](), last = row
+        while let next = try namesake(of: last), include(next) {
+            chain.append(next)
+            last = next
+        }
+        return chain
+    }
+
+    private func namesake(of row: ItemRow) throws -> ItemRow? {
+        guard !row.isDeleted, row.dirty.contains(.place), !row.dirty.contains(.created), let entry = row.entry,
+            let parent = try reader.row(key: entry.parent), !parent.dirty.contains(.created)
+        else { return nil }
+        for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
+            guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
+            return try mayComeAlong(other) ? other : nil
+        }
+        return nil
+    }
+
+    private mutating func addIncluded(_ row: ItemRow) throws {
+        try addChange(of: row)
         // What is decided about a row comes after all that is taken along with it.
         let last = [group.last?.row.key, forgettable.last?.key, unchanged.last?.key]
         if !last.contains(row.key) { settled.remove(row.key) }
     }
 
-    private mutating func addIncluded(_ row: ItemRow) throws {
+    private mutating func addChange(of row: ItemRow) throws {
         if row.isDeleted { return try addDeletion(row) }
         guard let fields = try fields(of: row) else { return }
         guard fields != ChangedFields() else {

@@ -29,6 +29,10 @@ struct PushState {
     var packagesInParts: Set<ItemKey> = []
     /// Packages whose state here gave way and that have changes all the same.
     var packagesGivenWay: [ItemKey: GivenWay] = [:]
+    /// When all that waits was last looked through for changes of packages, as nothing before them could go.
+    var packagesLookedAt: Timestamp?
+    /// Files of which more cannot travel than of a file may, and the state of them that was read to find that.
+    var tooLarge: [ItemKey: Int64] = [:]
     /// How often nothing could be decided about a package that met another state.
     var undecided: [ItemKey: Int] = [:]
     /// The cloud has refused a change for want of room in the account.

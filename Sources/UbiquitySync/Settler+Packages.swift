@@ -18,12 +18,26 @@ extension Settler {
         guard mayMeet || holdsAll || !held.isEmpty || !replaced.isEmpty else {
             return try items.forEach { try receive($0) }
         }
+        try receiveNewPackages(items, index)
         let owners = try owners(of: items, index)
         if holdsAll { for owner in owners.values { held.formUnion(owner) } }
         if mayMeet, !owners.isEmpty { held.formUnion(try transaction.changedPackages(index)) }
         for item in replaced { if let owner = owners[item.id]?.first { held.insert(owner) } }
         for item in items {
             if owners[item.id]?.contains(where: held.contains) == true { try hold(item) } else { try receive(item) }
+        }
+    }
+
+    /// Folders that become packages with this page do so first: what else it tells is about the package's members.
+    private mutating func receiveNewPackages(_ items: [RemoteItem], _ index: ItemIndex) throws {
+        for item in items where item.kind == .directory && !item.isDeleted {
+            guard index.packages.isPackage(item.name, item.xattrs), let row = try transaction.row(id: item.id),
+                row.entry != nil, !row.isDeleted
+            else { continue }
+            var finder = PackageFinder(transaction, index)
+            // One that is in a package, or comes into one, changes with the rest of that.
+            guard try finder.package(of: row) == nil, try finder.package(ofRemote: item.parent) == nil else { continue }
+            try receive(item)
         }
     }
 

@@ -113,11 +113,21 @@ package struct Settler {
         }
     }
 
-    /// Makes the local item follow its record as far as that can be done now.
+    /// Makes the local item follow its record as far as that can be done now, and then what waited for it. (A loop: a
+    /// listing may tell of folders that lie in each other from the innermost outwards.)
     package mutating func settle(_ id: ItemID) throws {
-        guard let item = try transaction.remote(id: id), try !isHeld(id) else { return }
+        var waiting = [id]
+        while let next = waiting.popLast() { waiting += try settleOne(next).reversed() }
+    }
+
+    /// - Returns: what waited for it and can be tried now.
+    private mutating func settleOne(_ id: ItemID) throws -> [ItemID] {
+        guard let item = try transaction.remote(id: id), try !isHeld(id) else { return [] }
         // A cloud does not take the name that the versions have; should one tell of it, it is never shown.
-        guard item.name != .versionsFolder else { return try transaction.setState(id, .settled) }
+        guard item.name != .versionsFolder else {
+            try transaction.setState(id, .settled)
+            return []
+        }
         let row = try transaction.row(id: id)
         let state: SettlingState =
             switch (row, item.isDeleted) {
@@ -129,12 +139,10 @@ package struct Settler {
         try transaction.setState(id, state)
         // A folder that has just come takes in what waited for it: in whatever order a listing comes, each record is
         // tried when it can succeed and not before.
-        if row == nil, item.kind != .directory, !item.isDeleted {
-            for link in try transaction.linksWaiting(for: id) { try settle(link) }
-        }
+        if row == nil, item.kind != .directory, !item.isDeleted { return try transaction.linksWaiting(for: id) }
         guard item.kind == .directory, !item.isDeleted, row?.entry == nil, try transaction.row(id: id)?.entry != nil
-        else { return }
-        for child in try transaction.recordsWaiting(in: id) { try settle(child) }
+        else { return [] }
+        return try transaction.recordsWaiting(in: id)
     }
 
     /// How a record waits: for its folder, or for a name, what a link leads to, or the like, and then it is tried now
@@ -167,7 +175,7 @@ package struct Settler {
         guard let entry = try freePlace(for: item, row: nil) else { return false }
         var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
         row.entry = entry
-        if item.isIgnoreFile { row.flags.insert(.downloadRequested) }
+        row.wantIgnoreFile()
         try transaction.inheritPin(&row)
         try transaction.insert(row)
         transaction.note(.added, before: nil, after: row)
@@ -208,11 +216,12 @@ package struct Settler {
         row.entry = entry
         row.changedAt = now
         try transaction.inheritPin(&row)
+        row.wantIgnoreFile()
         try transaction.update(row, before: before)
         transaction.note(before.entry == nil ? .added : .moved, before: before, after: row)
         try transaction.passPin(of: row, before: before)
         if before.entry == nil { try transaction.touchLinked(row.linkedID, now: now) }
-        try transaction.includeAfterMove(row, now: now)
+        try transaction.includeAfterMove(row, from: before, now: now)
         return true
     }
 
@@ -349,7 +358,7 @@ package struct Settler {
         next.size = content.size
         next.changedAt = now
         next.contentState = .none
-        if item.isIgnoreFile { next.flags.insert(.downloadRequested) }
+        next.wantIgnoreFile()
         if !row.dirty.contains(.times) {
             next.modifiedAt = item.modifiedAt
             next.createdAt = item.createdAt
@@ -452,9 +461,4 @@ extension Settler {
     private func isIgnoredByFile(_ row: ItemRow, _ name: ItemName) -> Bool {
         row.isExcluded && !transaction.isLocalEverywhere(name, row.kind)
     }
-}
-
-extension RemoteItem {
-    /// What it says is needed here without anybody opening it.
-    fileprivate var isIgnoreFile: Bool { kind == .file && name == IgnoreRules.fileName }
 }

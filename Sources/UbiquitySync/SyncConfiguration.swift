@@ -84,8 +84,19 @@ enum SyncLimits {
     static let packageWait = Duration.seconds(60)
     /// Those who use a package are held off for so long at most if it is not decided about after all.
     static let packageClaim = Duration.seconds(10)
-    /// Dirty rows looked through for the changes of packages.
+    /// Dirty rows looked through for the changes of packages, while others can go.
     static let packageScan = 50_000
+    /// While nothing can go all dirty rows are looked through for those of packages, this often.
+    static let packagesRest = Duration.seconds(2)
+    /// Renamed items that are followed from one that has another's name to that, to find whether they are a circle.
+    static let longestCircle = 20_000
+    /// An upload asks so often what the cloud has of what it has sent: chunks that no file has are kept for a day
+    /// there.
+    static let chunksAskedAgain = Duration.seconds(6 * 3600)
+    /// Snapshots that are read one after the other because the feed does not reach back to the last one.
+    static let snapshotsInARow = 2
+    /// Files that are remembered to be too large.
+    static let rememberedTooLarge = 1000
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
     static let changesPerCommit = 1000
     /// A commit of so many changes is one of many that a program makes one after the other (`cp -r`, `tar`): the next

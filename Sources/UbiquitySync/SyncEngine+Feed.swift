@@ -146,7 +146,7 @@ extension SyncEngine {
 
     /// Reads the feed to its end.
     func readFeed() async throws {
-        var hasMore = true
+        var hasMore = true, snapshots = 0
         while hasMore {
             let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
             // One that was cut off begins anew: deletions since may have been forgotten.
@@ -165,6 +165,12 @@ extension SyncEngine {
                 let isTaken = try await pool.run { try self.apply(page, at: position) }
                 hasMore = page.hasMore || !isTaken
             } catch let error as UbiquityError where error.code == .feedCompacted {
+                guard snapshots < SyncLimits.snapshotsInARow else {
+                    throw UbiquityError(
+                        .damaged, "the cloud's change feed does not reach back to the cloud's own snapshot",
+                        remedy: "the cloud's database is damaged")
+                }
+                snapshots += 1
                 try await readSnapshot(position)
                 hasMore = true
             }

@@ -8,17 +8,35 @@ internal import UbiquityWire
 extension SyncEngine {
     /// The next group, with the contents of small files; nil if nothing can go now.
     func gather() throws -> Outgoing? {
-        var start = firstToLookAt(), windows = 0
+        var start = firstToLookAt(), windows = 0, leavesPackages = false
         while true {
             let sendable = try sendableRows(after: start)
+            leavesPackages = leavesPackages || sendable.leavesPackages
             let (outgoing, isAll) = try gather(sendable)
+            guard outgoing == nil, isAll else { return outgoing }
             // As many as make a group may all wait for what is held up; what comes after them does not.
-            guard outgoing == nil, isAll, let last = sendable.loose.last,
-                sendable.loose.count >= SyncLimits.changesPerCommit
-            else { return outgoing }
+            guard let last = sendable.loose.last, sendable.loose.count >= SyncLimits.changesPerCommit else { break }
             start = last.dirtyOrder
             windows += 1
             if windows >= SyncLimits.windowsOfBacklog { notePassedOver(upTo: start) }
+        }
+        // Nor does what was changed in a package: of that all must be known.
+        guard leavesPackages, mayLookForPackages() else { return nil }
+        return try gather(try sendableRows(after: 0, onlyPackages: true)).0
+    }
+
+    /// To look through all that waits takes a while where that is much, and is not done at each change.
+    private func mayLookForPackages() -> Bool {
+        let now = timekeeper.now(), rest = SyncLimits.packagesRest / .seconds(1)
+        return push.withLock { state in
+            if let until = state.packagesLookedAt?.advanced(bySeconds: rest), until > now,
+                until <= now.advanced(bySeconds: rest)
+            {
+                state.finishedAt = min(state.finishedAt ?? until, until)
+                return false
+            }
+            state.packagesLookedAt = now
+            return true
         }
     }
 
@@ -104,10 +122,12 @@ extension SyncEngine {
     }
 
     /// Dirty rows that may go now, in order: as many as make a group, or all of one package.
-    /// - Parameter start: the place in the order of changes that those before have, which cannot go; 0 for the first.
-    private func sendableRows(after start: Int64) throws -> SendableRows {
+    /// - Parameters:
+    ///   - start: the place in the order of changes that those before have, which cannot go; 0 for the first.
+    ///   - onlyPackages: All rows are looked through for those of packages.
+    private func sendableRows(after start: Int64, onlyPackages: Bool = false) throws -> SendableRows {
         let now = timekeeper.now()
-        var result = SendableRows()
+        var result = SendableRows(), isComplete = false
         var packages = PackageGroups(), order = start, scanned = 0
         var heldPackages = Set<ItemKey>(), finishedAt: Timestamp?, unfinished = Set<ItemKey>()
         while true {
@@ -118,7 +138,10 @@ extension SyncEngine {
                 let ends = try rows.map { try finish(of: $0, reader, now) }
                 return (rows, owners, ends, try rows.map { try reader.isUnknownDeletion($0) })
             }
-            guard let last = rows.last else { break }
+            guard let last = rows.last else {
+                isComplete = start == 0
+                break
+            }
             order = last.dirtyOrder
             scanned += rows.count
             if result.deletionsUpTo == nil, rows.contains(where: \.isDeleted) {
@@ -133,25 +156,27 @@ extension SyncEngine {
                 } else if let end = ends[place], end > now {
                     finishedAt = min(finishedAt ?? end, end)
                     unfinished.insert(row.key)
-                } else if result.loose.count < SyncLimits.changesPerCommit, !isHeld, isSendable(row, now) {
+                } else if !onlyPackages, result.loose.count < SyncLimits.changesPerCommit, !isHeld,
+                    isSendable(row, now)
+                {
                     result.loose.append(row)
                 }
             }
             // A package is sent only when all of its changes are known.
             let isEnough = result.loose.count >= SyncLimits.changesPerCommit
-            guard !isEnough || !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
+            guard !isEnough || start == 0 && !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in
-            guard start == 0 else {
-                state.finishedAt = [state.finishedAt, finishedAt].compactMap { $0 }.min()
-                return
-            }
-            state.finishedAt = finishedAt
+            state.finishedAt = start == 0 ? finishedAt : [state.finishedAt, finishedAt].compactMap { $0 }.min()
+            guard isComplete else { return }
             state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
             state.keepPackages(packages.packages)
         }
-        // Of a package all changes must be known.
-        if start == 0 { result.package = try readyPackage(among: packages.ordered(without: heldPackages), now) }
+        guard isComplete else {
+            result.leavesPackages = !packages.isEmpty
+            return result
+        }
+        result.package = try readyPackage(among: packages.ordered(without: heldPackages), now)
         return result
     }
 

@@ -17,7 +17,7 @@ extension SyncEngine {
     /// some have come: those are passed over unread, and looked at, for a newer one, only when all are here.
     func wantedByPackages(_ reader: IndexReader, limit: Int) throws -> [ItemRow] {
         let staged = self.staged.withLock { Dictionary($0.values.map { ($0.id, $0.version) }) { first, _ in first } }
-        let held = try reader.records(.awaitingPackage, limit: SyncLimits.packageScan)
+        let held = try reader.records(.awaitingPackage, limit: .max)
         var result = [ItemRow]()
         for areStaged in [false, true] where result.isEmpty {
             for id in held where (staged[id] != nil) == areStaged {

@@ -10,6 +10,8 @@ struct SendableRows: Sendable {
     var loose: [ItemRow] = []
     /// Packages all of whose changes may go, ahead of the loose ones.
     var package: PackageChanges?
+    /// Not all rows were looked at, and some of these are packages'.
+    var leavesPackages = false
     /// Deletions later in the order of changes wait. Nil: none was met, and it was not asked.
     var deletionsUpTo: Int64?
 }

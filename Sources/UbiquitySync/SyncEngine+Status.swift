@@ -55,7 +55,12 @@ extension SyncEngine {
         }
     }
 
-    package func status(of row: ItemRow) throws -> ItemSyncStatus {
+    package func status(of found: ItemRow) throws -> ItemSyncStatus {
+        var row = found
+        if row.contentState == .partial {
+            try finishIfComplete(row.key)
+            row = try index.row(key: row.key) ?? row
+        }
         let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
         return status(of: row, remote, conflicts: conflicts)
     }

@@ -6,9 +6,9 @@ package import UbiquityWire
 
 // The trash, which is the cloud's: nothing of it is known here.
 extension SyncEngine {
-    /// How long before its folder an item may have been deleted to count as deleted along with it: a large tree takes
-    /// a while, from the innermost outwards.
-    private static let deletionSpan = 3600.0
+    /// Deletions that follow each other so soon (seconds) are one: a large tree goes up in several commits, from the
+    /// innermost outwards.
+    private static let deletionGap = 10.0
     /// Items that come back in one commit.
     private static let undeletedPerCommit = 500
 
@@ -21,7 +21,8 @@ extension SyncEngine {
             let wanted = min(limit - result.items.count, Limits.maximumTrashPage)
             let page = try await service.trash(in: folder, after: result.items.last?.position, limit: wanted)
             result.items += page.items
-            result.hasMore = page.hasMore
+            // A page without items leads nowhere.
+            result.hasMore = page.hasMore && !page.items.isEmpty
         }
         return result
     }
@@ -49,7 +50,7 @@ extension SyncEngine {
         var found = [TrashedItem]()
         try await eachTrashed(in: nil) { item in
             guard item.path.hasPrefix(folder + "/") else { return }
-            if let last = found.first, !Self.wentAlong(item, with: last) { return }
+            if let last = found.last, !Self.isOneDeletion(item, last) { return }
             found.append(item)
         }
         return found
@@ -57,12 +58,12 @@ extension SyncEngine {
 
     /// The deleted item with this id; nil if there is none.
     package func trashed(_ id: ItemID) async throws -> TrashedItem? {
-        var folders: [ItemID?] = [nil]
+        var folders: [ItemID?] = [nil], seen = Set<ItemID>()
         while let folder = folders.popLast() {
             var found: TrashedItem?
             try await eachTrashed(in: folder) { item in
                 if item.item.id == id { found = item }
-                if item.item.kind == .directory { folders.append(item.item.id) }
+                if item.item.kind == .directory, seen.insert(item.item.id).inserted { folders.append(item.item.id) }
             }
             if let found { return found }
         }
@@ -73,30 +74,56 @@ extension SyncEngine {
     /// - Parameter place: where to; nil is where it was.
     /// - Returns: how many items came back.
     package func undelete(_ trashed: TrashedItem, to place: Place?) async throws -> Int {
+        // Listed to the end before the first comes back: one that does may bring back the folder of others, which is
+        // none of the deleted ones then.
+        let members = try await members(of: [trashed])
         try await undelete([(trashed.item, place)])
-        return try await 1 + undeleteContents(of: [trashed])
+        try await undeleteInParts(members)
+        return 1 + members.count
     }
 
     /// The same of several, each to where it was.
     package func undelete(_ trashed: [TrashedItem]) async throws -> Int {
-        try await undeleteInParts(trashed)
-        return try await trashed.count + undeleteContents(of: trashed)
+        let members = try await members(of: trashed)
+        try await undeleteInParts(trashed + members)
+        return trashed.count + members.count
     }
 
-    private func undeleteContents(of trashed: [TrashedItem]) async throws -> Int {
-        var count = 0
-        var folders = trashed.map { (folder: $0, deletion: $0) }.filter { $0.folder.item.kind == .directory }
-        while let (folder, deletion) = folders.popLast() {
-            var found = [TrashedItem]()
-            // Listed to the end before the first comes back: the list would change under the reading.
-            try await eachTrashed(in: folder.item.id) { child in
-                if Self.wentAlong(child, with: deletion) { found.append(child) }
+    /// What was deleted along with folders and lies in them, each after what it lies in.
+    private func members(of trashed: [TrashedItem]) async throws -> [TrashedItem] {
+        var found = [TrashedItem](), seen = Set<ItemID>()
+        for root in trashed where root.item.kind == .directory {
+            var inside = [TrashedItem](), folders = [root.item.id]
+            while let folder = folders.popLast() {
+                try await eachTrashed(in: folder) { child in
+                    guard seen.insert(child.item.id).inserted else { return }
+                    inside.append(child)
+                    if child.item.kind == .directory { folders.append(child.item.id) }
+                }
             }
-            try await undeleteInParts(found)
-            count += found.count
-            folders += found.filter { $0.item.kind == .directory }.map { ($0, deletion) }
+            let along = Self.deletedAlong(with: root, inside)
+            found += inside.filter { along.contains($0.item.id) }
         }
-        return count
+        return found
+    }
+
+    /// Of what lies in a folder those that went with it: not what was deleted before, nor what had by then given its
+    /// name to another.
+    private static func deletedAlong(with folder: TrashedItem, _ inside: [TrashedItem]) -> Set<ItemID> {
+        var last = folder, along = Set<ItemID>(), names = Set<Place>()
+        for child in inside.sorted(by: { ($0.deletedAt, $0.item.revision) > ($1.deletedAt, $1.item.revision) })
+        where child.device == folder.device {
+            guard isOneDeletion(child, last) else { break }
+            last = child
+            let place = Place(parent: child.item.parent, name: child.item.name)
+            if names.insert(place).inserted { along.insert(child.item.id) }
+        }
+        return along
+    }
+
+    /// - Parameter later: of the two the one that was deleted last.
+    private static func isOneDeletion(_ item: TrashedItem, _ later: TrashedItem) -> Bool {
+        item.device == later.device && item.deletedAt >= later.deletedAt.advanced(bySeconds: -deletionGap)
     }
 
     private func undeleteInParts(_ trashed: [TrashedItem]) async throws {
@@ -104,11 +131,6 @@ extension SyncEngine {
             let part = trashed[start..<min(start + Self.undeletedPerCommit, trashed.count)]
             try await undelete(part.map { ($0.item, nil) })
         }
-    }
-
-    private static func wentAlong(_ child: TrashedItem, with folder: TrashedItem) -> Bool {
-        child.device == folder.device
-            && child.deletedAt >= folder.deletedAt.advanced(bySeconds: -deletionSpan)
     }
 
     private func eachTrashed(in folder: ItemID?, _ body: (TrashedItem) throws -> Void) async throws {

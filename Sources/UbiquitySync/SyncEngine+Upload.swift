@@ -90,9 +90,7 @@ extension SyncEngine {
         try await requireQuota(for: row)
         transfers.begin(row.key, total: row.size)
         progress.fire()
-        let outcome = try await pool.run(asking: { [scanner] isCancelled in
-            try scanner.scan(file, isCancelled: isCancelled)
-        })
+        let outcome = try await scan(file, of: row)
         guard case .stable(let scanned) = outcome, try await pool.run({ try self.isNotedState(row, outcome) }) else {
             return rest(row)
         }
@@ -114,14 +112,39 @@ extension SyncEngine {
         }
     }
 
+    /// One that is found to be too large is not read again in the same state: that may take hours.
+    private func scan(_ file: FileDescriptor, of row: ItemRow) async throws -> ScanOutcome {
+        if push.withLock({ $0.tooLarge[row.key] }) == row.generation {
+            throw UbiquityError(.tooLarge, "the file has more chunks than can travel")
+        }
+        do {
+            return try await pool.run(asking: { [scanner] isCancelled in
+                try scanner.scan(file, isCancelled: isCancelled)
+            })
+        } catch let error as UbiquityError where error.code == .tooLarge {
+            push.withLock { state in
+                if state.tooLarge.count >= SyncLimits.rememberedTooLarge { state.tooLarge = [:] }
+                state.tooLarge[row.key] = row.generation
+            }
+            throw error
+        }
+    }
+
     /// Sends the chunks that the cloud lacks, several requests at a time.
     private func send(_ manifest: Manifest, of row: ItemRow, from file: FileDescriptor) async throws {
         let layout = try ChunkLayout(manifest)
         let missing = try await missingIndexes(manifest)
         transfers.advance(row.key, by: row.size - missing.reduce(0) { $0 + Int64(manifest[$1].length) })
         try await withThrowingTaskGroup(of: Void.self) { group in
-            var inFlight = 0, rest = missing[...]
+            var inFlight = 0, rest = missing[...], askedAt = timekeeper.uptime()
             while !rest.isEmpty {
+                if timekeeper.uptime() - askedAt > SyncLimits.chunksAskedAgain {
+                    try await group.waitForAll()
+                    inFlight = 0
+                    askedAt = timekeeper.uptime()
+                    rest = try await missingIndexes(manifest)[...]
+                    continue
+                }
                 while inFlight >= uploadPace.withLock({ $0.lanes }) {
                     try await group.next()
                     inFlight -= 1

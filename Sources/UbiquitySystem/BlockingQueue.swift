@@ -64,12 +64,20 @@ final class BlockingQueue: Sendable {
         state.broadcast()
     }
 
+    /// Bytes of a thread's stack, of which only what is used takes memory: some work goes as deep as folders lie in
+    /// each other (1000), with frames of up to 20 KB a level in a debug build.
+    private static let stackSize = 64 * 1024 * 1024
+
     /// As many threads as the system gives; with none, every job is refused.
     func startThreads(_ count: Int, name: String) {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        pthread_attr_setstacksize(&attributes, Self.stackSize)
+        defer { pthread_attr_destroy(&attributes) }
         for _ in 0..<count {
             let start = Unmanaged.passRetained(BlockingThread(queue: self, name: name))
             var thread = pthread_t()
-            if pthread_create(&thread, nil, blockingThreadMain, start.toOpaque()) == 0 {
+            if pthread_create(&thread, &attributes, blockingThreadMain, start.toOpaque()) == 0 {
                 pthread_detach(thread)
                 state.withLock { $0.threads += 1 }
             } else {

@@ -51,6 +51,23 @@ import UbiquityIndex
         fixture.check()
     }
 
+    /// However deep it lies, in folders that were in sync; also if the folder changes places with another.
+    @Test(arguments: [false, true]) func whatMovesOutOfReachOfARuleGoesUp(isExchange: Bool) throws {
+        for folder in ["p", "p/s", "p/s/deep", "p/s/own", "other"] { try fixture.directory(folder) }
+        try setRules("*.log", in: "p")
+        try setRules("*.tmp", in: "p/s/own")
+        for file in ["a.log", "deep/b.log", "own/c.tmp"] { #expect(try fixture.file("p/s/" + file).isExcluded) }
+        if isExchange {
+            try fixture.rename("other", "p/s", .exchanging)
+        } else {
+            try fixture.rename("p/s", "s")
+        }
+        let now = isExchange ? "other/" : "s/"
+        for file in ["a.log", "deep/b.log"] { #expect(try !fixture.found(now + file).isExcluded, "\(file)") }
+        #expect(try fixture.found(now + "own/c.tmp").isExcluded)
+        fixture.check()
+    }
+
     @Test func rulesOutliveTheProcess() throws {
         try setRules("*.log", in: "")
         let index = try fixture.reopened()

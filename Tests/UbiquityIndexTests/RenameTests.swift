@@ -105,6 +105,22 @@ import UbiquityIndex
         fixture.check()
     }
 
+    @Test func whatChangesPlacesIntoAPinnedFolderIsPinned() throws {
+        try fixture.directory("p")
+        try fixture.file("p/a")
+        try fixture.directory("d")
+        try fixture.file("d/b")
+        let pinned = try fixture.found("p")
+        try fixture.index.write(.local) { transaction in
+            var next = pinned
+            next.flags.insert(.pinned)
+            try transaction.update(next, before: pinned)
+        }
+        try fixture.rename("p/a", "d", .exchanging)
+        #expect(try fixture.found("p/a").isPinned && fixture.found("p/a/b").isPinned)
+        fixture.check()
+    }
+
     @Test func foldersAndFilesChangePlaces() throws {
         try fixture.directory("d")
         try fixture.file("d/x")

@@ -88,6 +88,8 @@ import UbiquityIndex
         // A move must not go deeper either.
         try fixture.directory("other")
         expect(.nameTooLong) { _ = try fixture.index.rename(from: 1, ItemName("other"), to: ino, name, .replacing) }
+        // Nor may what lies in that which is moved.
+        expect(.nameTooLong) { _ = try fixture.rename("d", "other/d") }
         try fixture.file("f")
         _ = try fixture.index.rename(from: 1, ItemName("f"), to: ino, ItemName("g"), .replacing)
         fixture.check()

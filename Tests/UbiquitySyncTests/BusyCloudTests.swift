@@ -90,6 +90,29 @@ import UbiquityTestSupport
         }
     }
 
+    /// Nor do more of them than one look takes in keep a package's changes from going up, as its removal, which makes
+    /// room.
+    @Test func manyFilesBeyondTheQuotaDoNotKeepPackagesWaiting() async throws {
+        try await run { world in
+            world.cloud.setQuota(200_000)
+            try world.a.makeFolder("d.rtfd")
+            for name in ["one", "two"] { try await world.a.create("d.rtfd/" + name, world.random.bytes(50_000)) }
+            try await world.a.create("first", world.random.bytes(50_000))
+            try await world.settle()
+            for number in 0..<1200 { try await world.a.create("f\(number)", world.random.bytes(60_000)) }
+            try await world.sleep(.seconds(300))
+            try await world.a.edit("d.rtfd/one") { _ in [1] }
+            try await world.sleep(.seconds(120))
+            #expect(try await world.b.read("d.rtfd/one") == [1])
+            try world.a.remove("d.rtfd")
+            try await world.sleep(.seconds(120))
+            #expect(try world.b.row("d.rtfd") == nil)
+            world.cloud.setQuota(1 << 40)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// Nor does another name of one of them bring it along, again and again.
     @Test func anotherNameOfAFileBeyondTheQuotaWaitsWithIt() async throws {
         try await run { world in

@@ -2,6 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
+import UbiquityWire
 
 @Suite struct PlannerTests {
     private func ids(_ planner: Planner) -> [ItemID] { planner.group.map(\.change.id) }
@@ -119,6 +120,35 @@ import UbiquitySync
             let rows = try order.map { try other.found($0) }
             #expect(try Set(ids(other.plan(rows))) == [Fixture.id(1), new.id])
         }
+    }
+
+    /// Each takes the name of the next: a chain that no stack is deep enough for. Of a circle that is too long for one
+    /// commit one takes another name first, and the others are a chain.
+    @Test(arguments: [(1500, true), (1500, false), (2050, true)])
+    func manyThatAreRenamedInTurnsGo(count: Int, isCircle: Bool) throws {
+        let fixture = try Fixture()
+        try fixture.index.write(.remote) { transaction in
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            for number in 0..<count { try settler.receive(fixture.folder(UInt64(number + 1), "f\(number)")) }
+        }
+        for number in 0..<count { try fixture.rename("f\(number)", "t\(number)") }
+        for number in 0..<count {
+            let isLast = number == count - 1
+            try fixture.rename("t\(number)", isLast ? isCircle ? "f0" : "last" : "f\(number + 1)")
+        }
+        var rows = try fixture.dirty()
+        if count > Limits.maximumChangesPerCommit {
+            let group = try fixture.plan(rows).group
+            #expect(try group.map { try fields($0).place?.name.description } == ["f1 2"])
+            try fixture.apply(group, group.map { ChangeResult(outcome: .applied, item: try fixture.answer($0)) })
+            // It is no other here, and still has to be sent by its own.
+            #expect(try fixture.found("f1").id == Fixture.id(1) && fixture.found("f1").dirty == .place)
+            #expect(try fixture.row("f1 2") == nil)
+            rows.removeFirst(100)
+        }
+        // Of a chain all go that come after the first of these.
+        let expected = count > Limits.maximumChangesPerCommit ? count - 100 : count
+        #expect(try fixture.plan(rows, limit: Limits.maximumChangesPerCommit).group.count == expected)
     }
 
     @Test func aDeletionIsSentWithTheRevisionItKnew() throws {

@@ -281,7 +281,7 @@ import UbiquityWire
             try await world.settle()
             try world.a.remove("d/earlier")
             try await world.settle()
-            try await world.sleep(.seconds(2 * 3600))
+            try await world.sleep(.seconds(60))
             try world.a.remove("d")
             try await world.settle()
             #expect(try world.b.row("d") == nil)
@@ -295,6 +295,31 @@ import UbiquityWire
                 #expect(try device.row("d/earlier") == nil, "that was deleted by itself")
             }
             #expect(try await world.b.engine.trash(in: nil, limit: 10).items.map(\.item.name.description) == ["earlier"])
+        }
+    }
+
+    /// A further name, which comes back first, brings the folder of its file back; that is none of the deleted ones then.
+    /// What had its name given to another before does not come.
+    @Test func allOfADeletedFolderComesBackOnce() async throws {
+        try await run { world in
+            for folder in ["d", "d/e", "d/e/s"] { try world.a.makeFolder(folder) }
+            for name in ["d/e/g", "d/e/h", "d/e/s/i", "d/twice"] { try await world.a.create(name, [7]) }
+            try world.a.makeHardLink("d/link", to: "d/e/g")
+            try await world.settle()
+            for content in [[8], [9]] as [[UInt8]] {
+                try world.a.remove("d/twice")
+                try await world.settle()
+                try await world.a.create("d/twice", content)
+                try await world.settle()
+            }
+            let before = try world.a.paths().map(\.path)
+            try world.a.remove("d")
+            try await world.settle()
+            let deleted = try #require(try await world.b.engine.trash(in: nil, limit: 10).items.first)
+            #expect(try await world.b.engine.undelete(deleted, to: nil) == before.count)
+            try await world.settle()
+            for device in [world.a, world.b] { #expect(try device.paths().map(\.path) == before, "\(device.name)") }
+            #expect(try await world.b.read("d/twice") == [9])
         }
     }
 

@@ -48,9 +48,10 @@ extension SyncEngine {
         with content: ContentID, of row: ItemRow, _ options: ExaminationOptions
     ) throws -> (Finding.Kind, String)? {
         guard let status = try store.status(of: content) else { return (.contentMissing, "content \(content) is gone") }
-        if status.isDirectory {
+        if status.kind != .file {
             if options.repairs { try store.setAside(content) }
-            return (.contentMissing, "in the place of content \(content) is a folder")
+            let there = status.isDirectory ? "a folder" : "no file"
+            return (.contentMissing, "in the place of content \(content) is \(there)")
         }
         let record = try index.read { try $0.contentRecord(content) }
         let size = row.contentState == .partial ? record?.size ?? row.size : try expectedSize(of: row)

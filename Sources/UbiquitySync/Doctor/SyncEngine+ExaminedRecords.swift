@@ -113,7 +113,8 @@ extension SyncEngine {
             case let known? where known.isSame(as: item) && conflicts == item.conflicts:
                 return item.hasLostContent ? try repairLostContent(of: item, options) : nil
             // What is known of the content is more than the cloud has.
-            case _? where item.hasLostContent: return try repairLostContent(of: item, options)
+            case let known? where item.hasLostContent || known.isMoreAvailable(than: item):
+                return try repairLostContent(of: item, options)
             default: kind = .recordDiffers
             }
             if options.repairs { try takeAnew(item) }
@@ -366,5 +367,13 @@ extension RemoteItem {
             && linkTarget == other.linkTarget && content?.version == other.content?.version
             && content?.size == other.content?.size && content?.isAvailable == other.content?.isAvailable
             && content?.manifest == other.content?.manifest
+    }
+}
+
+extension RemoteItem {
+    /// Whether the cloud had the content and says that it has not: what has once come does not go.
+    fileprivate func isMoreAvailable(than item: RemoteItem) -> Bool {
+        guard let known = content, let told = item.content else { return false }
+        return known.version == told.version && known.isAvailable && !told.isAvailable
     }
 }
