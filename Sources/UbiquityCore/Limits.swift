@@ -8,6 +8,9 @@ package enum Limits {
     package static let maximumLinks: UInt32 = 65_000
     /// Bytes of names and values together of one item's extended attributes.
     package static let maximumXattrBytes = 65_536
+    /// Bytes of the names of an item's attributes, with a zero after each, that a program may make them: Linux lists
+    /// 65,536, and the attributes of the status stand in the list too.
+    package static let maximumXattrNames = 64_000
     /// Bytes in a file: 2^43 = 8 TiB. Such a file can be kept on a device; what travels has `maximumChunksPerContent`.
     package static let maximumFileSize: Int64 = 1 << 43
     /// Chunks of a content that travels, about 170 GiB: a manifest has 40 bytes a chunk and goes in one commit, whose

@@ -39,6 +39,8 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         let sum = Double(nanoseconds) + seconds * 1e9
         guard sum < 9.2e18 else { return Timestamp(nanoseconds: .max) }
         guard sum > -9.2e18 else { return Timestamp(nanoseconds: .min) }
+        // More than fits by itself: the sum is as exact as it can be.
+        guard abs(seconds) < 9.2e9 else { return Timestamp(nanoseconds: Int64(sum)) }
         return Timestamp(nanoseconds: nanoseconds &+ Int64(seconds * 1e9))
     }
 }
@@ -48,7 +50,8 @@ package struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible
     package var number: Int64
     package init(_ number: Int64) { self.number = number }
     package static let zero = Revision(0)
-    package var next: Revision { Revision(number + 1) }
+    /// The one after it; of the last one, which only a damaged database has, the same.
+    package var next: Revision { Revision(number == .max ? number : number + 1) }
     package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
     package var description: String { String(number) }
 }

@@ -32,7 +32,7 @@ struct AccountFolder: Hashable, Sendable {
             return
         }
         let mark = Mark(url: Self.plain(signIn.url), cloud: signIn.cloud)
-        let folders = try Self.folders(first)
+        let folders = try Self.folders(first, isTaken: name == DeviceFolder.localAccount)
         // A cloud that moved is the same at another address. One that was set up anew has the old one's address, and is
         // told again what is here.
         guard
@@ -50,12 +50,15 @@ struct AccountFolder: Hashable, Sendable {
     }
 
     /// Those of one name that are there, and the first that is free.
-    private static func folders(_ first: String) throws(UbiquityError) -> [(path: String, number: Int, mark: Mark?)] {
+    /// - Parameter isTaken: The first one without a mark is the embedded cloud's.
+    private static func folders(
+        _ first: String, isTaken: Bool
+    ) throws(UbiquityError) -> [(path: String, number: Int, mark: Mark?)] {
         var folders = [(path: String, number: Int, mark: Mark?)](), hasFree = false
         for number in 1...limit {
             let path = number == 1 ? first : "\(first)+\(number)"
             let mark = try StoredJSON.read(Mark.self, at: markPath(path))
-            guard mark != nil || !hasFree else { continue }
+            guard mark != nil || !hasFree && !(isTaken && number == 1) else { continue }
             folders.append((path, number, mark))
             hasFree = hasFree || mark == nil
         }

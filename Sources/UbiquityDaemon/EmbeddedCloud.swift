@@ -10,6 +10,9 @@ final class EmbeddedCloud: Sendable {
     /// From its start until it listens. It has a database to open and nothing else to do.
     private static let startLimit = Duration.seconds(15)
     private static let pollInterval = Duration.milliseconds(10)
+    /// After a server that has ended at once, before another is looked for; twice as long after the next, up to 1.6 s.
+    private static let firstRest = Duration.milliseconds(100)
+    private static let restDoublings = 4
     /// After a start that failed, it is not tried again for this long; then twice as long, and so on.
     static let firstPause = Duration.seconds(1)
     static let longestPause = Duration.seconds(60)
@@ -88,7 +91,7 @@ final class EmbeddedCloud: Sendable {
     private func start() async throws {
         let end = timekeeper.uptime() + Self.startLimit
         let data = data, socket = socket
-        var process: Int32?
+        var process: Int32?, starts = 0
         while timekeeper.uptime() < end {
             let current = process
             let state = try await pool.run { () throws -> (isListening: Bool, process: Int32) in
@@ -100,12 +103,26 @@ final class EmbeddedCloud: Sendable {
                 if process != nil { logger.info("started the embedded cloud", metadata: ["data": "\(data)"]) }
                 return
             }
+            if process != state.process { starts += 1 }
             process = state.process
-            try await timekeeper.sleep(for: Self.pollInterval)
+            // One that ends at once would be started hundreds of times.
+            let rest = starts > 1 ? Self.firstRest * (1 << min(starts - 2, Self.restDoublings)) : Self.pollInterval
+            try await timekeeper.sleep(for: rest)
         }
         throw UbiquityError(
-            .offline, "the embedded cloud does not start", at: data, remedy: "see \(CloudFolder.log(data))")
+            .offline, "the embedded cloud does not start\(lastWord().map { ": \($0)" } ?? "")", at: data,
+            remedy: "see \(CloudFolder.log(data))")
     }
+
+    /// What it said last.
+    private func lastWord() -> String? {
+        guard let log = try? FileDescriptor.open(CloudFolder.log(data), .readOnly), let size = try? log.status().size,
+            let end = try? log.read(count: Self.lastBytes, at: max(0, size - Int64(Self.lastBytes)))
+        else { return nil }
+        return String(decoding: end, as: UTF8.self).split(separator: "\n").last.map(String.init)
+    }
+
+    private static let lastBytes = 1000
 
     private static func spawn(data: String) throws(UbiquityError) -> Int32 {
         try describing("make the cloud's folder", at: data) { () throws(Errno) in

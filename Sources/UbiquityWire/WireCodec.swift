@@ -32,11 +32,18 @@ package enum WireCodec {
 protocol MessageConvertible: WireValue {
     associatedtype Wire: SwiftProtobuf.Message
     init(message: Wire) throws(UbiquityError)
+    /// Entries that the message may have, each list's each: more are refused before they are read, as an empty one
+    /// takes a hundred times its bytes in memory.
+    static var maximumEntries: Int { get }
     func message() throws(UbiquityError) -> Wire
 }
 
 extension MessageConvertible {
+    static var maximumEntries: Int { .max }
+
     package init(wire bytes: [UInt8], as format: WireFormat) throws(UbiquityError) {
+        let entries = format == .protobuf ? ProtobufEntries.count(in: bytes) : bytes.count { $0 == UInt8(ascii: "{") }
+        guard entries <= Self.maximumEntries else { throw .malformed("more than \(Self.maximumEntries) entries") }
         let message: Wire
         do {
             message = try Wire.read(bytes, as: format)
@@ -53,6 +60,42 @@ extension MessageConvertible {
         } catch {
             throw UbiquityError(.invalid, "the message cannot be written: \(error)")
         }
+    }
+}
+
+/// Counts the fields of a message as they stand on the wire, those in its fields not.
+enum ProtobufEntries {
+    /// - Returns: how many there are up to the first that cannot be read.
+    static func count(in bytes: [UInt8]) -> Int {
+        var position = 0, count = 0
+        while position < bytes.count {
+            guard let tag = variable(bytes, &position) else { break }
+            switch tag & 7 {
+            case 0: guard variable(bytes, &position) != nil else { return count }
+            case 1: position += 8
+            case 2:
+                guard let length = variable(bytes, &position), length <= UInt64(bytes.count - position) else {
+                    return count
+                }
+                position += Int(length)
+            case 5: position += 4
+            default: return count
+            }
+            count += 1
+        }
+        return count
+    }
+
+    private static func variable(_ bytes: [UInt8], _ position: inout Int) -> UInt64? {
+        var value: UInt64 = 0
+        for shift in stride(from: UInt64(0), to: 64, by: 7) {
+            guard position < bytes.count else { return nil }
+            let byte = bytes[position]
+            position += 1
+            value |= UInt64(byte & 0x7F) << shift
+            if byte & 0x80 == 0 { return value }
+        }
+        return nil
     }
 }
 

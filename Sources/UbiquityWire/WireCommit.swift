@@ -2,6 +2,9 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension CommitRequest: MessageConvertible {
+    /// Changes, packages and small chunks, with room to spare; in JSON also what is in these.
+    static var maximumEntries: Int { 100 * Limits.maximumChangesPerCommit }
+
     init(message: PBCommitRequest) throws(UbiquityError) {
         guard message.changes.count <= Limits.maximumChangesPerCommit else {
             throw .malformed("a commit of more than \(Limits.maximumChangesPerCommit) changes")

@@ -117,6 +117,21 @@ import UbiquityWire
         #expect(try await service.commit(more).revision == Revision(3))
     }
 
+    /// It is that of whoever reaches the cloud's socket.
+    @Test func nobodyElseHasTheLocalAccount() async throws {
+        let error = await #expect(throws: UbiquityError.self) { try await bench.cloud.createAccount(Cloud.localAccount) }
+        #expect(error?.code == .invalidName)
+    }
+
+    /// The top folder has no row as long as nothing of it was changed.
+    @Test func aCommitAboutTheTopFolderIsAnswered() async throws {
+        let service = try await bench.container()
+        let change = ItemChange(
+            id: .root, kind: .directory, baseRevision: .zero, changedAt: .at(1), action: .put(ChangedFields()))
+        let response = try await service.commit(bench.request([change]))
+        #expect(response.results.map(\.item?.id) == [.root])
+    }
+
     @Test func accountsDoNotSeeEachOther() async throws {
         let token = try await bench.cloud.createAccount("eve")
         #expect(try await bench.cloud.authenticate(token) == "eve")

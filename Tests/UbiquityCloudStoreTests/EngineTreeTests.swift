@@ -165,4 +165,19 @@ import UbiquityCore
         try bench.commit(here, Make.save(1, base: 2, version: 1, on: nil, "x"))
         #expect(bench.livePaths == ["a"])
     }
+
+    /// Every folder of a chain moves into the innermost: each undone move closes another circle, of which there are as
+    /// many as folders.
+    @Test func manyCirclesAreUndoneQuickly() throws {
+        let bench = EngineBench(), count: UInt64 = 400
+        for number in 1...count {
+            try bench.commit(EngineBench.here, Make.folder(number, "d", in: number == 1 ? .root : .number(number - 1)))
+        }
+        let before = bench.livePaths, base = bench.revision.number
+        let moves = try (1..<count).map { number in
+            try Make.move(number, .directory, base: base, to: "d\(number)", in: .number(count))
+        }
+        try bench.commit(EngineBench.there, moves)
+        #expect(bench.livePaths == before)
+    }
 }

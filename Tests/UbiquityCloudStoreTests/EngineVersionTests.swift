@@ -27,6 +27,16 @@ import UbiquityCore
         #expect(conflict.content.manifest == (try Make.manifest("z")))
     }
 
+    /// Who moves a version in conflict over the file makes an edit of it, and resolves that version next. An edit that
+    /// another device has made meanwhile wins, and the choice is in conflict with that.
+    @Test func aChoiceThatLosesIsKept() throws {
+        try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 500, version: 5, on: 2, "n"))
+        try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 2, "z"))
+        try bench.commit(EngineBench.here, Make.versions(1, .resolve(.number(3))))
+        #expect(role(5) == .current && role(4) == .conflict && role(3) == .resolved)
+        #expect(bench.item(id)?.conflictCount == 1)
+    }
+
     @Test func aResolvedConflictIsKeptAside() throws {
         let plan = try bench.commit(EngineBench.there, Make.versions(1, .resolve(.number(3))))
         #expect(plan.items.count == 1 && plan.usageDelta == -10)

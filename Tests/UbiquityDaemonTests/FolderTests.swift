@@ -47,6 +47,22 @@ import UbiquityCore
         return folder
     }
 
+    /// What the embedded cloud's account has is nobody else's, whatever their account is called.
+    @Test func anAccountNamedLocalIsNotTheEmbeddedClouds() throws {
+        try withTemporaryFolder { (device: String) throws in
+            func folder(_ url: String) throws -> AccountFolder {
+                let signIn = SignIn(url: url, account: "local", token: "t", certificates: nil, cloud: nil)
+                let folder = try AccountFolder(device: device, signIn: signIn)
+                try folder.claim()
+                return folder
+            }
+            let embedded = try AccountFolder(device: device, signIn: nil)
+            #expect(try folder("http://a").path == embedded.path + "+2")
+            #expect(try folder("http://b").number == 3 && folder("http://a").number == 2)
+            #expect(try AccountFolder(device: device, signIn: nil).path == embedded.path)
+        }
+    }
+
     /// A folder that a person has removed leaves a gap.
     @Test func aGapHidesNothing() throws {
         try withTemporaryFolder { (device: String) throws in

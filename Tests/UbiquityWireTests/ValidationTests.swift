@@ -119,6 +119,19 @@ import UbiquityWire
         #expect(error?.code == .invalid)
     }
 
+    /// Empty changes, of two bytes each, which would take a hundred times as much before they are counted.
+    @Test func moreEntriesThanACommitHasAreNotRead() throws {
+        let protobuf = [UInt8]([[0x22, 0]].joined()), count = 100 * Limits.maximumChangesPerCommit + 1
+        let bytes = [UInt8](repeatElement(protobuf, count: count).joined())
+        let json = Array(#"{"changes":["#.utf8) + repeatElement(Array("{},".utf8), count: count).joined() + Array("{}]}".utf8)
+        for (bytes, format) in [(bytes, WireFormat.protobuf), (json, .json)] {
+            let error = #expect(throws: UbiquityError.self) {
+                try WireCodec.decode(CommitRequest.self, from: bytes, as: format)
+            }
+            #expect(error.map { "\($0)".contains("more than") && "\($0)".contains("entries") } == true)
+        }
+    }
+
     /// `{ id: 16 bytes, kind, parent: 16 bytes, name: "a" }` as the field of this tag.
     private func item(kind: UInt8, tag: UInt8) -> [UInt8] {
         let id = [UInt8](repeating: 1, count: 16)

@@ -54,7 +54,8 @@ struct ContainerPages: Sendable {
 
     func item(_ id: ItemID) async throws -> HTML {
         let place = try await browser.place(of: id), item = place.item
-        let versions = item.kind == .file ? try await browser.versions(of: id) : []
+        let hasVersions = item.kind == .file || item.conflictCount > 0
+        let versions = hasVersions ? try await browser.versions(of: id) : []
         let facts = HTML.table(
             ["", ""],
             [

@@ -11,6 +11,11 @@ extension Cloud {
     /// Makes an account and a token for it, which is told this once: the cloud keeps its SHA-256.
     /// Throws `.alreadyExists`, `.invalidName`, `.tooLarge`.
     package func createAccount(_ name: String) async throws -> String {
+        guard name != Self.localAccount else {
+            throw UbiquityError(
+                .invalidName, "\"\(name)\" is the account of whoever reaches the cloud's socket",
+                remedy: "choose another name")
+        }
         guard ContainerID(name) != nil else {
             throw UbiquityError(.invalidName, "not a name for an account: \"\(name)\"", remedy: ContainerID.rules)
         }

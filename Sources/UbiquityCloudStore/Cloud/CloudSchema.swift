@@ -24,6 +24,8 @@ enum CloudSchema {
         if found < 5 { try db.execute(sql: version5) }
         if found < 6 { try db.execute(sql: version6) }
         if found < 7 { try db.execute(sql: version7) }
+        // On a disk that others have filled a cloud that is there starts all the same.
+        guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
 

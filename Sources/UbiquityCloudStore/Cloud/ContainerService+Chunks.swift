@@ -33,7 +33,8 @@ extension ContainerService {
                         sound.append(id)
                     }
                     return cloud.damagedChunks.contains(id, of: account)
-                } catch let error as UbiquityError where error.code == .damaged || error.code == .notFound {
+                } catch let error as UbiquityError where error.code != .cancelled {
+                    // Damaged, gone, or not to be read.
                     return true
                 }
             }

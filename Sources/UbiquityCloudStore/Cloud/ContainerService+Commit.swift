@@ -57,11 +57,16 @@ extension ContainerService {
             revision: revision,
             results: try outcomes.map { outcome in
                 switch outcome {
-                case .applied(let id): ChangeResult(outcome: .applied, item: try tables.remoteItem(id))
+                case .applied(let id): ChangeResult(outcome: .applied, item: try tables.remoteItem(id) ?? Self.top(id))
                 case .merged(let id): ChangeResult(outcome: .merged(into: id), item: try tables.remoteItem(id))
                 case .unknownItem: ChangeResult(outcome: .unknownItem, item: nil)
                 }
             })
+    }
+
+    /// The top folder, which has no row before something of it was changed.
+    private static func top(_ id: ItemID) -> RemoteItem? {
+        id == .root ? ItemRecord.root.remoteItem(nil, conflicts: []) : nil
     }
 
     /// Adds to what the account uses. Throws `.quotaExceeded` if that is more than it may; less is always allowed.

@@ -177,10 +177,11 @@ extension CommitWork {
         try resolveEqualConflicts(of: new.item)
     }
 
-    /// Keeps a version as a conflict, unless its content is kept already.
+    /// Keeps a version as a conflict, unless that edit is kept already. (Somebody may have copied a version in conflict
+    /// over the file, and then resolve that one: his choice is another edit, of a later base.)
     private func keepAside(_ loser: VersionRecord, _ change: ItemChange) throws {
         var loser = loser
-        if try conflicts(of: loser.item).contains(where: { $0.hasContent(of: loser) }) {
+        if try conflicts(of: loser.item).contains(where: { $0.isSameEdit(as: loser) }) {
             try retire(loser)
         } else {
             loser.role = .conflict
@@ -221,8 +222,7 @@ extension CommitWork {
         else { return }
         var kept: [VersionRecord] = []
         for conflict in try conflicts(of: id) {
-            let isSameEdit = conflict.hasContent(of: current) && conflict.baseVersion == current.baseVersion
-            if isSameEdit || kept.contains(where: { $0.hasContent(of: conflict) }) {
+            if conflict.isSameEdit(as: current) || kept.contains(where: { $0.isSameEdit(as: conflict) }) {
                 try retire(conflict)
             } else {
                 kept.append(conflict)

@@ -63,6 +63,11 @@ package struct VersionRecord: Hashable, Sendable {
     /// Whether both are there and have the same chunks.
     package func hasContent(of other: VersionRecord) -> Bool { manifest != nil && manifest == other.manifest }
 
+    /// Whether both come from one base by the same edit, whoever made it.
+    package func isSameEdit(as other: VersionRecord) -> Bool {
+        hasContent(of: other) && baseVersion == other.baseVersion
+    }
+
     package var remoteContent: RemoteContent {
         RemoteContent(
             version: id, size: size, isAvailable: isAvailable, device: device, deviceName: deviceName,
