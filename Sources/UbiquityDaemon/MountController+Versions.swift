@@ -109,7 +109,15 @@ extension MountController {
 
     // MARK: Deciding
 
+    /// What programs may not do in the mount the commands do not do either.
+    private func requireWritable() throws {
+        guard !parts.settings.options.contains(where: { $0.split(separator: ",").contains("ro") }) else {
+            throw UbiquityError(.notPermitted, "this mount is read-only", at: parts.settings.mountPoint)
+        }
+    }
+
     func resolve(_ request: ResolveRequest) async throws -> ResolveReport {
+        try requireWritable()
         let row = try await file(at: request.path)
         return try await claiming(row, for: request.process) { [self] in try await resolve(request, row) }
     }
@@ -150,7 +158,8 @@ extension MountController {
         _ conflicts: [RemoteVersion], _ request: ResolveRequest, _ row: ItemRow
     ) async throws -> ResolveReport {
         _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-        return ResolveReport(path: request.path, resolved: conflicts.count)
+        let awaits = conflicts.isEmpty ? nil : try await waitUntilShown(row, nil)
+        return ResolveReport(path: request.path, resolved: conflicts.count, awaits: awaits)
     }
 
     private func requireAvailable(_ version: RemoteVersion) throws {
@@ -169,6 +178,7 @@ extension MountController {
     }
 
     func restore(_ request: RestoreRequest) async throws -> RestoreReport {
+        try requireWritable()
         let row = try await file(at: request.path)
         let chosen = try await version(request.version, of: row)
         guard chosen.kind != .current else {
@@ -261,6 +271,7 @@ extension MountController {
     private static let restoredLimit = Duration.seconds(10)
 
     func restoreFromTrash(_ request: TrashRestoreRequest) async throws -> TrashRestoreReport {
+        try requireWritable()
         guard let item = try await trashed(request.item) else {
             if let report = try await restoreWhatIsLeft(of: request) { return report }
             throw UbiquityError(

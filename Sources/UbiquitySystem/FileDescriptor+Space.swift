@@ -58,7 +58,7 @@ extension FileDescriptor {
     private static let copyBufferSize = 256 * 1024
 
     /// Copies `count` bytes from `source`; fewer if its end comes before. The file system shares or copies them
-    /// itself where it can.
+    /// itself where it can. What fails after some were copied, as on a disk that is full by then, fails the next time.
     /// - Returns: the number of bytes copied.
     package func copy(
         from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
@@ -75,9 +75,17 @@ extension FileDescriptor {
                 if moved == 0 { break }
                 done += Int64(moved)
             } catch {
-                guard [.EXDEV, .EINVAL, .EOPNOTSUPP, .ENOSYS, .EPERM].contains(error) else { throw error }
-                return done
-                    + (try copyBytes(from: source, at: sourceOffset + done, to: offset + done, count: count - done))
+                guard [.EXDEV, .EINVAL, .EOPNOTSUPP, .ENOSYS, .EPERM].contains(error) else {
+                    guard done > 0 else { throw error }
+                    return done
+                }
+                do throws(Errno) {
+                    return done
+                        + (try copyBytes(from: source, at: sourceOffset + done, to: offset + done, count: count - done))
+                } catch {
+                    guard done > 0 else { throw error }
+                    return done
+                }
             }
         }
         return done
@@ -91,7 +99,10 @@ extension FileDescriptor {
             let length = Int(min(count - done, Int64(Self.copyBufferSize)))
             let bytes = try source.read(count: length, at: sourceOffset + done)
             if bytes.isEmpty { break }
-            try write(bytes, at: offset + done)
+            do throws(Errno) { try write(bytes, at: offset + done) } catch {
+                guard done > 0 else { throw error }
+                break
+            }
             done += Int64(bytes.count)
         }
         return done

@@ -95,7 +95,10 @@ extension ContainerFileSystem {
         guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
         let whole = try written(file, by: caller)
         defer { file.node.state.withLock { $0.isTouched = true } }
-        try whole.allocate(mode, offset..<offset + length)
+        do { try whole.allocate(mode, offset..<offset + length) } catch {
+            forgetSize(of: file.node)
+            throw error
+        }
     }
 
     /// copy_file_range(2): the file system below shares the blocks where it can.
@@ -113,9 +116,17 @@ extension ContainerFileSystem {
             try read(source, offset: sourceOffset, length: Int(length)), target.node.ino)
         return try source.map { data in
             defer { target.node.state.withLock { $0.isTouched = true } }
-            return try file.copy(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
+            do {
+                return try file.copy(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
+            } catch {
+                self.forgetSize(of: target.node)
+                throw error
+            }
         }
     }
+
+    /// What has failed may have made the file longer all the same, and the kernel takes it for unchanged.
+    private func forgetSize(of node: OpenNode) { kernel.invalidateAttributes(ino: node.ino) }
 
     /// Bytes in one answer to copy_file_range; a copy without the help of the file system takes about a second.
     private static let maximumCopy: Int64 = 1 << 30

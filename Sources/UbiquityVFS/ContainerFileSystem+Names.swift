@@ -92,7 +92,17 @@ extension ContainerFileSystem {
         guard !isInVersions(ino) else { throw Errno.EPERM }
         guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
         if let content = unnamed.withLock({ $0[ino] }) { return try nameUnnamed(ino, content, in: newParent, name) }
+        // A linked backup of what has just been read to its end is one of a file that is here.
+        _ = try index.row(ino: ino).map(finished)
         return try known(index.link(ino: ino, in: newParent, named: name))
+    }
+
+    /// The row; of a placeholder whose last byte has just come, as it is from now on: programs read the bytes a moment
+    /// before the index hears of it.
+    func finished(_ row: ItemRow) throws -> ItemRow {
+        guard row.contentState == .partial else { return row }
+        try parts.materializer.finishIfComplete(row.key)
+        return try index.row(key: row.key) ?? row
     }
 
     /// Makes a file and opens it.

@@ -37,10 +37,15 @@ extension ContainerFileSystem {
         if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
         // Links have no user attributes on Linux, so none are shown that could not be read.
         if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
+        // Another device may have set as many as it takes; the kernel gives no longer list to a program.
+        while names.count > row.xattrs.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
+            names.removeLast()
+        }
         return names.flatMap { $0 + [0] }
     }
 
-    private func facts(of row: ItemRow) throws -> ItemFacts {
+    private func facts(of found: ItemRow) throws -> ItemFacts {
+        let row = try finished(found)
         let (remote, conflicts) = try index.peek { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
         var facts = ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
@@ -50,9 +55,10 @@ extension ContainerFileSystem {
     }
 
     private func memberFacts(of package: ItemRow) throws -> [ItemFacts] {
-        try index.read { reader in
-            let members = try reader.members(of: package.key, limit: ItemFacts.summarisedMembers)
-            return try members.filter { !$0.isExcluded }.map { row in
+        let members = try index.read { try $0.members(of: package.key, limit: ItemFacts.summarisedMembers) }
+            .filter { !$0.isExcluded }.map(finished)
+        return try index.read { reader in
+            try members.map { row in
                 ItemFacts(
                     row: row, remote: try reader.remote(id: row.id), conflicts: 0,
                     transfer: parts.transfers.transfer(of: row.key), container: parts.container)
@@ -153,8 +159,10 @@ extension ContainerFileSystem {
         case .evict:
             try Self.requireWish(value)
             // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
-            guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
-            return .later { [self] in try await evictSoon(on: row) { try await control.evict(key) } }
+            return .later { [self] in
+                try await waitUntilClosed(ino)
+                try await evictSoon(on: row) { try await control.evict(key) }
+            }
         case .resolved:
             guard value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
             try resolveAll(key)
@@ -164,6 +172,19 @@ extension ContainerFileSystem {
             return .later { try await control.setPinned(key, isPinned) }
         }
     }
+
+    /// The kernel tells of the last close a moment after the program's close(2) has returned. Throws `EBUSY` if that
+    /// was none.
+    private func waitUntilClosed(_ ino: UInt64) async throws {
+        for _ in 0..<Self.looksForClose where openNodes.node(ino) != nil {
+            try await parts.timekeeper.sleep(for: Self.restForClose)
+        }
+        guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
+    }
+
+    /// Together 200 ms.
+    private static let looksForClose = 20
+    private static let restForClose = Duration.milliseconds(10)
 
     /// How long the kernel keeps a folder from everybody while all that is in it is evicted; that goes on then.
     private static let folderWaitingTime = Duration.seconds(2)

@@ -40,7 +40,7 @@ package final class VersionNames: Sendable {
     package func named(
         _ versions: [RemoteVersion], of item: ItemID, _ name: ItemName
     ) -> [(ItemName, RemoteVersion)] {
-        let suffix = name.stemAndExtension.suffix
+        let suffix = Self.suffix(of: name)
         return shown.withLock { shown in
             if shown.count >= Self.maximumItems { shown = [:] }
             var owners = shown[item] ?? [:]
@@ -56,6 +56,15 @@ package final class VersionNames: Sendable {
             }
         }
     }
+
+    /// The extension, if it is one: what follows the last dot of a sentence would leave no room for the rest.
+    private static func suffix(of name: ItemName) -> [UInt8] {
+        let suffix = name.stemAndExtension.suffix
+        return suffix.count <= maximumSuffix ? suffix : []
+    }
+
+    /// Bytes of an extension, with its dot.
+    private static let maximumSuffix = 32
 
     /// The name of the document that a version is kept as beside the file: "report (laptop).txt".
     package static func document(_ version: RemoteVersion, of name: ItemName) -> ItemName {

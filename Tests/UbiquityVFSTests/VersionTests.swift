@@ -228,6 +228,13 @@ import UbiquityVFS
         #expect(Set(names).count == 4)
     }
 
+    /// What follows a dot in a sentence is no extension, and would leave no room; no name ends within a character.
+    @Test func aLongEndOfANameIsNoExtension() throws {
+        let name = try ItemName("1. " + String(repeating: "\u{6587}", count: 80))
+        let shown = VersionNames().named([try version(1, "a", .conflict), try version(2, "b")], of: .root, name).map(\.0)
+        #expect(shown.map(\.description) == ["1970-01-01T00.00.00Z a (conflict)", "1970-01-01T00.00.00Z b"])
+    }
+
     /// Who removes the first a second time must not meet the second by its name.
     @Test func aNameIsNotAnothersWhenItsVersionIsGone() throws {
         let (names, file) = (VersionNames(), try ItemName("x.txt"))
