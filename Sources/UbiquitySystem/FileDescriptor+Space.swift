@@ -58,12 +58,31 @@ extension FileDescriptor {
     private static let copyBufferSize = 256 * 1024
 
     /// Copies `count` bytes from `source`; fewer if its end comes before. The file system shares or copies them
-    /// itself where it can. What fails after some were copied, as on a disk that is full by then, fails the next time.
-    /// - Returns: the number of bytes copied.
+    /// itself where it can.
+    /// - Returns: the number of bytes copied. Throws if not all could be, some of which may be there then.
     package func copy(
         from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
     ) throws(Errno) -> Int64 {
         var done: Int64 = 0
+        try copy(from: source, at: sourceOffset, to: offset, count: count, &done)
+        return done
+    }
+
+    /// As copy_file_range(2): what fails after some bytes were copied, as on a disk that is full by then, fails when
+    /// the rest is asked for.
+    package func copyWhatFits(
+        from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
+    ) throws(Errno) -> Int64 {
+        var done: Int64 = 0
+        do throws(Errno) { try copy(from: source, at: sourceOffset, to: offset, count: count, &done) } catch {
+            guard done > 0 else { throw error }
+        }
+        return done
+    }
+
+    private func copy(
+        from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64, _ done: inout Int64
+    ) throws(Errno) {
         while done < count {
             var from = sourceOffset + done
             var to = offset + done
@@ -72,40 +91,25 @@ extension FileDescriptor {
                 let moved = try retrying {
                     CUbiquity_copy_file_range(source.rawValue, &from, rawValue, &to, length)
                 }
-                if moved == 0 { break }
+                if moved == 0 { return }
                 done += Int64(moved)
             } catch {
-                guard [.EXDEV, .EINVAL, .EOPNOTSUPP, .ENOSYS, .EPERM].contains(error) else {
-                    guard done > 0 else { throw error }
-                    return done
-                }
-                do throws(Errno) {
-                    return done
-                        + (try copyBytes(from: source, at: sourceOffset + done, to: offset + done, count: count - done))
-                } catch {
-                    guard done > 0 else { throw error }
-                    return done
-                }
+                guard [.EXDEV, .EINVAL, .EOPNOTSUPP, .ENOSYS, .EPERM].contains(error) else { throw error }
+                return try copyBytes(from: source, at: sourceOffset, to: offset, count: count, &done)
             }
         }
-        return done
     }
 
     private func copyBytes(
-        from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64
-    ) throws(Errno) -> Int64 {
-        var done: Int64 = 0
+        from source: FileDescriptor, at sourceOffset: Int64, to offset: Int64, count: Int64, _ done: inout Int64
+    ) throws(Errno) {
         while done < count {
             let length = Int(min(count - done, Int64(Self.copyBufferSize)))
             let bytes = try source.read(count: length, at: sourceOffset + done)
-            if bytes.isEmpty { break }
-            do throws(Errno) { try write(bytes, at: offset + done) } catch {
-                guard done > 0 else { throw error }
-                break
-            }
+            if bytes.isEmpty { return }
+            try write(bytes, at: offset + done)
             done += Int64(bytes.count)
         }
-        return done
     }
 
     /// Makes this file share the whole content of `source`. Throws EOPNOTSUPP, EINVAL or EXDEV where it cannot.

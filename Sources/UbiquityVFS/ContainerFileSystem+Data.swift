@@ -117,7 +117,8 @@ extension ContainerFileSystem {
         return try source.map { data in
             defer { target.node.state.withLock { $0.isTouched = true } }
             do {
-                return try file.copy(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
+                return try file.copyWhatFits(
+                    from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
             } catch {
                 self.forgetSize(of: target.node)
                 throw error
