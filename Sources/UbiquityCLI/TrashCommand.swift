@@ -46,8 +46,8 @@ struct TrashCommand: AsyncParsableCommand {
             let time = CivilTime.name(Timestamp(seconds: item.deletedAt))
             let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
             let parts = [item.id, time, size.padded(10), Output.shown(item.path)]
-            guard item.conflicts > 0 else { return parts.joined(separator: "  ") }
-            return (parts + ["(\(Output.count(item.conflicts, "conflict version")))"]).joined(separator: "  ")
+            guard let conflicts = item.conflicts, conflicts > 0 else { return parts.joined(separator: "  ") }
+            return (parts + ["(\(Output.count(conflicts, "conflict version")))"]).joined(separator: "  ")
         }
     }
 

@@ -173,10 +173,10 @@ package struct TrashEntry: Codable, Hashable, Sendable {
     package var size: Int64
     /// Seconds since 1970-01-01 UTC.
     package var deletedAt: Double
-    /// Unresolved conflict versions that it has kept; they come back with it.
-    package var conflicts: Int
+    /// Unresolved conflict versions that it has kept; they come back with it. Nil from a daemon that does not say.
+    package var conflicts: Int?
 
-    package init(id: String, path: String, kind: String, size: Int64, deletedAt: Double, conflicts: Int = 0) {
+    package init(id: String, path: String, kind: String, size: Int64, deletedAt: Double, conflicts: Int?) {
         self.id = id
         self.path = path
         self.kind = kind

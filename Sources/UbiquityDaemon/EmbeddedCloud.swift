@@ -109,6 +109,7 @@ final class EmbeddedCloud: Sendable {
             let rest = starts > 1 ? Self.firstRest * (1 << min(starts - 2, Self.restDoublings)) : Self.pollInterval
             try await timekeeper.sleep(for: rest)
         }
+        if try await pool.run({ LocalSocket.isListening(socket) }) { return }
         throw UbiquityError(
             .offline, "the embedded cloud does not start\(lastWord().map { ": \($0)" } ?? "")", at: data,
             remedy: "see \(CloudFolder.log(data))")

@@ -33,8 +33,11 @@ struct EngineTransfers: TransferStatus {
 
     func transfer(of key: ItemKey) -> ItemTransfer? {
         // An index that cannot be read shows as such everywhere else; an attribute is not the place.
-        guard let row = try? index.row(key: key), let status = try? engine.status(of: row) else { return nil }
-        return Self.transfer(status)
+        guard let row = try? index.row(key: key), let remote = try? index.peek({ try $0.remote(id: row.id) }) else {
+            return nil
+        }
+        // Conflicts are none of it, and of a folder it takes a while to count them.
+        return Self.transfer(engine.status(of: row, remote, conflicts: 0))
     }
 
     static func transfer(_ status: ItemSyncStatus) -> ItemTransfer {

@@ -16,6 +16,9 @@ final class Mount: Sendable {
     /// Threads for the engine's and the local socket's calls of the disk and the index. More than cores, because they
     /// wait for the disk; few, because each may hold a chunk.
     private static let diskThreads = 8
+    /// Bytes, of which only what is used takes memory: some work goes as deep as folders lie in each other (1000), with
+    /// frames of up to 20 KB a level in a debug build.
+    private static let diskStack = 64 * 1024 * 1024
     /// The session's own limits (3 s for the mount's users, 10 s for a hanging kernel) and a little more.
     private static let terminationLimit = Duration.seconds(15)
     /// The engine's calls that are on their way are given that long to end.
@@ -100,8 +103,8 @@ final class Mount: Sendable {
     /// Whatever was not uploaded is in these files only, and nobody would look there.
     private static func lostIndexNotice(_ count: Int, _ store: ContentStore) -> String {
         let contents = count == 1 ? "1 content" : "\(count) contents"
-        return "the index of this container has lost what it knew of \(contents) that no file has; kept in "
-            + "\(store.asideDirectory), as it may never have been uploaded"
+        return "the index of this container has lost what it knew of \(contents) that no file has; kept "
+            + "in \(store.asideDirectory), and may never have been uploaded"
     }
 
     /// What works without a mount: index, contents and the engine, which nobody runs.
@@ -109,7 +112,7 @@ final class Mount: Sendable {
         _ settings: MountSettings, _ folder: ContainerFolder, logger: Logger
     ) throws -> IdleParts {
         let timekeeper = SystemTimekeeper(), random = SystemRandom()
-        let pool = BlockingPool(name: "disk", threads: diskThreads)
+        let pool = BlockingPool(name: "disk", threads: diskThreads, stackSize: diskStack)
         let owner = (uid: ProcessHost.userID, gid: ProcessHost.groupID)
         let options = try UserConfiguration.load()
         for complaint in options.complaints {

@@ -158,8 +158,7 @@ extension MountController {
         _ conflicts: [RemoteVersion], _ request: ResolveRequest, _ row: ItemRow
     ) async throws -> ResolveReport {
         _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-        let awaits = conflicts.isEmpty ? nil : try await waitUntilShown(row, nil)
-        return ResolveReport(path: request.path, resolved: conflicts.count, awaits: awaits)
+        return ResolveReport(path: request.path, resolved: conflicts.count)
     }
 
     private func requireAvailable(_ version: RemoteVersion) throws {

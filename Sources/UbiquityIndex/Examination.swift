@@ -111,6 +111,9 @@ extension ItemIndex {
             return try database.unsafeRead { db in
                 var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
                 problems += try Schema.missingTables(in: db).map { "the table \($0) is missing" }
+                if problems.isEmpty, try number("journal", db) < 0 {
+                    problems.append("its number of changes is damaged")
+                }
                 guard problems.isEmpty else { return (problems, []) }
                 return ([], try journalProblems(journal, db))
             }
@@ -119,13 +122,14 @@ extension ItemIndex {
         }
     }
 
+    private static func number(_ name: String, _ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name]) ?? 0
+    }
+
     private static func journalProblems(_ path: String, _ db: Database) throws -> [String] {
         guard try db.tableExists("meta") else { return [] }
         guard try FileSystem.exists(path) else { return ["the journal is missing"] }
-        func number(_ name: String) throws -> UInt64 {
-            let value = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name])
-            return UInt64(bitPattern: value ?? 0)
-        }
+        func number(_ name: String) throws -> UInt64 { UInt64(bitPattern: try Self.number(name, db)) }
         let journal = try IndexJournal(reading: path)
         let life = try number("life")
         if try number("begun") == life, try journal.isDamaged(after: number("journal"), of: life, looksThrough: false) {

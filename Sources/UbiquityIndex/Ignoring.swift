@@ -159,18 +159,22 @@ extension IndexTransaction {
     fileprivate func includeWhatIsNoLongerIgnored() throws {
         let now = index.timekeeper.now()
         for local in try rows(RowCoding.select("items.flags & \(ItemFlags.excluded.rawValue)"), []) {
-            // With a folder comes what is in it.
-            guard let current = try row(key: local.key), current.isExcluded, let entry = current.entry,
-                let folder = try row(key: entry.parent), !folder.isExcluded,
-                try !isIgnored(entry.name, current.kind, in: folder), try !isNameOfLocal(current)
-            else { continue }
-            var included = current
-            try include(&included, now: now)
-            try update(included, before: current)
-            note(.attributes, before: current, after: included)
-            try includeChildren(of: included, now: now)
-            try includeLinks(of: included, now: now)
+            try includeIfNoLongerIgnored(local, now: now)
         }
+    }
+
+    /// With a folder comes what is in it.
+    private func includeIfNoLongerIgnored(_ local: ItemRow, now: Timestamp) throws {
+        guard let current = try row(key: local.key), current.isExcluded, let entry = current.entry,
+            let folder = try row(key: entry.parent), !folder.isExcluded,
+            try !isIgnored(entry.name, current.kind, in: folder), try !isNameOfLocal(current)
+        else { return }
+        var included = current
+        try include(&included, now: now)
+        try update(included, before: current)
+        note(.attributes, before: current, after: included)
+        try includeChildren(of: included, now: now)
+        try includeLinks(of: included, now: now)
     }
 
     /// Whether it is a hard link to what is kept local.
@@ -191,7 +195,22 @@ extension IndexTransaction {
         guard folder.kind == .directory, !folder.isExcluded, !index.ignoreFiles.isEmpty,
             try mayHaveBeenIgnored(in: before)
         else { return }
-        try includeChildren(of: folder, throughout: true, now: now)
+        for local in try localRows(below: folder.key) { try includeIfNoLongerIgnored(local, now: now) }
+    }
+
+    /// What is kept local in a folder and in those in it that are synced. (In one statement: it may be much.)
+    private func localRows(below folder: ItemKey) throws -> [ItemRow] {
+        let excluded = ItemFlags.excluded.rawValue
+        return try rows(
+            """
+            WITH RECURSIVE down(key) AS (
+                VALUES(?) UNION ALL
+                SELECT items.key FROM down
+                CROSS JOIN entries INDEXED BY entriesDirectory ON entries.parent = down.key AND entries.directory
+                CROSS JOIN items ON items.key = entries.item AND items.flags & \(excluded) = 0)
+            SELECT items.*, entries.parent, entries.name FROM down CROSS JOIN entries ON entries.parent = down.key
+            CROSS JOIN items ON items.key = entries.item WHERE items.flags & \(excluded)
+            """, [SQLValue(folder)])
     }
 
     /// Whether rules of the folders above reached into the folder: those of its own have come along.
@@ -201,16 +220,11 @@ extension IndexTransaction {
     }
 
     /// What is in a folder that has just come into sync comes too, but for what is ignored there.
-    /// - Parameter throughout: also what lies deeper, in folders that were in sync.
-    func includeChildren(of folder: ItemRow, throughout: Bool = false, now: Timestamp) throws {
+    func includeChildren(of folder: ItemRow, now: Timestamp) throws {
         var folders = [folder]
         while let folder = folders.popLast() {
             guard folder.kind == .directory else { continue }
-            for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded || throughout {
-                guard child.isExcluded else {
-                    if child.kind == .directory { folders.append(child) }
-                    continue
-                }
+            for child in try children(of: folder.key, after: nil, limit: .max) where child.isExcluded {
                 guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder),
                     try !isNameOfLocal(child)
                 else { continue }

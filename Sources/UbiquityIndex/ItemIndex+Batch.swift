@@ -12,6 +12,11 @@ extension ItemIndex {
         // A new database: what stands there was another's, which is gone.
         guard try db.tableExists("meta") else { return try journal.clear() }
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
+        guard stored >= 0 else {
+            throw UbiquityError(
+                .damaged, "the index is damaged: its number of changes is \(stored)",
+                remedy: "'ubiquity doctor --state DIR' makes it anew from the cloud and keeps what only is here")
+        }
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         let begun = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'begun'")
         // Of a life that was begun by a former version nothing is known.
@@ -34,10 +39,11 @@ extension ItemIndex {
     /// Tells what the journal gets from now on from what an earlier opening left in it.
     func beginLife(_ db: Database, _ journal: IndexJournal) throws {
         let life = random.next()
+        let value = SQLValue.int(Int64(bitPattern: life))
+        // Between the two nothing is claimed of what stands at the journal's beginning.
+        try db.run("INSERT OR REPLACE INTO meta VALUES ('life', ?)", [value])
         try journal.beginLife(life)
-        for name in ["life", "begun"] {
-            try db.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", [.text(name), .int(Int64(bitPattern: life))])
-        }
+        try db.run("INSERT OR REPLACE INTO meta VALUES ('begun', ?)", [value])
     }
 
     /// Whether the journal was found damaged or gone when the index was opened, or the database older than it: changes

@@ -84,38 +84,49 @@ package struct Planner {
         // From the end of the chain: each finds what it needs decided about. One by one from its beginning they would
         // be added within each other, 2000 deep, for which no stack is made.
         let others = try includeNamesakes(of: row)
-        if isOverfull, depth == 1, group.isEmpty, let aside = try stepAside(row) { return group.append(aside) }
+        if isOverfull, depth == 1, group.isEmpty { return try addLongChain(from: row) }
         for other in others.reversed() { try addIncluded(other) }
         try addIncluded(row)
     }
 
     private var isOverfull: Bool { included.count > Limits.maximumChangesPerCommit }
 
-    /// In a circle of more renamed items than go in one commit one takes another name at the cloud for the while, and
-    /// the others are a chain, whose end can go. Nil if it is none.
-    private func stepAside(_ row: ItemRow) throws -> PlannedChange? {
-        guard try isInCircle(row), let entry = row.entry, let parent = try reader.row(key: entry.parent) else {
-            return nil
+    /// Of more items that have each other's names than go in one commit the last ones can go. In a circle one takes
+    /// another name at the cloud for the while, and it is none any more.
+    private mutating func addLongChain(from row: ItemRow) throws {
+        var last = row, end = [ItemRow]()
+        for _ in 0..<SyncLimits.longestChain {
+            guard let next = try namesake(of: last) else {
+                end = Array(end.suffix(SyncLimits.changesPerCommit))
+                included = Set(end.map(\.key))
+                settled = included
+                for other in end.reversed() { try addIncluded(other) }
+                return
+            }
+            if next.key == row.key {
+                if let aside = try stepAside(row) { group.append(aside) }
+                return
+            }
+            end.append(next)
+            if end.count > 2 * SyncLimits.changesPerCommit { end.removeFirst(SyncLimits.changesPerCommit) }
+            last = next
         }
+    }
+
+    private func stepAside(_ row: ItemRow) throws -> PlannedChange? {
+        guard let entry = row.entry, let parent = try reader.row(key: entry.parent) else { return nil }
         var number = 2
         while try !reader.remoteOccupants(of: parent.id, named: entry.name.numbered(number)).isEmpty
             || reader.child(of: parent.key, named: entry.name.numbered(number)) != nil { number += 1 }
-        // As if it had that name here, so that its own is found to be another when this has gone.
+        var fields = ChangedFields(place: Place(parent: parent.id, name: entry.name.numbered(number)))
+        fields.earlier = row.earlierTimes(of: fields)
+        // As if it had that name here, and else what the cloud has: so its own is found to be another when this has
+        // gone, and nothing else is taken for sent.
         var aside = row
         aside.entry?.name = entry.name.numbered(number)
         aside.dirty = .place
-        let fields = ChangedFields(place: Place(parent: parent.id, name: entry.name.numbered(number)))
+        aside.xattrs = try reader.remote(id: row.id)?.xattrs ?? []
         return PlannedChange(row: aside, change: change(of: row, .put(fields)), unit: units)
-    }
-
-    private func isInCircle(_ row: ItemRow) throws -> Bool {
-        var last = row
-        for _ in 0..<SyncLimits.longestCircle {
-            guard let next = try namesake(of: last) else { return false }
-            if next.key == row.key { return true }
-            last = next
-        }
-        return false
     }
 
     /// Marks a row as being looked at. False if it is, or was, or if there are too many.

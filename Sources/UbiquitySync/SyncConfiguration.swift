@@ -88,8 +88,9 @@ enum SyncLimits {
     static let packageScan = 50_000
     /// While nothing can go all dirty rows are looked through for those of packages, this often.
     static let packagesRest = Duration.seconds(2)
-    /// Renamed items that are followed from one that has another's name to that, to find whether they are a circle.
-    static let longestCircle = 20_000
+    /// Renamed items that are followed from one that has another's name to that, to find the end, or that there is
+    /// none.
+    static let longestChain = 100_000
     /// An upload asks so often what the cloud has of what it has sent: chunks that no file has are kept for a day
     /// there.
     static let chunksAskedAgain = Duration.seconds(6 * 3600)

@@ -167,7 +167,8 @@ extension SyncEngine {
             guard !isEnough || start == 0 && !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in
-            state.finishedAt = start == 0 ? finishedAt : [state.finishedAt, finishedAt].compactMap { $0 }.min()
+            let known = start == 0 && !onlyPackages ? nil : state.finishedAt
+            state.finishedAt = [known, finishedAt].compactMap { $0 }.min()
             guard isComplete else { return }
             state.temporarySince = state.temporarySince.filter { unfinished.contains($0.key) }
             state.keepPackages(packages.packages)

@@ -58,7 +58,8 @@ extension SyncEngine {
     package func status(of found: ItemRow) throws -> ItemSyncStatus {
         var row = found
         if row.contentState == .partial {
-            try finishIfComplete(row.key)
+            // A disk that takes nothing leaves the status as it was.
+            try? finishIfComplete(row.key)
             row = try index.row(key: row.key) ?? row
         }
         let (remote, conflicts) = try index.read { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }

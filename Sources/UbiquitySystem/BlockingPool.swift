@@ -14,12 +14,14 @@ package final class BlockingPool: Sendable {
     private let pause: (@Sendable () async -> Void)?
 
     /// - Parameter name: of the threads, at most 15 bytes are seen in `ps -T`.
-    package init(name: String, threads: Int, maximumWaiting: Int = BlockingPool.maximumWaiting) {
+    package init(
+        name: String, threads: Int, maximumWaiting: Int = BlockingPool.maximumWaiting, stackSize: Int? = nil
+    ) {
         self.name = name
         pause = nil
         let queue = BlockingQueue(maximumWaiting: maximumWaiting)
         self.queue = queue
-        queue.startThreads(max(1, threads), name: name)
+        queue.startThreads(max(1, threads), name: name, stackSize: stackSize)
     }
 
     private init() {

@@ -64,15 +64,12 @@ final class BlockingQueue: Sendable {
         state.broadcast()
     }
 
-    /// Bytes of a thread's stack, of which only what is used takes memory: some work goes as deep as folders lie in
-    /// each other (1000), with frames of up to 20 KB a level in a debug build.
-    private static let stackSize = 64 * 1024 * 1024
-
     /// As many threads as the system gives; with none, every job is refused.
-    func startThreads(_ count: Int, name: String) {
+    /// - Parameter stackSize: bytes; nil: the system's.
+    func startThreads(_ count: Int, name: String, stackSize: Int?) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
-        pthread_attr_setstacksize(&attributes, Self.stackSize)
+        if let stackSize { pthread_attr_setstacksize(&attributes, stackSize) }
         defer { pthread_attr_destroy(&attributes) }
         for _ in 0..<count {
             let start = Unmanaged.passRetained(BlockingThread(queue: self, name: name))

@@ -13,7 +13,9 @@ extension ContainerFileSystem {
         let (row, _) = try row(ino)
         if name.starts(with: Array(StatusAttribute.prefix.utf8)) {
             if let attribute = StatusAttribute(name: name) {
-                guard attribute == .identityToken else { return try facts(of: row).value(of: attribute) }
+                guard attribute == .identityToken else {
+                    return try facts(of: row, counting: attribute.countsConflicts).value(of: attribute)
+                }
                 guard row.key == .root, let token = parts.transfers.identityToken else { throw Errno.ENODATA }
                 return Array(token.utf8)
             }
@@ -44,9 +46,13 @@ extension ContainerFileSystem {
         return names.flatMap { $0 + [0] }
     }
 
-    private func facts(of found: ItemRow) throws -> ItemFacts {
-        let row = try finished(found)
-        let (remote, conflicts) = try index.peek { (try $0.remote(id: row.id), try $0.conflictCount(of: row)) }
+    /// - Parameter counting: whether conflicts are to be counted, of a folder all that are in it.
+    private func facts(of found: ItemRow, counting: Bool) throws -> ItemFacts {
+        // A disk that takes nothing leaves the status as it was.
+        let row = (try? finished(found)) ?? found
+        let (remote, conflicts) = try index.peek { reader in
+            (try reader.remote(id: row.id), counting ? try reader.conflictCount(of: row) : 0)
+        }
         var facts = ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)
@@ -56,13 +62,13 @@ extension ContainerFileSystem {
 
     private func memberFacts(of package: ItemRow) throws -> [ItemFacts] {
         let members = try index.read { try $0.members(of: package.key, limit: ItemFacts.summarisedMembers) }
-            .filter { !$0.isExcluded }.map(finished)
-        return try index.read { reader in
-            try members.map { row in
-                ItemFacts(
-                    row: row, remote: try reader.remote(id: row.id), conflicts: 0,
-                    transfer: parts.transfers.transfer(of: row.key), container: parts.container)
-            }
+            .filter { !$0.isExcluded }.map { (try? finished($0)) ?? $0 }
+        let remotes = try index.read { reader in try members.map { try reader.remote(id: $0.id) } }
+        // What is asked about transfers reads the index itself.
+        return zip(members, remotes).map { row, remote in
+            ItemFacts(
+                row: row, remote: remote, conflicts: 0, transfer: parts.transfers.transfer(of: row.key),
+                container: parts.container)
         }
     }
 

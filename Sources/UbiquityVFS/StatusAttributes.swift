@@ -31,6 +31,9 @@ package enum StatusAttribute: String, CaseIterable, Sendable {
 
     static let listed = allCases.filter { ![.downloadingErrorCode, .uploadingErrorCode, .identityToken].contains($0) }
 
+    /// Whether it says something of the conflicts; to count those in a folder takes a while where there are many.
+    var countsConflicts: Bool { self == .hasUnresolvedConflicts || self == .conflictCount }
+
     /// What all have in front, and the control attributes too.
     static let prefix = "user.ubiquity."
 

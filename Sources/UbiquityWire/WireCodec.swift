@@ -42,8 +42,11 @@ extension MessageConvertible {
     static var maximumEntries: Int { .max }
 
     package init(wire bytes: [UInt8], as format: WireFormat) throws(UbiquityError) {
-        let entries = format == .protobuf ? ProtobufEntries.count(in: bytes) : bytes.count { $0 == UInt8(ascii: "{") }
-        guard entries <= Self.maximumEntries else { throw .malformed("more than \(Self.maximumEntries) entries") }
+        let isProtobuf = format == .protobuf
+        let entries = isProtobuf ? ProtobufEntries.count(in: bytes) : bytes.count { $0 == UInt8(ascii: "{") }
+        // In JSON what is in an entry counts too, each chunk of a large file.
+        let limit = isProtobuf ? Self.maximumEntries : max(Self.maximumEntries, ProtobufEntries.maximumObjects)
+        guard entries <= limit else { throw .malformed("more than \(limit) entries") }
         let message: Wire
         do {
             message = try Wire.read(bytes, as: format)
@@ -65,6 +68,9 @@ extension MessageConvertible {
 
 /// Counts the fields of a message as they stand on the wire, those in its fields not.
 enum ProtobufEntries {
+    /// Objects in a text: the chunks of the largest file, and some.
+    static let maximumObjects = 1_000_000
+
     /// - Returns: how many there are up to the first that cannot be read.
     static func count(in bytes: [UInt8]) -> Int {
         var position = 0, count = 0
@@ -79,6 +85,8 @@ enum ProtobufEntries {
                 }
                 position += Int(length)
             case 5: position += 4
+            // The ends of a group, which is read over with all that is in it.
+            case 3, 4: break
             default: return count
             }
             count += 1

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension CommitRequest: MessageConvertible {
-    /// Changes, packages and small chunks, with room to spare; in JSON also what is in these.
+    /// Changes, packages and small chunks, with room to spare.
     static var maximumEntries: Int { 100 * Limits.maximumChangesPerCommit }
 
     init(message: PBCommitRequest) throws(UbiquityError) {

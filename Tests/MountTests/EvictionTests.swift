@@ -279,4 +279,27 @@ import UbiquityControl
             #expect(try await a.shell("cat 1 | wc -c") == "400000")
         }
     }
+
+    /// The kernel tells of a close, and the engine of a content that has come, a moment after a program goes on.
+    @Test func whatWasJustReadIsHereAndMayGo() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for i in $(seq 60); do head -c 40000 /dev/urandom > f$i; done")
+            try await world.settle(a, b)
+            let late = try await b.shell(
+                """
+                exec python3 -c '
+                import os
+                late = []
+                for i in range(1, 61):
+                    name = "f%d" % i
+                    with open(name, "rb") as f: f.read()
+                    if os.getxattr(name, "user.ubiquity.downloading-status") != b"current": late.append(name)
+                    try: os.setxattr(name, "user.ubiquity.evict", b"1")
+                    except OSError as e: late.append("%s: %s" % (name, e))
+                print(late)'
+                """)
+            #expect(late == "[]")
+        }
+    }
 }

@@ -33,7 +33,7 @@ import UbiquityCore
         try bench.commit(EngineBench.there, Make.save(1, base: 3, at: 500, version: 5, on: 2, "n"))
         try bench.commit(EngineBench.here, Make.save(1, base: 3, at: 400, version: 4, on: 2, "z"))
         try bench.commit(EngineBench.here, Make.versions(1, .resolve(.number(3))))
-        #expect(role(5) == .current && role(4) == .conflict && role(3) == .resolved)
+        #expect(role(5) == .current && role(4) == .conflict && role(3) == .history)
         #expect(bench.item(id)?.conflictCount == 1)
     }
 

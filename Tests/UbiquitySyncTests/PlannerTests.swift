@@ -124,7 +124,7 @@ import UbiquityWire
 
     /// Each takes the name of the next: a chain that no stack is deep enough for. Of a circle that is too long for one
     /// commit one takes another name first, and the others are a chain.
-    @Test(arguments: [(1500, true), (1500, false), (2050, true)])
+    @Test(arguments: [(1500, true), (1500, false), (3100, true), (3100, false)])
     func manyThatAreRenamedInTurnsGo(count: Int, isCircle: Bool) throws {
         let fixture = try Fixture()
         try fixture.index.write(.remote) { transaction in
@@ -137,18 +137,37 @@ import UbiquityWire
             try fixture.rename("t\(number)", isLast ? isCircle ? "f0" : "last" : "f\(number + 1)")
         }
         var rows = try fixture.dirty()
-        if count > Limits.maximumChangesPerCommit {
-            let group = try fixture.plan(rows).group
+        guard count > Limits.maximumChangesPerCommit else {
+            #expect(try fixture.plan(rows, limit: Limits.maximumChangesPerCommit).group.count == count)
+            return
+        }
+        // What else was changed meanwhile is not taken for sent.
+        try fixture.index.setXattr(
+            ino: fixture.found("f1").ino, Xattr(name: Array("user.a".utf8), value: [1]), .any)
+        rows = try fixture.dirty()
+        var group = try fixture.plan(rows).group
+        let first = try fixture.found("f1")
+        if isCircle {
             #expect(try group.map { try fields($0).place?.name.description } == ["f1 2"])
             try fixture.apply(group, group.map { ChangeResult(outcome: .applied, item: try fixture.answer($0)) })
             // It is no other here, and still has to be sent by its own.
-            #expect(try fixture.found("f1").id == Fixture.id(1) && fixture.found("f1").dirty == .place)
+            #expect(try fixture.found("f1").dirty == [.place, .xattrs] && fixture.found("f1").xattrs == first.xattrs)
             #expect(try fixture.row("f1 2") == nil)
-            rows.removeFirst(100)
+            group = try fixture.plan(rows).group
         }
-        // Of a chain all go that come after the first of these.
-        let expected = count > Limits.maximumChangesPerCommit ? count - 100 : count
-        #expect(try fixture.plan(rows, limit: Limits.maximumChangesPerCommit).group.count == expected)
+        // From whichever of them is looked at first, the end of the chain goes; and in the end all.
+        var sent = Set<ItemKey>(), revision: Int64 = 50
+        while !group.isEmpty {
+            let last = group
+            revision += 1
+            let results = try last.map { ChangeResult(outcome: .applied, item: try fixture.answer($0, at: revision)) }
+            try fixture.apply(last, results, revision: revision)
+            sent.formUnion(last.map(\.row.key))
+            rows = try fixture.dirty()
+            group = try rows.isEmpty ? [] : fixture.plan(rows).group
+        }
+        #expect(try sent.count == count && fixture.dirty().isEmpty)
+        #expect(try fixture.index.read { try $0.remote(id: first.id) }?.xattrs == first.xattrs)
     }
 
     @Test func aDeletionIsSentWithTheRevisionItKnew() throws {

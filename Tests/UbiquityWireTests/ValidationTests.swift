@@ -123,8 +123,9 @@ import UbiquityWire
     @Test func moreEntriesThanACommitHasAreNotRead() throws {
         let protobuf = [UInt8]([[0x22, 0]].joined()), count = 100 * Limits.maximumChangesPerCommit + 1
         let bytes = [UInt8](repeatElement(protobuf, count: count).joined())
-        let json = Array(#"{"changes":["#.utf8) + repeatElement(Array("{},".utf8), count: count).joined() + Array("{}]}".utf8)
-        for (bytes, format) in [(bytes, WireFormat.protobuf), (json, .json)] {
+        let json = Array(#"{"changes":["#.utf8) + repeatElement(Array("{},".utf8), count: 5 * count).joined() + Array("{}]}".utf8)
+        // Behind a group, which is read over.
+        for (bytes, format) in [(bytes, WireFormat.protobuf), ([0x7B, 0x7C] + bytes, .protobuf), (json, .json)] {
             let error = #expect(throws: UbiquityError.self) {
                 try WireCodec.decode(CommitRequest.self, from: bytes, as: format)
             }

@@ -177,19 +177,21 @@ extension CommitWork {
         try resolveEqualConflicts(of: new.item)
     }
 
-    /// Keeps a version as a conflict, unless that edit is kept already. (Somebody may have copied a version in conflict
-    /// over the file, and then resolve that one: his choice is another edit, of a later base.)
+    /// Keeps a version as a conflict, unless that edit is kept already. One that has come to the content of another in
+    /// conflict takes its place: somebody may have copied that over the file, and resolve it next, but not his choice.
     private func keepAside(_ loser: VersionRecord, _ change: ItemChange) throws {
         var loser = loser
-        if try conflicts(of: loser.item).contains(where: { $0.isSameEdit(as: loser) }) {
+        let equal = try conflicts(of: loser.item).filter { $0.hasContent(of: loser) }
+        if equal.contains(where: { $0.isSameEdit(as: loser) }) {
             try retire(loser)
         } else {
+            for known in equal { try retire(known) }
             loser.role = .conflict
             loser.supersededAt = nil
             put(loser)
             try update(loser.item) { draft in
-                draft.record.conflictCount += 1
-                draft.record.conflictBytes += loser.size
+                draft.record.conflictCount += 1 - equal.count
+                draft.record.conflictBytes += loser.size * Int64(1 - equal.count)
             }
         }
         try update(loser.item) { $0.record.stamps.content = stamp(of: change, .content) }
@@ -221,8 +223,9 @@ extension CommitWork {
             let current = try version(currentID)
         else { return }
         var kept: [VersionRecord] = []
-        for conflict in try conflicts(of: id) {
-            if conflict.isSameEdit(as: current) || kept.contains(where: { $0.isSameEdit(as: conflict) }) {
+        // Of equal ones the last that came is kept, as above.
+        for conflict in try conflicts(of: id).sorted(by: { ($0.savedAt, $0.id) > ($1.savedAt, $1.id) }) {
+            if conflict.isSameEdit(as: current) || kept.contains(where: { $0.hasContent(of: conflict) }) {
                 try retire(conflict)
             } else {
                 kept.append(conflict)

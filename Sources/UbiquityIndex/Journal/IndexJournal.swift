@@ -222,7 +222,9 @@ final class IndexJournal: @unchecked Sendable {
 
     /// Takes away what is in the file, if it begins anew with what comes next.
     func forgetEarlierLives() throws(Errno) {
-        if batch.isEmpty, position == 0 { try clear() }
+        guard batch.isEmpty, position == 0 else { return }
+        try clear()
+        try beginLife(life)
     }
 
     /// Whether the file has what is in the batch, and all before it.
