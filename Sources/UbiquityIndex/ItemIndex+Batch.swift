@@ -23,6 +23,8 @@ extension ItemIndex {
         if begun == life {
             let isDamaged = try journal.isDamaged(
                 after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life), looksThrough: !wasClosed)
+            // Kept for whoever deals with it: to open the index once more shows it no longer.
+            if isDamaged { try? db.run("INSERT OR REPLACE INTO meta VALUES ('lost', 1)", []) }
             journalLoss.withLock { $0 = isDamaged }
         }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
@@ -46,9 +48,20 @@ extension ItemIndex {
         try db.run("INSERT OR REPLACE INTO meta VALUES ('begun', ?)", [value])
     }
 
-    /// Whether the journal was found damaged or gone when the index was opened, or the database older than it: changes
-    /// may be missing that were acknowledged. A loss of power, too, leaves it so.
-    package var hasLostJournal: Bool { journalLoss.withLock { $0 } }
+    /// Whether the journal was found damaged or gone when the index was opened, now or earlier, or the database older
+    /// than it: changes may be missing that were acknowledged. A loss of power, too, leaves it so.
+    package var hasLostJournal: Bool {
+        get throws {
+            if journalLoss.withLock({ $0 }) { return true }
+            return try read { try $0.number("SELECT 1 FROM meta WHERE name = 'lost'", []) } != nil
+        }
+    }
+
+    /// What is left of those changes has been looked after.
+    package func forgetJournalLoss() throws {
+        try write(.startup) { try $0.execute("DELETE FROM meta WHERE name = 'lost'", []) }
+        journalLoss.withLock { $0 = false }
+    }
 
     /// Runs `body` in the batch and writes down what it changed.
     func writeLocally<T>(

@@ -24,15 +24,20 @@ extension SyncEngine {
     private func sweep() throws -> Int {
         let used = try index.read { try $0.contentsInUse() }
         let orphans = try store.all().filter { !used.contains($0) }
-        guard !orphans.isEmpty else { return 0 }
+        let hasLostChanges = try index.hasLostJournal
+        guard !orphans.isEmpty else {
+            if hasLostChanges { try index.forgetJournalLoss() }
+            return 0
+        }
         guard try index.read({ try $0.lastBoot() }) != nil else {
             // The index is a new one, and these are of another that is gone: what was never uploaded is only here.
             logger.warning("setting contents of a lost index aside", metadata: ["count": "\(orphans.count)"])
             for content in orphans { try store.setAside(content) }
             return orphans.count
         }
-        let kept = try index.hasLostJournal && index.read { try $0.lastBoot() } == configuration.boot
-            ? keepAside(orphans) : []
+        let isSameBoot = try index.read { try $0.lastBoot() } == configuration.boot
+        let kept = try hasLostChanges && isSameBoot ? keepAside(orphans) : []
+        if hasLostChanges { try index.forgetJournalLoss() }
         let rest = orphans.filter { !kept.contains($0) }
         logger.info("removing contents that no item has", metadata: ["count": "\(rest.count)"])
         discard(rest)

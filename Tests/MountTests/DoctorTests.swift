@@ -347,6 +347,33 @@ import UbiquityControl
         }
     }
 
+    /// The daemon was killed, and the journal, which alone had the last changes, is gone: nothing tells of these files
+    /// any more, but what they had is kept, and whoever mounts is told.
+    @Test(arguments: ["rm '%'", "truncate -s 1000 '%'", "head -c 3000 /dev/urandom | dd of='%' conv=notrunc"])
+    func contentsOfALostJournalAreSetAside(damage: String) async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo there > there")
+            try await world.settle(a)
+            try await a.unmount()
+            try await a.mount()
+            try await a.ubiquity("offline", "")
+            try await a.shell("for n in 1 2 3; do head -c 50005 /dev/urandom > unsent$n; sync unsent$n; done")
+            try await a.kill()
+            try await world.shell(damage.replacing("%", with: "\(a.containerState)/index.journal"))
+            let found = try await examineUnmounted(a, "--check", "--quick")
+            #expect(found.status == 1 && found.found.contains { $0.kind == "journal-damaged" }, "\(found)")
+            let mounted = try await a.tryMount([])
+            #expect(mounted.status == 0 && mounted.err.contains("set-aside, and may never have been uploaded"), "\(mounted)")
+            let kept = "find '\(a.containerState)/set-aside' -type f -size 50005c | wc -l; ls '\(a.mountPoint)' | grep -c unsent"
+            let counts = try await world.shell("\(kept) || true").split(separator: "\n").compactMap { Int($0) }
+            #expect(counts.reduce(0, +) == 3, "\(counts)")
+            #expect(try await a.shell("cat there") == "there")
+            try await world.settle(a)
+            try await expectWell(a)
+        }
+    }
+
     /// Only the database is gone; the journal beside it stands for nothing any more.
     @Test func aDatabaseThatIsGoneIsFound() async throws {
         try await World.run { world in

@@ -32,6 +32,28 @@ import UbiquityControl
         }
     }
 
+    /// What programs may not do in a mount, its commands do not do either.
+    @Test func aReadOnlyMountIsWrittenToByNobody() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a"), b = try world.device("b")
+            try await a.shell("echo 1 > f; echo x > gone")
+            try await world.settle(a)
+            try await a.shell("echo 2 > f; rm gone")
+            try await world.settle(a)
+            try await b.mount(["-o", "ro"])
+            try await world.settle(b)
+            let version = try await b.shell("ls .versions/f")
+            for command in [
+                ["restore", "\(b.mountPoint)/f", version], ["restore", "\(b.mountPoint)/f", version, "--to", "\(b.mountPoint)/g"],
+                ["resolve", "\(b.mountPoint)/f"], ["trash", "restore", "\(b.mountPoint)/gone"],
+            ] {
+                let refused = try await world.attempt([World.program] + command)
+                #expect(refused.status == 1 && refused.err.contains("read-only"), "\(command): \(refused)")
+            }
+            #expect(try await b.shell("ls; cat f") == "f\n2")
+        }
+    }
+
     /// Of a folder that is there only what was deleted in it can come back.
     @Test func aFolderThatIsThereIsNotRestoredElsewhere() async throws {
         try await World.run { world in
