@@ -23,4 +23,17 @@ import UbiquityControl
             #expect(try await a.status().pending.isEmpty)
         }
     }
+
+    /// The cloud has never heard of the file, and its attributes say why.
+    @Test func aNewFileThatDoesNotFitSaysSo() async throws {
+        try await World.run { world in
+            let cloud = try world.start(
+                [World.program, "serve", "--embedded", "--data", world.cloudData, "--quota", "1M"])
+            try await world.eventually("it listens") { cloud.outputSoFar.contains("listening on ") }
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 3000000 /dev/urandom > large; echo 1 > small")
+            try await a.waitFor("uploading-error-code", "quotaExceeded", of: "large", within: 60)
+            try await a.waitFor("is-uploaded", "1", of: "small", within: 60)
+        }
+    }
 }
