@@ -33,9 +33,10 @@ struct EngineTransfers: TransferStatus {
 
     func transfer(of key: ItemKey) -> ItemTransfer? {
         // An index that cannot be read shows as such everywhere else; an attribute is not the place.
-        guard let row = try? index.row(key: key), let remote = try? index.peek({ try $0.remote(id: row.id) }) else {
-            return nil
-        }
+        guard let row = try? index.row(key: key) else { return nil }
+        // Nil for what the cloud has not heard of, which has a way up to tell of all the more.
+        let remote: RemoteItem?
+        do { remote = try index.peek { try $0.remote(id: row.id) } } catch { return nil }
         // Conflicts are none of it, and of a folder it takes a while to count them.
         return Self.transfer(engine.status(of: row, remote, conflicts: 0))
     }
