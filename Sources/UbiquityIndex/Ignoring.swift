@@ -169,10 +169,7 @@ extension IndexTransaction {
             let folder = try row(key: entry.parent), !folder.isExcluded,
             try !isIgnored(entry.name, current.kind, in: folder), try !isNameOfLocal(current)
         else { return }
-        var included = current
-        try include(&included, now: now)
-        try update(included, before: current)
-        note(.attributes, before: current, after: included)
+        let included = try takeUp(current, now: now)
         try includeChildren(of: included, now: now)
         try includeLinks(of: included, now: now)
     }
@@ -187,6 +184,14 @@ extension IndexTransaction {
     func include(_ row: inout ItemRow, now: Timestamp) throws {
         row.flags.remove(.excluded)
         try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
+    }
+
+    private func takeUp(_ local: ItemRow, now: Timestamp) throws -> ItemRow {
+        var included = local
+        try include(&included, now: now)
+        try update(included, before: local)
+        note(.attributes, before: local, after: included)
+        return included
     }
 
     /// What a folder that has moved had kept local by its path, however deep in it, comes into sync, if nothing does so
@@ -228,10 +233,7 @@ extension IndexTransaction {
                 guard let name = child.entry?.name, try !isIgnored(name, child.kind, in: folder),
                     try !isNameOfLocal(child)
                 else { continue }
-                var included = child
-                try include(&included, now: now)
-                try update(included, before: child)
-                note(.attributes, before: child, after: included)
+                let included = try takeUp(child, now: now)
                 try includeLinks(of: included, now: now)
                 folders.append(included)
             }
