@@ -6,7 +6,7 @@ import UbiquitySystem
 final class Load {
     private let root: String
     private let folder: String
-    private let log: FileDescriptor
+    private var log: FileDescriptor
     private let positionPath: String?
     private var random: Random
     private var number: Int
@@ -43,7 +43,14 @@ final class Load {
             if case .state(let state) = found[path] { files[path] = state }
             if found[path] == nil || files[path] != nil { seen.append("\(path)=\(text(files[path]))") }
         }
-        if !seen.isEmpty { try write("O " + seen.joined(separator: " ")) }
+        // Where all that is there is told by the next line, the earlier ones tell nothing more. They would be read at
+        // each start, and after a thousand rounds that took most of the time. (Of a recorded disk the positions count.)
+        if position == nil, found.keys.allSatisfy({ files[$0] != nil }) {
+            try SmallFile.publish(Array("N \(number)\nO \(seen.joined(separator: " "))\n".utf8), at: journal)
+            log = try FileDescriptor.open(journal, [.writeOnly, .append])
+        } else if !seen.isEmpty {
+            try write("O " + seen.joined(separator: " "))
+        }
         // What was cut off in the middle is saved anew.
         for path in found.keys.sorted() where files[path] == nil { try save(path, .aside) }
     }
