@@ -17,6 +17,14 @@ import UbiquityControl
             #expect(downloaded.status == 1 && downloaded.err.contains("d/f: to download, waiting"), "\(downloaded)")
             #expect(downloaded.err.contains("'ubiquity download'"), "\(downloaded)")
             #expect(!downloaded.err.contains("new") && !downloaded.err.contains("e/f"), "\(downloaded)")
+            // What was deleted in a folder, or moved out of it, is a change of it too.
+            try await b.ubiquity("online", "")
+            try await b.wait("--uploaded")
+            try await b.ubiquity("offline", "")
+            try await b.shell("rm d/new; mv d/f e/moved; mv e/new e/other")
+            let changed = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "0"])
+            #expect(changed.status == 1 && changed.err.contains("d/new (deleted)"), "\(changed)")
+            #expect(changed.err.contains("e/moved") && !changed.err.contains("e/other"), "\(changed)")
         }
     }
 
