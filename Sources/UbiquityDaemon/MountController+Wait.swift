@@ -57,7 +57,7 @@ extension MountController {
             // A person's word is waited for in vain here.
             return try await pool.run { try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() }
         }
-        guard isDone, !check.isHeldBack() else { return try await unfinished(check) }
+        guard isDone, try await !pool.run({ try check.isHeldBack() }) else { return try await unfinished(check) }
         try await waitForKernel()
         return WaitReport(done: true)
     }
@@ -80,7 +80,7 @@ extension MountController {
     private func unfinished(_ check: WaitCheck) async throws -> WaitReport {
         let pending = try await pool.run { [self] in try self.pending(check) }
         return WaitReport(
-            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)), reason: try await reason())
+            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)), reason: try await reason(check))
     }
 
     /// What is waited for and not done yet, and nothing else.
@@ -97,8 +97,8 @@ extension MountController {
         return pending
     }
 
-    private func reason() async throws -> String? {
-        if let heldDeletions { return heldDeletions }
+    private func reason(_ check: WaitCheck) async throws -> String? {
+        if let heldDeletions, try await pool.run({ try check.isHeldBack() }) { return heldDeletions }
         let connection = engine.connection.status
         guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
         return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() ?? unsettled() }
@@ -183,6 +183,8 @@ final class WaitCheck: Sendable {
     private let parts: MountParts
     private let tops: [ItemKey]
     private let missing = Lock<ItemKey?>(nil)
+    /// The place in the order of changes of a held deletion that is waited for.
+    private let held = Lock<Int64?>(nil)
 
     /// Dirty items read at a time.
     private static let pageSize = 500
@@ -202,11 +204,34 @@ final class WaitCheck: Sendable {
     }
 
     /// Whether what is waited for needs somebody's decision first.
-    func isHeldBack() -> Bool { (wanted.uploaded || wanted.idle) && isWholeMount && parts.engine.heldDeletions > 0 }
+    func isHeldBack() throws -> Bool {
+        guard wanted.uploaded || wanted.idle, parts.engine.heldDeletions > 0 else { return false }
+        return try isWholeMount || parts.index.read(isWaitingForHeldOnes)
+    }
+
+    private func isWaitingForHeldOnes(_ reader: IndexReader) throws -> Bool {
+        var order = try reader.confirmedDeletions()
+        // The one found last, first.
+        if let known = held.withLock({ $0 }), known > order,
+            let row = try reader.pendingDeletions(after: known - 1, limit: 1).first, try isMeant(row, reader)
+        {
+            return true
+        }
+        while true {
+            let rows = try reader.pendingDeletions(after: order, limit: Self.pageSize)
+            for row in rows {
+                order = row.dirtyOrder
+                guard try isMeant(row, reader) else { continue }
+                held.withLock { $0 = order }
+                return true
+            }
+            if rows.count < Self.pageSize { return false }
+        }
+    }
 
     /// Whether it is waited for that this item's changes go up.
-    func concerns(_ key: ItemKey) throws -> Bool {
-        try isWholeMount || parts.index.read { try isWithinTops(key, $0) }
+    func concerns(_ row: ItemRow) throws -> Bool {
+        try isWholeMount || parts.index.read { try isMeant(row, $0) }
     }
 
     /// The first files whose newest content is not here and is waited for.
@@ -223,6 +248,13 @@ final class WaitCheck: Sendable {
     }
 
     private var isWholeMount: Bool { tops.isEmpty || tops.contains(.root) || wanted.idle }
+
+    private func isMeant(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
+        if try isWithinTops(row.key, reader) { return true }
+        guard !row.dirty.isDisjoint(with: [.deleted, .place]) else { return false }
+        for top in tops where try reader.wasWithin(row, top) { return true }
+        return false
+    }
 
     private func isWithinTops(_ key: ItemKey, _ reader: IndexReader) throws -> Bool {
         for top in tops where try reader.isWithin(key, top) { return true }
@@ -243,14 +275,12 @@ final class WaitCheck: Sendable {
     private func hasPendingUpload() throws -> Bool {
         try parts.index.read { reader in
             if isWholeMount { return try reader.unsentCount() + reader.versionActionCount() > 0 }
-            for row in try reader.itemsWithVersionActions(limit: .max) where try isWithinTops(row.key, reader) {
-                return true
-            }
+            for row in try reader.itemsWithVersionActions(limit: .max) where try isMeant(row, reader) { return true }
             var order: Int64 = 0
             while true {
                 let rows = try reader.dirtyRows(after: order, limit: Self.pageSize)
                 for row in rows {
-                    if try isWithinTops(row.key, reader) { return true }
+                    if try isMeant(row, reader) { return true }
                     order = row.dirtyOrder
                 }
                 if rows.count < Self.pageSize { return false }
