@@ -27,6 +27,20 @@ import UbiquityCore
         #expect(conflict.content.manifest == (try Make.manifest("z")))
     }
 
+    @Test func aVersionKeepsTheNameItWasSavedUnder() throws {
+        // Renamed and saved before the device was online again: both in one change.
+        try bench.commit(
+            EngineBench.here,
+            Make.put(
+                1, base: 2, at: 400,
+                ChangedFields(
+                    place: Make.place("b.txt"), modifiedAt: .at(400), content: Make.content(4, on: 2, "u"))))
+        try bench.commit(EngineBench.here, Make.move(1, base: 4, at: 500, to: "c.txt"))
+        try bench.commit(EngineBench.there, Make.save(1, base: 5, at: 600, version: 5, on: 4, "v"))
+        let names = [2, 4, 5].map { bench.version(.number($0))?.savedName.description }
+        #expect(names == ["a.txt", "b.txt", "c.txt"])
+    }
+
     /// Who moves a version in conflict over the file makes an edit of it, and resolves that version next. An edit that
     /// another device has made meanwhile wins, and the choice is in conflict with that.
     @Test func aChoiceThatLosesIsKept() throws {
