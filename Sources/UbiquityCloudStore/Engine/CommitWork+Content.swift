@@ -29,14 +29,15 @@ extension CommitWork {
         changedVersionsOfItem[version.item, default: []].append(version.id)
     }
 
+    /// - Parameter name: which the same change gives the file, if it does: it is saved under that.
     private func make(
-        _ content: ContentChange, _ change: ItemChange, item: ItemRecord, modifiedAt: Timestamp?
+        _ content: ContentChange, _ change: ItemChange, item: ItemRecord, name: ItemName?, modifiedAt: Timestamp?
     ) -> VersionRecord {
         if let manifest = content.manifest { newManifests.append(manifest) }
         return VersionRecord(
             id: content.version, item: item.id, role: .current, size: content.size,
             modifiedAt: corrected(modifiedAt ?? change.time(of: .content)), device: request.device,
-            deviceName: request.deviceName, baseVersion: content.baseVersion, savedName: item.name,
+            deviceName: request.deviceName, baseVersion: content.baseVersion, savedName: name ?? item.name,
             manifest: content.manifest, savedAt: now)
     }
 
@@ -48,7 +49,7 @@ extension CommitWork {
         guard try version(content.version) == nil else { throw taken(content.version) }
         let change = request.changes[position]
         try update(id) { draft in
-            put(make(content, change, item: draft.record, modifiedAt: draft.record.modifiedAt))
+            put(make(content, change, item: draft.record, name: nil, modifiedAt: draft.record.modifiedAt))
             draft.record.version = content.version
             draft.record.size = content.size
         }
@@ -78,7 +79,7 @@ extension CommitWork {
         }
         if !isGivenUp, !isRestored, try isUnedited(content, of: item, beside: current) { return .isAside }
         if content.manifest != nil { try supersede(content.baseVersion, of: id) }
-        var new = make(content, change, item: item, modifiedAt: fields.modifiedAt)
+        var new = make(content, change, item: item, name: fields.place?.name, modifiedAt: fields.modifiedAt)
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
         let isLater = isLater(new, change, than: current, of: item)
         guard isNext || isGivenUp || isLater else {
@@ -136,7 +137,7 @@ extension CommitWork {
     ) throws -> ContentResult {
         guard content.manifest != nil, try version(content.version) == nil else { return .isAside }
         try revive(item.id, change)
-        put(make(content, change, item: item, modifiedAt: fields.modifiedAt))
+        put(make(content, change, item: item, name: fields.place?.name, modifiedAt: fields.modifiedAt))
         try update(item.id) { draft in
             draft.record.version = content.version
             draft.record.size = content.size
