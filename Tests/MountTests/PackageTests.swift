@@ -269,6 +269,24 @@ import UbiquityControl
                     try await device.shell("cat d.rtfd/text d.rtfd/images/one; ls d.rtfd d.rtfd/images | xargs")
                         == "a 2\nb 1\nd.rtfd: images text d.rtfd/images: ofA one")
             }
+
+            // A file that came into conflict by itself and lies in a package now is decided about with that.
+            for (text, resolve) in [("3", "ubiquity"), ("4", "setfattr")] {
+                try await a.shell("echo \(text) > f")
+                try await world.settle(a, b)
+                try await world.meet(a, "echo a > f", b, "echo b > f")
+                try await a.shell("mv f d.rtfd/f")
+                try await world.settle(a, b)
+                for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "d.rtfd") == "1") }
+                if resolve == "ubiquity" {
+                    #expect(try await b.ubiquity("resolve", "d.rtfd", options: ["--keep", "current"]).status == 0)
+                } else {
+                    try await b.shell("setfattr -n user.ubiquity.resolved -v 1 d.rtfd")
+                }
+                try await world.settle(b, a)
+                for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "d.rtfd") == "0") }
+                try await a.shell("rm d.rtfd/f")
+            }
         }
     }
 }

@@ -95,6 +95,14 @@ import UbiquityVFS
         #expect(try container.status(1, "conflict-count") == "0")
     }
 
+    @Test func aFurtherNameLeadsToTheSameVersions() async throws {
+        let folder = try container.makeDirectory("folder")
+        let file = try #require(try container.fs.lookup(parent: 1, name: Array("report.txt".utf8)))
+        _ = try container.fs.link(file.ino, newParent: folder, newName: Array("other".utf8))
+        #expect(try await names("folder", ".versions") == ["other"])
+        #expect(try await names("folder", ".versions", "other") == names(".versions", "report.txt"))
+    }
+
     // MARK: Deciding
 
     @Test func removingResolves() async throws {
