@@ -128,9 +128,13 @@ extension MountController {
         case ResolveRequest.current:
             return try await keepCurrent(conflicts, request, row)
         case ResolveRequest.both:
-            var kept = [String]()
-            for conflict in conflicts { kept.append(try await keep(conflict, of: row)) }
-            return ResolveReport(path: request.path, resolved: conflicts.count, kept: kept)
+            var report = ResolveReport(path: request.path, resolved: conflicts.count)
+            for conflict in conflicts { report.kept.append(try await keep(conflict, of: row)) }
+            for (member, conflicts) in try await unresolvedMembers(of: row) {
+                for conflict in conflicts { report.kept.append(try await keep(conflict, of: member)) }
+                report.resolved += conflicts.count
+            }
+            return report
         default:
             let chosen = try await version(request.keep, of: row)
             if chosen.kind == .current { return try await keepCurrent(conflicts, request, row) }
@@ -157,8 +161,25 @@ extension MountController {
     private func keepCurrent(
         _ conflicts: [RemoteVersion], _ request: ResolveRequest, _ row: ItemRow
     ) async throws -> ResolveReport {
+        var report = ResolveReport(path: request.path, resolved: conflicts.count)
         _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-        return ResolveReport(path: request.path, resolved: conflicts.count)
+        for (member, conflicts) in try await unresolvedMembers(of: row) {
+            _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: member.key)
+            report.resolved += conflicts.count
+        }
+        return report
+    }
+
+    /// Files that have come into conflict by themselves and lie in a package now: it is one document, and decided about
+    /// as one.
+    private func unresolvedMembers(of row: ItemRow) async throws -> [(ItemRow, [RemoteVersion])] {
+        guard row.kind == .directory else { return [] }
+        let members = try await pool.run { [index = parts.index] in
+            try index.read { try $0.filesInConflict(below: row.key) }
+        }
+        var found = [(ItemRow, [RemoteVersion])]()
+        for member in members { found.append((member, try await unresolved(member))) }
+        return found
     }
 
     private func requireAvailable(_ version: RemoteVersion) throws {

@@ -96,6 +96,20 @@ extension IndexReader {
                 """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
     }
 
+    /// Files in a folder, at any depth, with unresolved conflicts.
+    package func filesInConflict(below folder: ItemKey) throws -> [ItemRow] {
+        var found = [ItemRow](), key = ItemKey(0)
+        while true {
+            let page = try itemsInConflict(after: key, limit: Self.pageOfConflicts)
+            found += try page.filter { try isWithin($0.key, folder) }
+            guard let last = page.last, page.count == Self.pageOfConflicts else { return found }
+            key = last.key
+        }
+    }
+
+    /// Rows read at a time.
+    private static let pageOfConflicts = 500
+
     /// The files and packages in a folder that have other versions, by name, those after `name`, at most `limit`.
     package func childrenWithVersions(
         of parent: ItemKey, after name: ItemName?, limit: Int
@@ -103,10 +117,11 @@ extension IndexReader {
         try rows(
             """
             SELECT items.*, entries.parent, entries.name FROM entries CROSS JOIN items ON items.key = entries.item
-            CROSS JOIN remote ON remote.id = items.id
-            WHERE entries.parent = ? AND entries.name > ? AND items.kind IN (1, 2)
+            CROSS JOIN remote
+            ON remote.id = CASE items.kind WHEN \(ItemKind.hardLink.rawValue) THEN items.link ELSE items.id END
+            WHERE entries.parent = ? AND entries.name > ? AND items.kind IN (1, 2, \(ItemKind.hardLink.rawValue))
             AND (remote.history OR EXISTS (
-                SELECT 1 FROM conflicts WHERE conflicts.item = items.id AND \(Self.undecided)))
+                SELECT 1 FROM conflicts WHERE conflicts.item = remote.id AND \(Self.undecided)))
             ORDER BY entries.name LIMIT ?
             """, [SQLValue(parent), .bytes(name?.bytes ?? []), .int(Int64(limit))])
     }

@@ -116,13 +116,14 @@ extension ContainerFileSystem {
         case .folder(let directory):
             var result = [VersionsListing.Entry](), last: ItemName?
             while true {
-                let rows = try index.read {
-                    try $0.childrenWithVersions(of: directory, after: last, limit: Self.versionsPage)
+                // A further name of a file leads to that one's versions.
+                let rows = try index.read { reader in
+                    let rows = try reader.childrenWithVersions(of: directory, after: last, limit: Self.versionsPage)
+                    return try rows.map { ($0.entry?.name, try reader.named($0)?.key ?? $0.key) }
                 }
-                for row in rows {
-                    guard let name = row.entry?.name else { continue }
+                for case (let name?, let key) in rows {
                     last = name
-                    result.append(VersionsListing.Entry(name: name, node: .file(row.key), kind: .directory))
+                    result.append(VersionsListing.Entry(name: name, node: .file(key), kind: .directory))
                 }
                 if rows.count < Self.versionsPage { return result }
             }

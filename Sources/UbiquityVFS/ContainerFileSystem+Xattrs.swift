@@ -239,9 +239,14 @@ extension ContainerFileSystem {
     private func resolveAll(_ key: ItemKey) throws {
         let row = try index.row(key: key)
         guard let row, row.kind == .file || index.isPackage(row) else { throw Errno.EINVAL }
-        let conflicts = try index.read { try $0.conflicts(of: row.id) }
-        guard !conflicts.isEmpty else { return }
-        try index.decide(conflicts.map { (.resolve, $0.id) }, of: key)
+        // In a package may lie files that have come into conflict by themselves.
+        let known = try index.read { reader in
+            let items = [row] + (row.kind == .directory ? try reader.filesInConflict(below: key) : [])
+            return try items.map { ($0.key, try reader.conflicts(of: $0.id)) }
+        }
+        for (key, conflicts) in known where !conflicts.isEmpty {
+            try index.decide(conflicts.map { (.resolve, $0.id) }, of: key)
+        }
     }
 
     /// What is asked for once is set to "1", or to nothing (setfattr without -v); there is nothing to take back.
