@@ -71,7 +71,12 @@ extension Cloud {
         forgetStore(of: account)
         let path = Path.join(folder, "chunks/\(account)")
         try describing("remove the account's chunks", at: path) { () throws(Errno) in
-            do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT { return }
+            do throws(Errno) { try FileSystem.removeTree(path) } catch .ENOENT {
+                return
+            } catch .ENOTEMPTY {
+                // What an upload that is under way has put there meanwhile goes with the upkeep.
+                return
+            }
         }
         try write { try $0.execute(sql: "DELETE FROM smallChunks WHERE account = ?", arguments: [account]) }
     }
