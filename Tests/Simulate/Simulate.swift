@@ -35,19 +35,27 @@ struct Simulate: ParsableCommand {
     @Option(help: "Stop after so many failing seeds.")
     var failures = 10
 
+    @Option(help: "Seconds in which all seeds must have been run.")
+    var within = Double.infinity
+
     func run() throws {
         let clock = ContinuousClock(), start = clock.now
+        var seconds: Double { (clock.now - start) / .seconds(1) }
+        let begin = seed ?? first, end = begin + (seed == nil ? seeds : 1)
+        let all = Array(Swift.stride(from: begin, to: end, by: Int(stride)))
         var count = 0, failed: [UInt64] = []
-        for seed in Swift.stride(from: seed ?? first, to: (seed ?? first) + (self.seed == nil ? seeds : 1), by: Int(stride)) {
+        for seed in all {
+            if seconds > within { break }
             count += 1
             if try claims ? !runClaims(seed) : !runWorld(seed) {
                 failed.append(seed)
                 if failed.count >= failures || `break` != nil { break }
             }
         }
-        let seconds = (clock.now - start) / .seconds(1)
+        let isLate = seconds > within
         print("\(count) seeds, \(failed.count) failed\(failed.isEmpty ? "" : " (\(failed))"), \(Int(seconds)) s")
-        guard failed.isEmpty else { throw ExitCode.failure }
+        if isLate { print("FAILED: not all of the \(all.count) seeds within \(Int(within)) s") }
+        guard failed.isEmpty, !isLate else { throw ExitCode.failure }
     }
 
     private func runWorld(_ seed: UInt64) throws -> Bool {

@@ -131,4 +131,51 @@ import UbiquityWire
         _ = try await service.commit(bench.request([Make.undelete(11, .directory)]))
         #expect(try await service.trash(in: nil, after: nil, limit: 10).items.map(\.path) == ["d/e/f", "h", "g"])
     }
+
+    private func trashed(in folder: ItemID?, _ service: any CloudService) async throws -> [ItemID] {
+        try await service.trash(in: folder, after: nil, limit: 10).items.map(\.item.id)
+    }
+
+    /// Deletes the file, and the folder 10 that it is in.
+    private func deleteWithFolder(_ service: any CloudService) async throws {
+        let revision = try await service.open().revision.number
+        _ = try await service.commit(
+            bench.request([Make.delete(1, base: revision), Make.delete(10, .directory, base: revision)]))
+    }
+
+    /// Nobody has decided about the other version, which would go with it.
+    @Test func anItemInConflictStaysInTheTrash() async throws {
+        let service = try await service()
+        let revision = try await service.open().revision.number
+        _ = try await service.commit(
+            bench.request([Make.folder(10, "d"), Make.move(1, base: revision, to: "a.txt", in: .number(10))]))
+        try await deleteWithFolder(service)
+        bench.clock.advance(seconds: 400 * Self.day)
+        try await bench.cloud.maintain()
+        #expect(try await trashed(in: nil, service) == [.number(10)])
+        #expect(try await trashed(in: .number(10), service) == [.number(1)])
+        #expect(try await kinds(service) == [.current, .conflict])
+        let chunks = ChunkSamples.chunks(2..<4)
+        #expect(try await bench.fetch(chunks.map(\.id), from: service) == chunks)
+        _ = try await service.commit(bench.request([Make.undelete(10, .directory), Make.undelete(1)]))
+        let items = try await service.changes(after: .zero, limit: 10).items
+        let item = try #require(items.first { $0.id == .number(1) })
+        #expect(!item.isDeleted && item.parent == .number(10) && item.content?.version == .number(2))
+        #expect(item.conflictCount == 1 && item.conflicts.map(\.id) == [.number(3)])
+        // Once that is decided, it goes as anything else does.
+        _ = try await service.commit(bench.request([Make.versions(1, .resolve(.number(3)))]))
+        try await deleteWithFolder(service)
+        bench.clock.advance(seconds: KeepingRules.standard.trashSeconds - Self.day)
+        try await bench.cloud.maintain()
+        #expect(try await trashed(in: nil, service) == [.number(10)])
+        bench.clock.advance(seconds: 2 * Self.day)
+        try await bench.cloud.maintain()
+        #expect(try await trashed(in: nil, service).isEmpty)
+        for id in [1, 10] as [UInt64] {
+            #expect(await failure { _ = try await service.versions(of: .number(id)) } == .notFound)
+        }
+        for chunk in chunks {
+            #expect(await failure { _ = try await bench.fetch([chunk.id], from: service) } == .notFound)
+        }
+    }
 }

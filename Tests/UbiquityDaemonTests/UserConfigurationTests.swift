@@ -76,6 +76,7 @@ import UbiquityCore
     @Test func linesAddToThePackages() throws {
         let name = try ItemName("a.Box")
         #expect(UserConfiguration("package = box").packages.isPackage(name, []))
+        #expect(try UserConfiguration("package = box").packages.isPackage(ItemName("a.rtfd"), []))
         #expect(!UserConfiguration("").packages.isPackage(name, []))
         #expect(try !UserConfiguration("package.standard = no").packages.isPackage(ItemName("a.rtfd"), []))
     }

@@ -25,6 +25,23 @@ import UbiquityTestSupport
         #expect(backoff.next(random) <= Backoff.shortest)
     }
 
+    @Test func twoDevicesDoNotReturnInStep() {
+        func waits(_ seed: UInt64) -> [Duration] {
+            var backoff = Backoff()
+            let random = SeededRandom(seed)
+            return (0..<110).map { _ in backoff.next(random) }
+        }
+        let here = waits(1), there = waits(2)
+        #expect(zip(here, there).allSatisfy { $0 != $1 })
+        for device in [here, there] {
+            // As long as they get, they are anything from the half to the whole: some in each part of that.
+            let late = device.suffix(100), half = Backoff.longest / 2
+            #expect(late.allSatisfy { $0 >= half && $0 <= Backoff.longest })
+            let eighths = Set(late.map { min(Int(($0 - half) / (half / 8)), 7) })
+            #expect(eighths.count == 8)
+        }
+    }
+
     // MARK: Signal
 
     @Test func aFireBeforeTheWaitIsNotLost() throws {

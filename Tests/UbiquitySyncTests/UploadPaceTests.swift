@@ -1,4 +1,5 @@
 import Testing
+import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
 
@@ -86,6 +87,29 @@ import UbiquityTestSupport
                 }
                 #expect(try world.a.live("f").dirty.isEmpty && world.world.uptime - start <= .seconds(10))
             }
+            try await world.check()
+        }
+    }
+
+    /// A program saves several times a second: most of its states are replaced before they go up, and the status says why
+    /// they wait. Small contents go with the commit, large ones before it.
+    @Test(arguments: [1_000, 200_000]) func aFileSavedAgainAndAgainIsSlowedDown(length: Int) async throws {
+        try await run { world in
+            try await world.a.create("f", Array(repeating: 0, count: length))
+            try await world.settle()
+            let saves = 30
+            var rests = 0
+            for number in 1...saves {
+                try await world.a.edit("f") { _ in Array(repeating: UInt8(number), count: length) }
+                // Longer than a save takes to go up if nothing holds it back.
+                try await world.sleep(.milliseconds(200))
+                if try world.a.engine.pendingUploads(limit: 10).contains(where: { $0.restsUntil != nil }) { rests += 1 }
+            }
+            let versions = try await world.cloud.versions(of: world.a.live("f").id)
+            #expect(versions.count <= saves * 2 / 3)
+            #expect(rests >= saves / 3)
+            try await world.settle()
+            #expect(try await world.b.read("f") == Array(repeating: UInt8(saves), count: length))
             try await world.check()
         }
     }

@@ -59,6 +59,39 @@ import UbiquityVFS
         #expect(try await container.read(handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
     }
 
+    /// The kernel looks the name up anew, and finds nothing.
+    @Test(arguments: [[], .readWrite] as [OpenFlags]) func anOpenThatFindsTheItemGoneIsToBeTriedAnew(_ flags: OpenFlags) async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", text)
+        _ = try container.lookup("a")
+        guard case .later(let opening) = try container.fs.open(row.ino, flags: flags, caller: container.caller) else {
+            throw Errno.EIO
+        }
+        _ = container.kernel.take()
+        try container.cloud.remove(row.key)
+        #expect(await errno { _ = try await opening() } == .ESTALE)
+        #expect(try container.lookup("a") == nil)
+        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        // Those who watch are told as of any other deletion.
+        #expect(container.kernel.take() == [.entry(1, "a"), .listing(1)])
+    }
+
+    @Test func aWriterWhoWaitsForAnItemThatGoesGetsNothing() async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        _ = try container.lookup("a")
+        let opening = Task { try await container.open(row.ino, .readWrite) }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        try container.cloud.remove(row.key)
+        container.cloud.allow(.max)
+        #expect(await errno { _ = try await opening.value } == .ESTALE)
+        #expect(try container.lookup("a") == nil)
+        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
     @Test func aCancelledReadEnds() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
