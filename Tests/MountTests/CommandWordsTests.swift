@@ -80,6 +80,29 @@ import UbiquityControl
         }
     }
 
+    /// Saves again when what it saved last has gone up, for ever.
+    private static let saver = """
+        import os, sys, time
+        os.chdir(sys.argv[1])
+        for number in range(1000000):
+            with open('f', 'w') as file: file.write(str(number))
+            while os.getxattr('f', 'user.ubiquity.is-uploaded') != b'1': time.sleep(0.002)
+        """
+
+    @Test func statusTellsWhatIsSlowedDown() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let saver = try world.start(["/usr/bin/python3", "-c", Self.saver, a.mountPoint])
+            try await world.eventually("it is slowed down") {
+                try await a.status().pending.contains { $0.path == "f" && $0.reason == .throttled && $0.retryAt != nil }
+            }
+            try await world.eventually("people are told") {
+                try await world.ubiquity("status", "--state", a.state).out.contains("f: to upload, slowed down")
+            }
+            saver.signal(SIGKILL)
+        }
+    }
+
     @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
@@ -91,7 +114,11 @@ import UbiquityControl
             #expect(line.split(separator: "\n").count == 1 && line.contains("held: 151 deletions"), "\(line)")
             #expect(try await a.report("").heldDeletions == 151)
             #expect(try await a.report("keep").heldDeletions == nil)
-            try await a.ubiquity("deletions", "", options: ["undo"])
+            for (decision, count) in [("undo", 151), ("confirm", 0)] {
+                let outcome = try await a.ubiquity("deletions", "", options: [decision, "--json"])
+                #expect(try ControlCodec.decode(DeletionsReport.self, from: outcome.text.utf8).items == count)
+            }
+            #expect(try await a.shell("ls d | wc -l") == "150")
         }
     }
 

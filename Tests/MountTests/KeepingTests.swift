@@ -35,6 +35,21 @@ import UbiquityControl
         }
     }
 
+    /// Also for the cloud that a mount starts.
+    @Test func theConfigurationCounts() async throws {
+        try await World.run { world in
+            try await world.shell(
+                "mkdir -p \"$HOME/.config/ubiquity\"; echo 'keep-versions = 1' > \"$HOME/.config/ubiquity/config\"")
+            let a = try await world.mounted("a")
+            for text in 1...4 {
+                try await a.shell("echo \(text) > f.txt")
+                try await world.settle(a)
+            }
+            #expect(try await kinds(a, "f.txt") == [.current, .history])
+            #expect(try await a.shell("cat f.txt .versions/f.txt/*") == "4\n3")
+        }
+    }
+
     /// Then a cloud is told to keep nothing, and has forgotten all of it: not what is there, nor what is to be decided.
     @Test func soLongTheyAreKept() async throws {
         try await World.run { world in

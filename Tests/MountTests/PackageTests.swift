@@ -54,6 +54,27 @@ import UbiquityControl
         }
     }
 
+    /// Beside the standard ones; and what the same file ignores stays where it is made.
+    @Test func aConfiguredExtensionIsAPackage() async throws {
+        try await World.run { world in
+            try await world.shell(
+                """
+                mkdir -p "$HOME/.config/ubiquity"
+                printf 'package = box\\nignore = *.part\\n' > "$HOME/.config/ubiquity/config"
+                """)
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir a.box a.crate a.rtfd; echo 1 > a.box/1; echo 1 > a.box/x.part; echo 1 > x.part")
+            try await world.settle(a, b)
+            for device in [a, b] {
+                for (path, isPackage) in [("a.box", "1"), ("a.rtfd", "1"), ("a.crate", "0")] {
+                    #expect(try await device.attribute("is-package", of: path) == isPackage, "\(path) on \(device.name)")
+                }
+            }
+            #expect(try await a.attribute("is-excluded-from-sync", of: "x.part") == "1")
+            #expect(try await b.shell("ls -A . a.box") == ".:\na.box\na.crate\na.rtfd\n\na.box:\n1")
+        }
+    }
+
     /// As a whole it is here when all of it is, and at the cloud when all of it is.
     @Test func itsStateIsThatOfAllItsMembers() async throws {
         try await World.run { world in

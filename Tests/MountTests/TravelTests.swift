@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityControl
 
@@ -267,6 +268,60 @@ import UbiquityControl
             try await world.shell("echo > '\(fifo)'")
             let rest = try await world.shell("yes old | head -c 3000000 | tail -c +5 | sha256sum")
             #expect(try await reader.finish().out == "old\n\(rest)\n")
+        }
+    }
+
+    @Test("DB-02: who has a file open reads it to its end, also what of it was not here when it was deleted elsewhere")
+    func anOpenFileOutlivesItsDeletionElsewhere() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 8000000 /dev/urandom > away; head -c 300000 /dev/urandom > here; cp away here ..")
+            try await world.settle(a, b)
+            try await b.shell("cat here > /dev/null")
+            try await b.waitFor("downloading-status", "current", of: "here")
+            try await world.shell("mkfifo '\(world.folder)/go'")
+            let cloud = try #require(world.cloudProcess)
+            defer { kill(cloud, SIGCONT) }
+            // Stopped before the rest has come.
+            let reader = try b.start(
+                """
+                exec 3< away 4< here
+                head -c 4 <&3 > ../away.read; kill -STOP \(cloud); head -c 4 <&4 > ../here.read
+                echo begun; read -r line < ../go
+                cat <&3 >> ../away.read; cat <&4 >> ../here.read
+                """)
+            try await world.eventually("the reader has begun") { reader.outputSoFar == "begun\n" }
+            try await a.shell("rm away here")
+            kill(cloud, SIGCONT)
+            try await b.waitUntil("test ! -e away -a ! -e here")
+            try await world.shell("echo > '\(world.folder)/go'")
+            let outcome = try await reader.finish()
+            #expect(outcome.status == 0, "\(outcome)")
+            try await world.shell("cd '\(world.folder)'; cmp away away.read; cmp here here.read")
+            try await world.settle(b, a)
+            for device in [a, b] { #expect(try await device.shell("ls -A") == "") }
+        }
+    }
+
+    @Test("DB-02: what is written to an open file is found under the name that it was given elsewhere")
+    func anOpenFileOutlivesItsRenamingElsewhere() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f")
+            try await world.settle(a, b)
+            try await world.shell("mkfifo '\(world.folder)/go'")
+            let writer = try b.start("exec 3>> f; echo open; read -r line < ../go; echo 2 >&3")
+            try await world.eventually("it is open") { writer.outputSoFar == "open\n" }
+            try await a.shell("mv f g")
+            try await b.waitUntil("test -e g -a ! -e f")
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await writer.finish().status == 0)
+            try await a.waitUntil("test \"$(cat g)\" = '1\n2'")
+            try await world.settle(b, a)
+            for device in [a, b] {
+                #expect(try await device.shell("ls -A; cat g") == "g\n1\n2")
+                #expect(try await device.attribute("conflict-count", of: ".") == "0")
+            }
         }
     }
 }

@@ -5,10 +5,10 @@ import UbiquityControl
 
 /// Conflicts of two devices that were offline, and every way to decide them.
 @Suite struct VersionTests {
-    private static let folder = "Documents/.versions/report.txt"
+    static let folder = "Documents/.versions/report.txt"
 
     /// Two mounted devices with one document.
-    private func devices(_ world: World) async throws -> (a: Device, b: Device) {
+    func devices(_ world: World) async throws -> (a: Device, b: Device) {
         let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
         try await a.shell("mkdir Documents; echo base > Documents/report.txt")
         try await world.settle(a, b)
@@ -16,18 +16,29 @@ import UbiquityControl
     }
 
     /// Both edit it offline, `b` later; `b` reaches the cloud first.
-    private func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws {
-        try await world.meet(a, "echo 'a \(text)' > Documents/report.txt", b, "echo 'b \(text)' > Documents/report.txt")
+    /// - Returns: the time of what `a` saved, which loses.
+    @discardableResult
+    func conflict(_ world: World, _ a: Device, _ b: Device, _ text: String) async throws -> String {
+        try await world.meet(
+            a, "echo 'a \(text)' > Documents/report.txt; stat -c %.9Y Documents/report.txt > ../saved",
+            b, "echo 'b \(text)' > Documents/report.txt")
         #expect(try await b.shell("cat Documents/report.txt") == "b \(text)")
         #expect(try await conflicts(a).count == 1)
         #expect(try await conflicts(b).count == 1)
+        return try await world.shell("cat '\(world.folder)/saved'")
     }
 
     private func conflicts(_ device: Device) async throws -> [String] {
         try await device.shell("ls \(Self.folder) | grep conflict || :").split(separator: "\n").map(String.init)
     }
 
-    private func expectResolved(_ devices: Device...) async throws {
+    func report(_ device: Device) async throws -> [VersionReport] {
+        let outcome = try await device.ubiquity("versions", "Documents/report.txt", options: ["--json"])
+        try #require(outcome.status == 0, "\(outcome)")
+        return try ControlCodec.decode(VersionsReport.self, from: outcome.text.utf8).versions
+    }
+
+    func expectResolved(_ devices: Device...) async throws {
         for device in devices {
             #expect(try await conflicts(device) == [], "\(device.name)")
             #expect(try await device.attribute("conflict-count", of: "Documents/report.txt") == "0")
@@ -83,10 +94,24 @@ import UbiquityControl
         }
     }
 
+    /// What a version that lost tells of itself.
+    private func expectTold(_ name: String, savedAt time: String, _ devices: Device...) async throws {
+        for device in devices {
+            let lost = try #require(try await report(device).first { $0.kind == .conflict })
+            let item = try await device.attribute("item-id", of: "Documents/report.txt")
+            let told = try await device.attributes(of: "\(Self.folder)/\(name)")
+            for (attribute, value) in [
+                "display-name": "report.txt", "saving-device": "laptop", "is-conflict": "1", "is-resolved": "0",
+                "version-id": lost.id, "item-id": item,
+            ] { #expect(told[attribute] == value, "\(attribute) on \(device.name)") }
+            #expect(try await device.shell("stat -c %.9Y '\(Self.folder)/\(name)'") == time, "\(device.name)")
+        }
+    }
+
     @Test func everyWayToResolveHoldsOnAllDevices() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
-            try await conflict(world, a, b, "1")
+            let time = try await conflict(world, a, b, "1")
             let name = try #require(try await conflicts(b).first)
             #expect(name.hasSuffix("Z laptop (conflict).txt"))
             let refused = try await b.attempt(
@@ -94,8 +119,7 @@ import UbiquityControl
             #expect(refused.status == 1 && refused.err.contains("Resource deadlock avoided"), "\(refused)")
             #expect(try await b.shell("cat '\(Self.folder)/\(name)'; cp '\(Self.folder)/\(name)' Documents/copy.txt") == "a 1")
             #expect(try await b.attribute("conflict-count", of: ".") == "1")
-            #expect(try await b.attribute("saving-device", of: "\(Self.folder)/\(name)") == "laptop")
-            #expect(try await b.attribute("is-conflict", of: "\(Self.folder)/\(name)") == "1")
+            try await expectTold(name, savedAt: time, a, b)
             try await b.shell("rm '\(Self.folder)/\(name)'")
             try await world.settle(b, a)
             try await expectResolved(a, b)
@@ -145,6 +169,41 @@ import UbiquityControl
         }
     }
 
+    private static let refusedCalls = """
+        file, versions = 'Documents/report.txt', 'Documents/.versions'
+        folder = versions + '/report.txt'
+        entries = sorted(os.listdir(folder))
+        entry, content = folder + '/' + entries[0], open(file).read()
+        for path in (versions, folder):
+            fails('EPERM', lambda: open(path + '/x', 'w'))
+            fails('EPERM', lambda: os.open(path, os.O_TMPFILE | os.O_RDWR))
+            fails('EPERM', lambda: os.mkdir(path + '/x'))
+            fails('EPERM', lambda: os.symlink('x', path + '/x'))
+            fails('EPERM', lambda: os.link(file, path + '/x'))
+            fails('EPERM', lambda: os.rename(file, path + '/x'))
+        for path in (versions, folder, entry):
+            fails('EPERM', lambda: renameat2(path, file, 2))
+            fails('EPERM', lambda: renameat2(file, path, 2))
+            fails('EPERM', lambda: os.chmod(path, 0o600))
+            fails('EPERM', lambda: os.utime(path, (1, 1)))
+            fails('EPERM', lambda: os.setxattr(path, 'user.x', b'1'))
+            fails('EPERM', lambda: os.removexattr(path, 'user.x'))
+        fails('EPERM', lambda: os.rename(versions, 'Documents/x'))
+        fails('EPERM', lambda: os.rename(folder, 'Documents/x'))
+        fails('EPERM', lambda: os.rename(entry, folder + '/x'))
+        fails('EPERM', lambda: os.rename(entry, folder + '/' + entries[1]))
+        fails('EPERM', lambda: os.link(entry, 'Documents/x'))
+        fails('EPERM', lambda: open(entry, 'w'))
+        fails('EPERM', lambda: open(entry, 'a'))
+        fails('EPERM', lambda: os.truncate(entry, 0))
+        fails('EPERM', lambda: os.rmdir(versions))
+        fails('ENOTEMPTY', lambda: os.rmdir(folder))
+        fails('ENOENT', lambda: os.stat(versions + '/none'))
+        assert os.stat(entry).st_blocks == 1 and os.stat(entry).st_size == len(open(entry).read())
+        assert os.listdir('Documents') == ['report.txt'] and open(file).read() == content
+        assert sorted(os.listdir(folder)) == entries and len(entries) == 2
+        """
+
     @Test func noProgramMeetsIt() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
@@ -160,24 +219,7 @@ import UbiquityControl
                 """)
             #expect(try await world.shell("cd '\(copies)'; grep -r versions . || :; find . -name .versions") == "")
             #expect(try await world.shell("ls -A '\(copies)/cp' '\(copies)/rsync' '\(copies)/Documents' | grep -c report") == "3")
-            try await b.python(
-                """
-                versions = 'Documents/.versions'
-                file = versions + '/report.txt'
-                entry = file + '/' + sorted(os.listdir(file))[0]
-                fails('EPERM', lambda: open(versions + '/x', 'w'))
-                fails('EPERM', lambda: open(file + '/x', 'w'))
-                fails('EPERM', lambda: os.mkdir(versions + '/x'))
-                fails('EPERM', lambda: os.symlink('x', file + '/x'))
-                fails('EPERM', lambda: os.rename('Documents/report.txt', file + '/x'))
-                fails('EPERM', lambda: open(entry, 'w'))
-                fails('EPERM', lambda: open(entry, 'a'))
-                fails('EPERM', lambda: os.chmod(entry, 0o600))
-                fails('EPERM', lambda: os.rmdir(versions))
-                fails('ENOTEMPTY', lambda: os.rmdir(file))
-                fails('ENOENT', lambda: os.stat(versions + '/none'))
-                assert os.stat(entry).st_blocks == 1 and os.stat(entry).st_size == len(open(entry).read())
-                """)
+            try await b.python(Self.refusedCalls)
             try await b.shell("rm -rf .git Documents")
             #expect(try await b.shell("ls -A") == "")
         }
@@ -204,11 +246,6 @@ import UbiquityControl
     @Test func commandsResolveRestoreAndUndelete() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world)
-            func report(_ device: Device) async throws -> [VersionReport] {
-                let outcome = try await device.ubiquity("versions", "Documents/report.txt", options: ["--json"])
-                try #require(outcome.status == 0, "\(outcome)")
-                return try ControlCodec.decode(VersionsReport.self, from: outcome.text.utf8).versions
-            }
             try await conflict(world, a, b, "1")
             #expect(try await report(a).map(\.kind) == [.current, .conflict, .history])
             #expect(try await b.ubiquity("resolve", "Documents/report.txt").status == 0)
