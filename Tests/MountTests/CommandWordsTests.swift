@@ -13,6 +13,8 @@ import UbiquityControl
             try await b.shell("echo new > d/new; echo new > e/new")
             let uploaded = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "1.5"])
             #expect(uploaded.status == 1 && uploaded.err.contains("d/new") && !uploaded.err.contains("e/new"), "\(uploaded)")
+            // Without a terminal nothing is drawn meanwhile.
+            #expect(!uploaded.err.contains("\u{1b}") && !uploaded.err.contains("waiting …"), "\(uploaded)")
             let downloaded = try await b.ubiquity("wait", "d", options: ["--downloaded", "--timeout", "0"])
             #expect(downloaded.status == 1 && downloaded.err.contains("d/f: to download, waiting"), "\(downloaded)")
             #expect(downloaded.err.contains("'ubiquity download'"), "\(downloaded)")
@@ -25,6 +27,21 @@ import UbiquityControl
             let changed = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "0"])
             #expect(changed.status == 1 && changed.err.contains("d/new (deleted)"), "\(changed)")
             #expect(changed.err.contains("e/moved") && !changed.err.contains("e/other"), "\(changed)")
+        }
+    }
+
+    @Test func aTerminalShowsThatSomethingIsWaitedFor() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo text > f")
+            let command = "'\(World.program)' wait --uploaded '\(a.mountPoint)'"
+            let wait = try world.start(["script", "-qec", command, "/dev/null"])
+            try await world.eventually("it is shown") { wait.outputSoFar.contains("waiting …") }
+            try await a.ubiquity("online", "")
+            let outcome = try await wait.finish()
+            // The line is taken away in the end.
+            #expect(outcome.status == 0 && outcome.out.hasSuffix("\r\u{1b}[K"), "\(outcome)")
         }
     }
 

@@ -28,6 +28,27 @@ import UbiquityControl
         }
     }
 
+    /// Its socket takes connections, and nothing comes back.
+    @Test func mountIsUsableWhileTheCloudDoesNotAnswer() async throws {
+        try await World.run { world in
+            let b = try await world.mounted("b")
+            try await b.waitUntilIdle()
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let start = ContinuousClock.now
+            let a = try await world.mounted("a")
+            // The limit only tells waiting for the cloud from not waiting.
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(try await a.shell("mkdir d; echo text > d/f; mv d e; cat e/f; ls") == "text\ne")
+            let status = try await a.status()
+            #expect(status.cloud.state != .online && status.uploads.items >= 2)
+            kill(cloud, SIGCONT)
+            try await world.settle(a, b)
+            #expect(try await b.shell("cat e/f") == "text")
+        }
+    }
+
     @Test func twoMountsThatRaceForTheCloudBothWin() async throws {
         try await World.run { world in
             let (a, b) = (try world.device("a"), try world.device("b"))
@@ -261,6 +282,39 @@ import UbiquityControl
             #expect(refused.err.contains("sleep (process \(held.processID)) is in it"), "\(refused)")
             #expect(try await world.ubiquity("unmount", "--lazy", a.mountPoint).status == 0)
             #expect(!a.isMounted)
+        }
+    }
+
+    /// Neither has a descriptor by which it could be seen, nor stands in it.
+    @Test func unmountNamesWhoHasAFileMappedOrRunsOne() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("cp /bin/sleep nap; echo text > f")
+            let running = try a.start("cd /; exec '\(a.mountPoint)/nap' 1000")
+            let mapping = try a.start(
+                """
+                exec python3 -c '
+                import mmap, os, signal
+                file = os.open("f", os.O_RDONLY)
+                view = mmap.mmap(file, 5, prot=mmap.PROT_READ)
+                os.close(file)
+                os.chdir("/")
+                print("mapped", flush=True)
+                signal.pause()'
+                """)
+            try await world.eventually("both use it") {
+                let program = try await world.shell("readlink /proc/\(running.processID)/exe || true")
+                return program == a.mountPoint + "/nap" && mapping.outputSoFar == "mapped\n"
+            }
+            let refused = try await world.ubiquity("unmount", a.mountPoint)
+            #expect(refused.status == 1 && a.isMounted, "\(refused)")
+            #expect(refused.err.contains("nap (process \(running.processID)) has nap open"), "\(refused)")
+            #expect(refused.err.contains("(process \(mapping.processID)) has f open"), "\(refused)")
+            for command in [running, mapping] {
+                command.signal(SIGTERM)
+                try await command.finish()
+            }
+            try await a.unmount()
         }
     }
 

@@ -241,4 +241,41 @@ import UbiquityControl
             #expect(try await a.shell("cat f g") == "start\nbefore\ndead\nalive\nstart")
         }
     }
+
+    /// It has no descriptor any more, only what it maps.
+    @Test(.enabled(if: getuid() == 0, "passthrough takes CAP_SYS_ADMIN"))
+    func aMappingThatOutlivesTheDaemonIsFound() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 12288 /dev/zero | tr '\\0' m > f")
+            try await world.settle(a, b)
+            let go = "\(world.folder)/go"
+            let program = """
+                import mmap, os, time
+                os.chdir('\(a.mountPoint)')
+                f = os.open('f', os.O_RDWR); view = mmap.mmap(f, 12288); os.close(f)
+                for page, text in enumerate((b'first', b'again', b'third')):
+                    while not os.path.exists(f'\(go){page}'): time.sleep(0.02)
+                    view[4096 * page:4096 * page + 5] = text
+                    print(page, flush=True)
+                view.flush()
+                """
+            let storing = try world.start(["/usr/bin/python3", "-c", program])
+            let stored = "tr -d m < f"
+            try await world.shell("touch \(go)0")
+            try await world.eventually("it has stored") { storing.outputSoFar == "0\n" }
+            try await a.kill()
+            try await world.shell("touch \(go)1")
+            try await world.eventually("it goes on") { storing.outputSoFar == "0\n1\n" }
+            try await a.mount()
+            #expect(try await a.shell(stored) == "firstagain")
+            // Before it goes on: what comes then is not what the mount has found.
+            try await b.waitUntil("test \"$(\(stored))\" = firstagain", within: 60)
+            try await world.shell("touch \(go)2")
+            #expect(try await storing.finish().status == 0)
+            try await b.waitUntil("test \"$(\(stored))\" = firstagainthird", within: 60)
+            try await world.settle(a, b)
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
+        }
+    }
 }

@@ -298,6 +298,141 @@ import UbiquityControl
         }
     }
 
+    /// fallocate(2), seen by reads, a mapping and stat(2) alike.
+    @Test(arguments: [[], ["--no-passthrough"]]) func rangesOfFiles(options: [String]) async throws {
+        try await World.run { world in
+            let (a, b) = (try world.device("a"), try await world.mounted("b"))
+            try await a.mount(options)
+            try await a.python(Self.ranges)
+            try await world.settle(a, b)
+            try await b.shell("cmp ranges '\(a.mountPoint)/ranges'")
+            // 2 MiB are no holes.
+            let blocks = try await b.shell("stat -c %b ranges")
+            #expect(try #require(Int(blocks)) * 512 < 3 << 20, "\(blocks)")
+        }
+    }
+
+    private static let ranges = """
+        import mmap
+        keep, punch, collapse, zero, insert = 1, 2, 8, 16, 32
+        mega = 1 << 20
+        file = os.open('ranges', os.O_RDWR | os.O_CREAT)
+        assert os.write(file, b'x' * 4 * mega) == 4 * mega
+        view = mmap.mmap(file, 4 * mega)
+        libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+        def fallocate(mode, offset, length):
+            if libc.fallocate(file, mode, offset, length) != 0: raise OSError(ctypes.get_errno(), 'fallocate')
+        def holds(offset, text):
+            read, mapped = os.pread(file, len(text), offset), view[offset:offset + len(text)]
+            assert read == mapped == text, (offset, read, mapped)
+        def room(size):
+            here, named = os.fstat(file), os.stat('ranges')
+            assert here.st_size == named.st_size == size, (here, named)
+            # What is on its way to the disk takes a little more there.
+            assert abs(here.st_blocks - named.st_blocks) < 128, (here, named)
+            return named.st_blocks * 512
+        holds(0, b'x')
+        full = room(4 * mega)
+        fallocate(punch | keep, mega, 2 * mega)
+        holds(mega - 2, b'xx\\0\\0'); holds(3 * mega - 2, b'\\0\\0xx')
+        assert room(4 * mega) <= full - mega
+        # Not at the ends of pages, and beside what was stored.
+        view[8193:8197] = b'mine'
+        fallocate(zero, 8197, 8192)
+        holds(8192, b'xmine\\0\\0'); holds(16387, b'\\0\\0xx')
+        fallocate(zero | keep, 4 * mega - 4096, mega)
+        holds(4 * mega - 4098, b'xx\\0\\0')
+        before = room(4 * mega)
+        fallocate(keep, 8 * mega, 2 * mega)
+        assert room(4 * mega) >= before + mega
+        fallocate(0, 4 * mega, 2 * mega)
+        room(6 * mega)
+        fallocate(zero, 6 * mega, mega)
+        room(7 * mega)
+        assert os.pread(file, 9, 4 * mega) == bytes(9) and os.pread(file, 9, 7 * mega - 2) == bytes(2)
+        for mode in (collapse, insert): fails('EOPNOTSUPP', lambda: fallocate(mode, 0, 4096))
+        holds(8192, b'xmine\\0\\0')
+        room(7 * mega)
+        """
+
+    /// As natively, whatever that is: the kernel's own answers beside the mount are what is expected.
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func rightsOfOthers() async throws {
+        try await World.run { world in
+            let a = try world.device("a"), native = world.folder + "/native"
+            try await a.mount(["-o", "allow_other"])
+            try await world.shell("mkdir '\(native)'")
+            var told = [String]()
+            for folder in [native, a.mountPoint] {
+                try await world.shell(
+                    """
+                    cd '\(folder)'; umask 022; chmod 755 .; mkdir -m 1777 sticky; echo theirs > sticky/f; mkdir sticky/d
+                    for n in f open secret; do echo $n > $n; done; chmod 666 open; chmod 600 secret
+                    mkdir -m 700 closed; echo x > closed/x; mkdir shared; chgrp 1 shared; chmod 2777 shared
+                    """)
+                told.append(try await Tools.python("os.chdir('\(folder)')\n\(Self.others)", in: world))
+            }
+            expectSame(told, "the rights of others")
+            for line in ["unlink EPERM", "read EACCES", "user.ubiquity.evict of f EACCES", "d 42775 65534 1"] {
+                #expect(told[0].split(separator: "\n").contains { $0 == line }, "\(line) in \(told[0])")
+            }
+        }
+    }
+
+    private static let others = """
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        os.umask(0)
+        def tell(what, call):
+            try: print(what, call())
+            except OSError as error: print(what, errno.errorcode[error.errno])
+        def make(name, mode): os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        def look(name):
+            found = os.lstat('shared/' + name)
+            print(name, f'{found.st_mode:o} {found.st_uid} {found.st_gid}')
+        make('sticky/own', 0o666)
+        tell('unlink', lambda: os.unlink('sticky/f'))
+        tell('rename', lambda: os.rename('sticky/f', 'sticky/g'))
+        tell('replace', lambda: os.rename('sticky/own', 'sticky/f'))
+        tell('exchange', lambda: renameat2('sticky/own', 'sticky/f', 2))
+        tell('rmdir', lambda: os.rmdir('sticky/d'))
+        tell('attribute', lambda: os.setxattr('sticky', 'user.x', b'1'))
+        tell('rename own', lambda: os.rename('sticky/own', 'sticky/mine'))
+        tell('read', lambda: open('secret').read())
+        tell('read attribute', lambda: os.getxattr('secret', 'user.ubiquity.evict'))
+        tell('list', lambda: os.listdir('closed'))
+        tell('look', lambda: os.stat('closed/x'))
+        tell('write', lambda: open('f', 'r+'))
+        tell('truncate', lambda: os.truncate('f', 0))
+        tell('make', lambda: make('new', 0o666))
+        tell('remove', lambda: os.unlink('f'))
+        tell('link', lambda: os.link('f', 'sticky/link'))
+        for name in ('f', 'open'):
+            tell('chmod', lambda: os.chmod(name, 0o777))
+            tell('chown', lambda: os.chown(name, 65534, -1))
+            tell('old', lambda: os.utime(name, (1, 1)))
+            tell('now', lambda: os.utime(name))
+        for name in ('user.x', 'user.ubiquity.evict', 'user.ubiquity.pinned', 'trusted.x'):
+            for file in ('f', 'secret', 'closed'):
+                tell(f'{name} of {file}', lambda: os.setxattr(file, name, b'1'))
+                tell(f'{name} of {file} again', lambda: os.removexattr(file, name))
+        # In a folder with set-group-id, of a group that is not theirs.
+        make('shared/f', 0o2775)
+        os.mkdir('shared/d', 0o775)
+        os.mkfifo('shared/pipe', 0o2775)
+        os.symlink('f', 'shared/link')
+        make('shared/d/f', 0o2640)
+        for name in ('f', 'd', 'pipe', 'link', 'd/f'): look(name)
+        found = os.fstat(os.open('shared', os.O_TMPFILE | os.O_RDWR, 0o2775))
+        print('unnamed', f'{found.st_mode:o} {found.st_gid}')
+        for name in ('f', 'd'):
+            os.chmod('shared/' + name, 0o2775)
+            look(name)
+        tell('foreign group', lambda: os.chown('shared/f', -1, 2))
+        tell('own group', lambda: os.chown('shared/f', -1, 65534))
+        look('f')
+        """
+
     /// As a program does that is replaced while it runs, and starts itself anew.
     @Test(arguments: [[], ["--no-passthrough"]]) func replacedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
         try await World.run { world in

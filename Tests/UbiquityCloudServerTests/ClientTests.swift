@@ -139,6 +139,24 @@ import UbiquityWire
         }
     }
 
+    @Test func oneConnectionServesManyCalls() async throws {
+        let usage = CloudUsage(usedBytes: 1, quotaBytes: 2)
+        let body = try WireCodec.encode(usage, as: .protobuf)
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: \(WireFormat.protobuf.mediaType)\r\ncontent-length: \(body.count)\r\n\r\n"
+        let answer = Array(head.utf8) + body
+        let connections = Lock(0)
+        let server: @Sendable () -> any ChannelHandler = {
+            connections.withLock { $0 += 1 }
+            return AnswerAndStay(answer: answer)
+        }
+        try await withServer(server) { client in
+            for _ in 0..<50 { #expect(try await client.usage() == usage) }
+        }
+        // A call may be made while the one before it is giving its connection back.
+        #expect((1...2).contains(connections.withLock { $0 }))
+    }
+
     @Test func newsThatAreNone() async throws {
         let body = "event: revision\ndata: {\"revision\":4}\n\nevent: revision\ndata: soon\n\n"
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: \(body.utf8.count)\r\n\r\n"
@@ -193,12 +211,19 @@ import UbiquityWire
 
     /// A server that answers every request with these bytes and closes.
     private func withFake(_ answer: [UInt8], _ body: (CloudClient) async throws -> Void) async throws {
+        try await withServer({ AnswerAndClose(answer: answer) }, body)
+    }
+
+    /// A server that has such a handler for each connection.
+    private func withServer(
+        _ handler: @escaping @Sendable () -> any ChannelHandler, _ body: (CloudClient) async throws -> Void
+    ) async throws {
         let folder = try TestFolder()
         let path = folder.path + "/s"
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AnswerAndClose(answer: answer))
+                    try channel.pipeline.syncOperations.addHandler(handler())
                 }
             }
             .bind(unixDomainSocketPath: path).get()
@@ -233,5 +258,23 @@ private final class AnswerAndClose: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: answer))).whenComplete { _ in
             bound.value.close(promise: nil)
         }
+    }
+}
+
+/// Answers each request with its bytes, and takes the next one.
+private final class AnswerAndStay: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let answer: [UInt8]
+    private var request: [UInt8] = []
+
+    init(answer: [UInt8]) { self.answer = answer }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        request += unwrapInboundIn(data).readableBytesView
+        guard request.suffix(4).elementsEqual("\r\n\r\n".utf8) else { return }
+        request = []
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: answer)), promise: nil)
     }
 }

@@ -45,6 +45,20 @@ import UbiquityTestSupport
         }
     }
 
+    /// What its chunks are has come with the feed.
+    @Test func aSmallFileIsOneRequest() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(4096)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            #expect(try world.b.live("f").isPlaceholder)
+            world.b.link.resetCounts()
+            #expect(try await world.b.read("f") == bytes)
+            let counts = world.b.link.counts
+            #expect(counts.calls == [.fetchChunks: 1] && counts.fetchedBytes == bytes.count)
+        }
+    }
+
     /// Each request and each answer takes 50 ms.
     @Test func aFolderThatIsReadInOrderComesAheadOfItsReader() async throws {
         try await run { world in

@@ -60,6 +60,22 @@ import UbiquitySystem
         #expect(try FileSystem.fileSystemStatus(folder.path).totalBytes > 0)
     }
 
+    @Test func asMuchIsFreeAsTheDiskAndTheAccountLeave() throws {
+        let disk = try FileSystem.fileSystemStatus(folder.path)
+        let block = disk.blockSize
+        try #require(disk.availableBlocks >= 3)
+        func room(_ quota: Int64, _ used: Int64) -> [Int64] {
+            let status = disk.within(quota: quota, used: used)
+            #expect((status.blockSize, status.files, status.freeFiles) == (block, disk.files, disk.freeFiles))
+            return [status.blocks, status.freeBlocks, status.availableBlocks]
+        }
+        #expect(room(10 * block, 7 * block) == [10, 3, 3])
+        #expect(room(10 * block - 1, 7 * block) == [9, 2, 2])
+        #expect(room(3 * block, 7 * block) == [7, 0, 0])
+        #expect(room(0, 0) == [0, 0, 0])
+        #expect(room(.max, 7 * block) == [disk.freeBlocks + 7, disk.freeBlocks, disk.availableBlocks])
+    }
+
     @Test(arguments: [
         ("/a/b", "/a", "b"), ("/a", "/", "a"), ("a", ".", "a"), ("/a/b//", "/a", "b"), ("/", "/", "/"),
         ("a//b", "a", "b"),
