@@ -66,6 +66,34 @@ import UbiquityControl
         }
     }
 
+    /// It is answered at once also where somebody has claimed the file, for whom others wait.
+    @Test func thePersonsListCounts() async throws {
+        try await World.run { world in
+            let folder = world.folder
+            try await world.shell(
+                """
+                cd '\(folder)'; mkdir -p .config/ubiquity; mkfifo go; cp /bin/cat mycat; cp /bin/cat tumblerd
+                printf 'no-materialize = mycat\\nno-materialize = !tumblerd\\n' > .config/ubiquity/config
+                """)
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > x; echo 2 > y")
+            try await world.settle(a, b)
+            #expect(try await b.shell("'\(folder)/tumblerd' y") == "2")
+            let refused = try await b.attempt("'\(folder)/mycat' x")
+            #expect(refused.status == 1 && refused.err.contains("Resource deadlock avoided"), "\(refused)")
+            let claim = try b.start("'\(World.program)' coordinate write x -- sh -c 'echo in; read -r line < ../go'")
+            try await world.eventually("it is claimed") { claim.outputSoFar == "in\n" }
+            let start = ContinuousClock.now
+            let again = try await b.attempt("'\(folder)/mycat' x", within: 20)
+            #expect(again.status == 1 && again.err.contains("Resource deadlock avoided"), "\(again)")
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(claim.isRunning)
+            #expect(try await b.attribute("downloading-status", of: "x") == "not-downloaded")
+            try await world.shell("echo > '\(folder)/go'")
+            #expect(try await claim.finish().status == 0)
+        }
+    }
+
     /// What a command is run with is what it would have without: no signal is blocked or ignored, and those that are
     /// meant for it reach it.
     @Test(arguments: ["run --no-materialize", "coordinate read d/x"]) func commandsGetTheirSignals(how: String) async throws {
@@ -288,6 +316,34 @@ import UbiquityControl
         }
     }
 
+    /// To another file system mv(1) copies, and then removes what it has copied.
+    @Test func movingOutBringsTheContent() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(
+                """
+                mkdir -p d/e; for n in f d/f d/e/g; do head -c 2000000 /dev/urandom > $n; done; echo small > d/h
+                cp -r . ../expected; mkdir ../outside
+                """)
+            try await world.settle(a, b)
+            let files = ["f", "d/f", "d/e/g", "d/h"]
+            try await b.ubiquity("offline", "")
+            for name in ["f", "d"] {
+                let refused = try await b.attempt("mv \(name) ../outside")
+                #expect(refused.status == 1 && refused.err.contains("Network is unreachable"), "\(refused)")
+            }
+            #expect(try await world.shell("find '\(world.folder)/outside' -type f") == "")
+            #expect(try await b.shell("stat -c %s \(files.joined(separator: " "))") == "2000000\n2000000\n2000000\n6")
+            for name in files { #expect(try await b.attribute("downloading-status", of: name) == "not-downloaded", "\(name)") }
+            try await b.ubiquity("online", "")
+            try await b.waitUntilIdle()
+            try await b.shell("rm -rf ../outside/*; mv f d ../outside")
+            try await world.shell("diff -r '\(world.folder)/expected' '\(world.folder)/outside'")
+            try await world.settle(b, a)
+            #expect(try await a.shell("ls") == "")
+        }
+    }
+
     @Test func lazyKeepsCurrentWhatWasDownloadedAndEagerAll() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
@@ -384,6 +440,40 @@ import UbiquityControl
             try await watcher.waitFor("DELETE ./large", "DELETE ./small")
             #expect(watcher.count("DELETE ./large") == 1, "\(watcher.lines)")
             #expect(try await a.shell("ls -A") == "")
+        }
+    }
+
+    /// Of a file whose download has begun the open waits for nothing, and each read does.
+    @Test func whoReadsIsInterrupted() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 60000000 /dev/urandom > f")
+            try await world.settle(a, b, within: 120)
+            try await b.shell("head -c 10 f > /dev/null")
+            try await b.waitUntilIdle()
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            for (program, signal) in [
+                ("tail -c 10 f", SIGINT), ("cp f g", SIGTERM), ("truncate -s 50000000 f", SIGKILL),
+                ("dd if=f iflag=direct bs=4096 skip=14000 count=1", SIGINT),
+            ] {
+                let command = try b.start("exec \(program)")
+                // Who reads what is here is not seen there so often in succession.
+                var looks = 0
+                try await world.eventually("it waits: \(program)") {
+                    looks = command.isUsing("f") ? looks + 1 : 0
+                    return looks == 5
+                }
+                let start = ContinuousClock.now
+                command.signal(signal)
+                let outcome = try await command.finish(within: 60)
+                #expect(outcome.status == 128 + signal, "\(program): \(outcome)")
+                // The network's own limit is 15 s.
+                #expect(ContinuousClock.now - start < .seconds(5), "\(program)")
+            }
+            kill(cloud, SIGCONT)
+            try await b.shell("cmp f '\(a.mountPoint)/f'")
         }
     }
 

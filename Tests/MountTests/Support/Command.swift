@@ -124,6 +124,17 @@ final class Command: Sendable {
         return (try? memory.read(upToCount: argument.count)) == argument
     }
 
+    /// Whether it is in a call on an open file of that name, given without folders, that its content is needed for:
+    /// read, pread64, ftruncate or copy_file_range from it.
+    func isUsing(_ name: String) -> Bool {
+        guard let call = try? String(contentsOfFile: "/proc/\(processID)/syscall", encoding: .utf8).split(separator: " "),
+            call.count > 1, ["0", "17", "77", "326"].contains(call[0]),
+            let descriptor = UInt64(call[1].dropFirst(2), radix: 16)
+        else { return false }
+        let link = "/proc/\(processID)/fd/\(descriptor)"
+        return (try? FileManager.default.destinationOfSymbolicLink(atPath: link))?.hasSuffix("/" + name) == true
+    }
+
     /// What the program has written so far.
     var outputSoFar: String { (try? Self.text(output + ".out")) ?? "" }
 
