@@ -280,6 +280,31 @@ import UbiquityControl
         }
     }
 
+    /// However long ago it was used, and though all that may go is not enough.
+    @Test func theLimitsSpareWhatIsInUse() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a", "--cache-limit", "1M")
+            let synced = ["pinned", "open", "dirty", "idle1", "idle2"]
+            try await a.shell("mkfifo ../go; for n in \(synced.joined(separator: " ")); do head -c 200000 /dev/urandom > $n; done")
+            let sum = try await a.shell("sha256sum < open")
+            try await a.ubiquity("pin", "pinned")
+            let reader = try a.start("exec 3< open; echo open; read -r line < ../go; exec sha256sum <&3")
+            try await world.eventually("it is open") { reader.outputSoFar == "open\n" }
+            try await a.waitUntilIdle()
+            for name in synced { #expect(try await a.attribute("downloading-status", of: name) == "current", "\(name)") }
+            try await a.ubiquity("offline", "")
+            try await a.shell("head -c 400000 /dev/urandom > dirty; head -c 400000 /dev/urandom > new")
+            for name in ["idle1", "idle2"] { try await a.waitFor("downloading-status", "not-downloaded", of: name) }
+            for name in ["pinned", "open", "dirty", "new"] {
+                #expect(try await a.attribute("downloading-status", of: name) == "current", "\(name)")
+            }
+            try await world.shell("echo > '\(world.folder)/go'")
+            #expect(try await reader.finish().text == "open\n\(sum)")
+            #expect(try await a.shell("cat pinned dirty new | wc -c") == "1000000")
+            #expect(try await a.attempt("cat idle1").err.contains("Network is unreachable"))
+        }
+    }
+
     /// The kernel tells of a close, and the engine of a content that has come, a moment after a program goes on.
     @Test func whatWasJustReadIsHereAndMayGo() async throws {
         try await World.run { world in

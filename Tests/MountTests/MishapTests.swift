@@ -301,6 +301,57 @@ import UbiquityControl
         }
     }
 
+    /// Full for the kernel, which writes past the daemon, as it does not where the state lies on a tmpfs.
+    @Test(
+        .enabled(
+            if: getuid() == 0 && access("/dev/loop-control", F_OK) == 0, "a file system in a file takes root and loop devices"))
+    func aFullDiskPastTheDaemon() async throws {
+        try await World.run { world in
+            let a = try world.device("a"), b = try await world.mounted("b")
+            try await world.shell(
+                """
+                cd '\(world.folder)'; PATH="$PATH:/usr/sbin:/sbin"; truncate -s 160M disk; mkfs.ext4 -q disk
+                mkdir '\(a.state)'; mount -o loop disk '\(a.state)'
+                """)
+            world.noteMounted(a.state)
+            try await a.mount()
+            try #require(try await a.status().passthrough == KernelFeatureStatus(isActive: true))
+            // So that nothing goes up, and then makes room.
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo first > own")
+            let full = "No space left on device"
+            let writing = try await a.attempt("yes 0123456789abcde | head -c 300M > f")
+            #expect(writing.status != 0 && writing.err.contains(full), "\(writing)")
+            try await a.shell("yes 0123456789abcde | head -c $(stat -c %s f) | cmp - f")
+            let allocating = try await a.attempt("fallocate -l 1G g")
+            #expect(allocating.status != 0 && allocating.err.contains(full), "\(allocating)")
+            // Some room, for a write that does not all fit.
+            try await a.python(
+                """
+                os.truncate('f', os.stat('f').st_size - 3_050_000)
+                file, written = os.open('own', os.O_RDWR | os.O_APPEND), 0
+                try:
+                    while True: written += os.write(file, b'x' * 100_000)
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC, error
+                assert os.fstat(file).st_size == 6 + written, (os.fstat(file), written)
+                assert os.pread(file, 1 << 28, 0) == b'first\\n' + b'x' * written
+                fails('ENOSPC', lambda: os.posix_fallocate(file, 0, 1 << 30))
+                """)
+            try await a.shell("rm -f f g")
+            try await world.eventually("the room is free", within: 60) { try await free(a, world) > 90_000 }
+            try await world.eventually("what is new is made again", within: 60) {
+                try await a.attempt("echo new > new && fallocate -l 1M allocated").status == 0
+            }
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b, within: 120)
+            #expect(try await b.shell("cat new; head -n 1 own; stat -c %s allocated") == "new\nfirst\n1048576")
+            try await b.shell("diff -rq . '\(a.mountPoint)'")
+            let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
+            #expect(doctor.status == 0, "\(doctor)")
+        }
+    }
+
     @Test func damagedChunkIsNeverDelivered() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
