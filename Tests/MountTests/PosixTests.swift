@@ -433,6 +433,39 @@ import UbiquityControl
         look('f')
         """
 
+    /// Bytes, as df(1) tells them.
+    private func room(_ device: Device) async throws -> (size: Int, used: Int) {
+        let told = try await device.world.shell("df -B1 --output=size,used '\(device.mountPoint)'").split(separator: "\n")
+        let numbers = try #require(told.last).split(separator: " ").compactMap { Int($0) }
+        try #require(numbers.count == 2, "\(told)")
+        return (numbers[0], numbers[1])
+    }
+
+    /// As the cloud told it last, also where it has not answered since the mount.
+    @Test func dfShowsTheAccount() async throws {
+        try await World.run { world in
+            try await world.shell("cd \"$HOME\"; mkdir -p .config/ubiquity; echo 'quota = 100M' > .config/ubiquity/config")
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            for device in [a, b] {
+                try await world.eventually("it is the account's size") { try await room(device).size <= 100 << 20 }
+            }
+            try await a.shell("head -c 31000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            for device in [a, b] {
+                try await world.eventually("it is told what is used") { try await room(device).used >= 30_000_000 }
+            }
+            let size = try await room(b).size
+            #expect(size > 99 << 20 && size <= 100 << 20)
+            try await b.unmount()
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            try await b.mount()
+            #expect(try await room(b).size == size)
+            kill(cloud, SIGCONT)
+        }
+    }
+
     /// As a program does that is replaced while it runs, and starts itself anew.
     @Test(arguments: [[], ["--no-passthrough"]]) func replacedOpenFilesCanBeOpenedAgain(options: [String]) async throws {
         try await World.run { world in
