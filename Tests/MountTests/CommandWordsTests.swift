@@ -213,7 +213,10 @@ import UbiquityControl
             try await world.settle(a, b)
             let deleted = try await world.ubiquity("account", "delete", "ann", "--data", world.folder + "/served")
             try #require(deleted.status == 0, "\(deleted)")
-            #expect(try await b.attempt("cat f").status != 0)
+            let read = try await b.attempt("cat f")
+            #expect(read.status == 1 && read.err.contains("Stale file handle"), "\(read)")
+            try await b.waitUntil("getfattr --only-values -n user.ubiquity.downloading-error f | grep -q 'login again'")
+            #expect(try await b.attribute("downloading-error-code", of: "f") == "signedOut")
             // Long before the feed would ask of itself.
             try await world.eventually("it is told", within: 10) {
                 let cloud = try await b.status().cloud

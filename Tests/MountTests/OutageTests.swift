@@ -11,6 +11,11 @@ import UbiquityControl
         case gone
         /// It takes connections and does not answer.
         case silent
+
+        /// What a program that reads is told.
+        var text: String { self == .gone ? "Network is unreachable" : "Connection timed out" }
+        /// What the file's attribute says of it.
+        var reason: String { self == .gone ? "cloud" : "did not answer in time" }
     }
 
     /// What a process has used so far.
@@ -44,6 +49,8 @@ import UbiquityControl
             case .silent: kill(cloud, SIGSTOP)
             }
             defer { if absence == .silent { kill(cloud, SIGCONT) } }
+            // It takes as long as the network may, 15 s, to tell a reader of silence.
+            let reader = try b.start("exec cat large")
             try await a.shell(
                 """
                 for n in $(seq 40); do echo changed > d/$n; done; for n in $(seq 40); do echo $n > new$n; done
@@ -62,6 +69,10 @@ import UbiquityControl
             #expect(after.seconds - before.seconds < 1, "\(before) became \(after)")
             #expect(after.memory - before.memory < 16, "\(before) became \(after)")
             #expect(try await a.status().uploads.items >= 80)
+            let read = try await reader.finish(within: 60)
+            #expect(read.status == 1 && read.err.contains(absence.text), "\(read)")
+            try await b.waitUntil(
+                "getfattr --only-values -n user.ubiquity.downloading-error large | grep -q '\(absence.reason)'")
             switch absence {
             case .gone: world.unblockCloud()
             case .silent: kill(cloud, SIGCONT)
