@@ -187,19 +187,25 @@ final class Mount: Sendable {
 
     /// Serves until the mount is gone, and then puts everything in order.
     func run() async throws {
+        let space = RememberedSpace(parts.folder)
+        do { try space.recall(parts.engine.connection) } catch {
+            parts.logger.warning("what the account holds is asked for anew", metadata: ["reason": "\(error)"])
+        }
         let engine = Task { [parts] in await parts.engine.run() }
         let pump = EventPump(controller)
         let events = Task { try await pump.run() }
         let watcher = QueryPump(controller)
         let queries = Task { try await watcher.run() }
         let merges = Task { [controller] in await controller.merges.run() }
-        let housekeeping = Task { [parts] in try await Housekeeping(parts: parts).run() }
+        let housekeeping = Task { [parts] in try await Housekeeping(parts: parts, space: space).run() }
         let outcome = await serve()
         events.cancel()
         queries.cancel()
         housekeeping.cancel()
         merges.cancel()
         parts.fileSystem.settle()
+        // Without it the next start asks the cloud.
+        try? space.note(parts.engine.connection.status)
         do { try parts.fileSystem.settleContents() } catch {
             parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
         }
@@ -271,6 +277,7 @@ extension MountSettings.Policy {
 /// What has to be done now and then while a mount runs.
 struct Housekeeping: Sendable {
     let parts: MountParts
+    let space: RememberedSpace
 
     /// The index's log is copied back and batches are written down this often.
     private static let interval = Duration.seconds(5)
@@ -282,6 +289,7 @@ struct Housekeeping: Sendable {
             if parts.engine.connection.isUsageOutdated {
                 Task { [engine = parts.engine] in await engine.refreshUsage() }
             }
+            await attempt { try space.note($0.engine.connection.status) }
             await attempt { $0.fileSystem.settle() }
             // A content that the disk does not take keeps the index from nothing.
             await attempt { try $0.fileSystem.settleContents() }

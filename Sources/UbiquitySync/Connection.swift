@@ -112,7 +112,7 @@ package final class Connection: Sendable {
         }
     }
 
-    func noteUsage(used: Int64, quota: Int64) {
+    package func noteUsage(used: Int64, quota: Int64) {
         state.withLock { ($0.status.usedBytes, $0.status.quotaBytes) = (used, quota) }
     }
 
