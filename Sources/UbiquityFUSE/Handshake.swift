@@ -45,13 +45,14 @@ final class Handshake: Sendable {
         take(FUSE_CAP_READDIRPLUS, &connection)
         take(FUSE_CAP_READDIRPLUS_AUTO, &connection)
         take(FUSE_CAP_ATOMIC_O_TRUNC, &connection)
-        take(FUSE_CAP_ASYNC_DIO, &connection)
         take(FUSE_CAP_ASYNC_READ, &connection)
         take(FUSE_CAP_CACHE_SYMLINKS, &connection)
         // Every change of content comes through the kernel or is announced: it must not drop a file's pages because
         // the mtime that a write left differs from the one it knew.
         if take(FUSE_CAP_EXPLICIT_INVAL_DATA, &connection) { leave(FUSE_CAP_AUTO_INVAL_DATA, &connection) }
         leave(FUSE_CAP_WRITEBACK_CACHE, &connection)
+        // A read past the page cache (O_DIRECT) would wait for its requests where no signal reaches it.
+        leave(FUSE_CAP_ASYNC_DIO, &connection)
         // A request through a pipe costs two system calls more than one into memory; most are small.
         leave(FUSE_CAP_SPLICE_READ, &connection)
         // Moving would take pages out of the backing file's cache.
