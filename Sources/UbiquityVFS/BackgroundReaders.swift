@@ -15,7 +15,7 @@ package struct BackgroundReaders: Sendable {
         "localsearch-3", "localsearch-extractor-3", "baloo_file", "baloo_file_extractor", "recollindex",
         "updatedb", "updatedb.plocate", "updatedb.mlocate", "zeitgeist-fts",
         // Scanners.
-        "clamscan", "clamd", "clamonacc", "maldet", "rkhunter", "aide", "tripwire",
+        "clamscan", "clamdscan", "clamd", "clamonacc", "maldet", "rkhunter", "aide", "tripwire",
         // Backups.
         "borg", "borgmatic", "restic", "duplicity", "deja-dup", "deja-dup-monitor", "kopia", "bup", "rdiff-backup",
         "rsnapshot", "timeshift", "backintime", "kup-daemon", "duplicati", "burp", "bacula-fd", "bareos-fd",

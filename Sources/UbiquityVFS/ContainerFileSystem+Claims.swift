@@ -22,6 +22,8 @@ extension ContainerFileSystem {
             try openUnclaimed(ino, flags: flags, caller: caller)
         }
         guard let coordination = parts.coordination else { return try body() }
+        // Who is refused waits for nobody, and nobody has to save first for him.
+        if !coordination.isQuiet, try isRefused(ino, flags, caller) { return try body() }
         guard let intent = try intent(toOpen: ino, flags) else {
             // What stays on this device is not claimed; whose doing it is what is written there is told all the same.
             return try body().map { [self] opened in
@@ -34,6 +36,13 @@ extension ContainerFileSystem {
         let mayWait = !flags.contains(.nonBlocking) || flags.writes || DeviceGuards.isOne(caller.pid)
         return try claimed(
             [intent], caller.pid, Self.openWaitingTime, mayWait: mayWait, keeping: { $0.handle }, body)
+    }
+
+    /// Whether a background reader opens what is not here, to read it.
+    private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
+        guard !flags.writes, !flags.contains(.truncate) else { return false }
+        let isMissing = try isInVersions(ino) || index.row(ino: ino).map { $0.contentState != .complete } ?? false
+        return isMissing && parts.backgroundReaders.isOne(caller.pid)
     }
 
     private func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {
