@@ -9,9 +9,13 @@ package struct PackageRules: Sendable, Hashable {
     /// The attribute that marks a folder. It is stored and travels, unlike the others that begin so.
     package static let mark = Array("user.ubiquity.package".utf8)
 
-    /// - Parameter extensions: without the dot; upper and lower case are one.
+    /// - Parameter extensions: with or without the dot; upper and lower case of ASCII's letters are one.
     package init(extensions: some Sequence<String>) {
-        self.extensions = Set(extensions.map { Array($0.lowercased().utf8) })
+        self.extensions = Set(extensions.map { Self.lowercased($0.utf8.drop { $0 == UInt8(ascii: ".") }) })
+    }
+
+    private static func lowercased(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+        bytes.map { (65...90).contains($0) ? $0 + 32 : $0 }
     }
 
     /// Well-known document bundles.
@@ -33,6 +37,6 @@ package struct PackageRules: Sendable, Hashable {
         if let mark = xattrs.first(where: { $0.name == Self.mark }) { return mark.value == [UInt8(ascii: "1")] }
         let suffix = name.stemAndExtension.suffix.dropFirst()
         guard !suffix.isEmpty else { return false }
-        return extensions.contains(suffix.map { (65...90).contains($0) ? $0 + 32 : $0 })
+        return extensions.contains(Self.lowercased(suffix))
     }
 }

@@ -279,8 +279,10 @@ final class MergeRunner: Sendable {
     /// Makes what the command wrote the file's content.
     private func take(_ path: String, _ job: Job) throws {
         let (size, isFile) = try describing("look at the result of a merge", at: path) { () throws(Errno) in
-            let status = try FileSystem.status(path)
-            return (status.size, status.kind == .file)
+            do throws(Errno) {
+                let status = try FileSystem.status(path)
+                return (status.size, status.kind == .file)
+            } catch .ENOENT { return (0, false) }
         }
         guard isFile else { throw UbiquityError(.invalid, "the merge command wrote no file", at: job.command) }
         let content = ContentID(try parts.index.newContentNumber())
