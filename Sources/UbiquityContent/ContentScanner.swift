@@ -37,7 +37,7 @@ package struct ContentScanner: Sendable {
         self.maximumChunks = maximumChunks
     }
 
-    /// Reads the file from its beginning, without moving its position. Writes through a mapping show in the times
+    /// Reads the file from its beginning; may move its position. Writes through a mapping show in the times
     /// only when the kernel notices them, so a file that is mapped for writing is to be scanned again after its close.
     /// - Parameter isCancelled: asked between reads.
     /// - Throws: `.cancelled`, `.tooLarge`, or what the disk says.
@@ -77,6 +77,15 @@ package struct ContentScanner: Sendable {
             var position: Int64 = 0
             while position < size {
                 guard !isCancelled() else { throw UbiquityError(.cancelled, "the scan was cancelled") }
+                if let since = builder.lengthSinceZeros {
+                    let chunks = try zeroChunks(in: file, from: position - Int64(since), size)
+                    if chunks > 0 {
+                        builder.addZeros(chunks: chunks)
+                        position += Int64(chunks * Limits.maximumChunkLength - since)
+                        guard builder.count <= maximumChunks else { throw tooManyChunks(after: position) }
+                        continue
+                    }
+                }
                 let wanted = Int(min(Int64(Self.readSize), size - position))
                 let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
                 let count = try describing("read the content") { () throws(Errno) in
@@ -89,6 +98,17 @@ package struct ContentScanner: Sendable {
             }
             return builder.finish()
         }
+    }
+
+    /// How many of the longest chunks the hole holds that begins there; 0 where there is none.
+    private func zeroChunks(
+        in file: FileDescriptor, from start: Int64, _ size: Int64
+    ) throws(UbiquityError) -> Int {
+        let end = try describing("look for holes in the content") { () throws(Errno) in
+            // Not every file system tells.
+            do throws(Errno) { return try file.nextData(from: start) ?? size } catch .EINVAL { return start }
+        }
+        return Int(max(0, min(end, size) - start)) / Limits.maximumChunkLength
     }
 
     private func tooManyChunks(after position: Int64) -> UbiquityError {

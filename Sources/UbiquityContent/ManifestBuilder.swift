@@ -20,6 +20,17 @@ struct ManifestBuilder {
         take(rest)
     }
 
+    /// Bytes since the last cut, if a long run of zeros was cut there that may go on; else nil.
+    var lengthSinceZeros: Int? { chunks.last == ZeroBytes.longestChunk ? length : nil }
+
+    /// As if it were fed so many long chunks of zeros in the place of what came since the last cut.
+    mutating func addZeros(chunks count: Int) {
+        chunker = Chunker()
+        naming = ChunkNaming()
+        length = 0
+        chunks.append(contentsOf: repeatElement(ZeroBytes.longestChunk, count: count))
+    }
+
     /// What is left is the last chunk; an empty content has none.
     mutating func finish() -> Manifest {
         if length > 0 { endChunk() }

@@ -151,7 +151,10 @@ import UbiquityWire
             return AnswerAndStay(answer: answer)
         }
         try await withServer(server) { client in
-            for _ in 0..<50 { #expect(try await client.usage() == usage) }
+            for _ in 0..<50 {
+                let told = try await client.usage()
+                #expect(told == usage)
+            }
         }
         // A call may be made while the one before it is giving its connection back.
         #expect((1...2).contains(connections.withLock { $0 }))

@@ -28,6 +28,34 @@ import UbiquitySystem
         #expect(content.modifiedAt == (try file.status().modifiedAt))
     }
 
+    /// A disk image of many gigabytes that is nearly empty takes a moment.
+    @Test(arguments: [0, 1, 100_000, 1 << 20]) func goesOverHoles(_ before: Int) throws {
+        let (begin, end) = (Samples.bytes(before, seed: 3), Samples.bytes(70_000, seed: 4))
+        func outcome(hole: Int, after: [UInt8]) throws -> (ScanOutcome, asked: Int) {
+            let file = try file(begin)
+            try file.write(after, at: Int64(before + hole))
+            if after.isEmpty { try file.truncate(to: Int64(before + hole)) }
+            var asked = 0
+            return (try ContentScanner(clock: FixedClock.later).scan(file) { asked += 1; return false }, asked)
+        }
+        for after in [end, []] {
+            for hole in [5_000_000, 10 << 20] {
+                guard case .stable(let content) = try outcome(hole: hole, after: after).0 else {
+                    Issue.record("not stable")
+                    continue
+                }
+                #expect(content.manifest == Chunker.manifest(of: begin + [UInt8](repeating: 0, count: hole) + after))
+            }
+            let large = try outcome(hole: 100 << 30, after: after)
+            guard case .stable(let content) = large.0 else {
+                Issue.record("not stable")
+                continue
+            }
+            #expect(content.manifest.reduce(0) { $0 + $1.length } == before + 100 << 30 + after.count)
+            #expect(large.asked < 100)
+        }
+    }
+
     /// What happens to the file while it is read; the scanner asks about cancelling between its reads.
     enum Disturbance: CaseIterable { case write, append, cut, touch, writeAndRestoreTime }
 
