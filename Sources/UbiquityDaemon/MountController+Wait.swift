@@ -80,7 +80,8 @@ extension MountController {
     private func unfinished(_ check: WaitCheck) async throws -> WaitReport {
         let pending = try await pool.run { [self] in try self.pending(check) }
         return WaitReport(
-            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)), reason: try await reason(check))
+            done: false, pending: Array(pending.prefix(MountStatus.maximumPendingItems)),
+            reason: try await reason(check))
     }
 
     /// What is waited for and not done yet, and nothing else.

@@ -1,8 +1,8 @@
 import UbiquitySync
 import UbiquitySystem
 
-/// What the account was last known to hold and may hold, for the time until the cloud has told it again: also of a device
-/// that starts without the network, `df` shows the account and not the disk alone.
+/// What the account was last known to hold and may hold, for the time until the cloud has told it again: also of a
+/// device that starts without the network, `df` shows the account and not the disk alone.
 final class RememberedSpace: Sendable {
     private struct Stored: Codable, Hashable {
         /// Bytes.

@@ -70,8 +70,8 @@ package class IndexReader {
         throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
     }
 
-    /// Whether the cloud has it below `ancestor`: what was deleted there, or moved out of it, is a change of that folder
-    /// too while the cloud has not heard of it.
+    /// Whether the cloud has it below `ancestor`: what was deleted there, or moved out of it, is a change of that
+    /// folder too while the cloud has not heard of it.
     package func wasWithin(_ row: ItemRow, _ ancestor: ItemKey) throws -> Bool {
         var id = row.id
         for _ in 0...Limits.maximumDepth {

@@ -27,7 +27,9 @@ import UbiquityCore
 
     @Test func whatIsConfiguredIsAdded() throws {
         let rules = PackageRules(extensions: PackageRules.standardExtensions + ["Box", ".dot", "ÄB"])
-        for name in ["a.box", "a.BOX", "a.Box", "a.rtfd", "a.XCODEPROJ", "a.dot", "a.ÄB", "a.Äb"] { #expect(try isPackage(name, rules), "\(name)") }
+        for name in ["a.box", "a.BOX", "a.Box", "a.rtfd", "a.XCODEPROJ", "a.dot", "a.ÄB", "a.Äb"] {
+            #expect(try isPackage(name, rules), "\(name)")
+        }
         for name in ["box", ".box", "a.box.txt", "a.txt"] { #expect(try !isPackage(name, rules), "\(name)") }
         #expect(try !isPackage("a.box"))
         let own = PackageRules(extensions: ["box"])
