@@ -23,10 +23,13 @@ import UbiquityControl
             try await b.ubiquity("online", "")
             try await b.wait("--uploaded")
             try await b.ubiquity("offline", "")
-            try await b.shell("rm d/new; mv d/f e/moved; mv e/new e/other")
+            try await b.shell("rm d/new; mv d/f e/moved; mv e/new e/other; ln e/f e/link")
             let changed = try await b.ubiquity("wait", "d", options: ["--uploaded", "--timeout", "0"])
             #expect(changed.status == 1 && changed.err.contains("d/new (deleted)"), "\(changed)")
             #expect(changed.err.contains("e/moved") && !changed.err.contains("e/other"), "\(changed)")
+            // A further name of a file is one, too.
+            let link = try await b.ubiquity("wait", "e/link", options: ["--uploaded", "--timeout", "0"])
+            #expect(link.status == 1 && link.err.contains("e/link") && !link.err.contains("e/moved"), "\(link)")
         }
     }
 

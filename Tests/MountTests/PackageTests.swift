@@ -308,6 +308,14 @@ import UbiquityControl
                 for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "d.rtfd") == "0") }
                 try await a.shell("rm d.rtfd/f")
             }
+            // What lies in a folder that is no package any more is decided about by itself.
+            try await conflict(world, a, b, "5")
+            try await a.shell("mv d.rtfd d; echo 5 > d/f")
+            try await world.settle(a, b)
+            try await world.meet(a, "echo a > d/f", b, "echo b > d/f")
+            #expect(try await b.ubiquity("resolve", "d", options: ["--keep", "current"]).out.contains("resolved 1 conflict"))
+            try await world.settle(b, a)
+            for device in [a, b] { #expect(try await device.attribute("conflict-count", of: "d") == "1") }
         }
     }
 }
