@@ -80,9 +80,9 @@ package struct ContentScanner: Sendable {
                 if let since = builder.lengthSinceZeros {
                     let chunks = try zeroChunks(in: file, from: position - Int64(since), size)
                     if chunks > 0 {
-                        builder.addZeros(chunks: chunks)
                         position += Int64(chunks * Limits.maximumChunkLength - since)
-                        guard builder.count <= maximumChunks else { throw tooManyChunks(after: position) }
+                        guard builder.count + chunks <= maximumChunks else { throw tooManyChunks(after: position) }
+                        builder.addZeros(chunks: chunks)
                         continue
                     }
                 }

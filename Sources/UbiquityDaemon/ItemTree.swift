@@ -35,6 +35,18 @@ struct ItemTree: Sendable {
         }
     }
 
+    /// The item at a path, and with it the name itself, if that is a further one of the item.
+    func keys(at path: String) throws -> [ItemKey] {
+        let row = try row(at: path)
+        let names = try Self.names(of: path)
+        guard row.kind == .file, let last = names.last else { return [row.key] }
+        let name = try index.read { reader in
+            try reader.row(path: names.dropLast()).flatMap { try reader.child(of: $0.key, named: last) }
+        }
+        guard let name, name.key != row.key else { return [row.key] }
+        return [row.key, name.key]
+    }
+
     /// The item and, of a folder, all that is in it, folders before their content.
     func subtree(at path: String) throws -> [Place] {
         let top = try row(at: path)

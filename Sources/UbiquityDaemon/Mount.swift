@@ -187,7 +187,7 @@ final class Mount: Sendable {
 
     /// Serves until the mount is gone, and then puts everything in order.
     func run() async throws {
-        let space = RememberedSpace(parts.folder)
+        let space = RememberedSpace(parts.folder, parts.timekeeper)
         do { try space.recall(parts.engine.connection) } catch {
             parts.logger.warning("what the account holds is asked for anew", metadata: ["reason": "\(error)"])
         }
@@ -205,7 +205,7 @@ final class Mount: Sendable {
         merges.cancel()
         parts.fileSystem.settle()
         // Without it the next start asks the cloud.
-        try? space.note(parts.engine.connection.status)
+        try? space.note(parts.engine.connection.status, isLast: true)
         do { try parts.fileSystem.settleContents() } catch {
             parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
         }

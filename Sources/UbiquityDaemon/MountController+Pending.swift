@@ -11,10 +11,12 @@ extension MountController {
     private static let mostLookedThrough = 10_000
 
     /// The first of what waits to go up; only those that `isMeant` holds for, if it is given.
-    func pendingUploads(where isMeant: ((ItemRow) throws -> Bool)? = nil) throws -> [PendingItem] {
+    func pendingUploads(of concerned: (([ItemRow]) throws -> Set<ItemKey>)? = nil) throws -> [PendingItem] {
         let running = engine.runningUploads
-        let limit = isMeant == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
-        let unsent = try engine.pendingUploads(limit: limit).filter { try isMeant?($0.row) ?? true }
+        let limit = concerned == nil ? MountStatus.maximumPendingItems : Self.mostLookedThrough
+        let all = try engine.pendingUploads(limit: limit)
+        let meant = try concerned?(all.map(\.row))
+        let unsent = all.filter { meant?.contains($0.row.key) ?? true }
         let items = try unsent.prefix(MountStatus.maximumPendingItems).map { waiting in
             let row = waiting.row
             var item = PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
@@ -35,7 +37,8 @@ extension MountController {
         guard items.count < MountStatus.maximumPendingItems else { return items }
         // Files about whose versions something was decided.
         let decided = try parts.index.read { try $0.itemsWithVersionActions(limit: limit) }
-        return items + (try decided.filter { try isMeant?($0) ?? true }.map { row in
+        let meantToo = try concerned?(decided)
+        return items + (try decided.filter { meantToo?.contains($0.key) ?? true }.map { row in
             PendingItem(path: try shownPath(of: row), direction: .upload, reason: .waiting)
         }).prefix(MountStatus.maximumPendingItems - items.count)
     }

@@ -143,8 +143,9 @@ extension MountController {
             let others = conflicts.filter { $0.id != chosen.id }
             let restored = row.kind == .file ? [(kind: PendingVersionAction.Kind.restore, version: chosen.id)] : []
             let new = try await decide(restored + others.map { (.resolve, $0.id) }, of: row.key)
+            let members = try await resolveMembers(of: row)
             let awaits = try await waitUntilShown(row, new)
-            return ResolveReport(path: request.path, resolved: conflicts.count, awaits: awaits)
+            return ResolveReport(path: request.path, resolved: conflicts.count + members, awaits: awaits)
         }
     }
 
@@ -163,19 +164,27 @@ extension MountController {
     ) async throws -> ResolveReport {
         var report = ResolveReport(path: request.path, resolved: conflicts.count)
         _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: row.key)
-        for (member, conflicts) in try await unresolvedMembers(of: row) {
-            _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: member.key)
-            report.resolved += conflicts.count
-        }
+        report.resolved += try await resolveMembers(of: row)
         return report
     }
 
-    /// Files that have come into conflict by themselves and lie in a package now: it is one document, and decided about
-    /// as one.
+    /// - Returns: how many conflicts those had.
+    private func resolveMembers(of row: ItemRow) async throws -> Int {
+        var count = 0
+        for (member, conflicts) in try await unresolvedMembers(of: row) {
+            _ = try await decide(conflicts.map { (.resolve, $0.id) }, of: member.key)
+            count += conflicts.count
+        }
+        return count
+    }
+
+    /// What has come into conflict by itself and lies in a package now: that is one document, and decided about as
+    /// one.
     private func unresolvedMembers(of row: ItemRow) async throws -> [(ItemRow, [RemoteVersion])] {
-        guard row.kind == .directory else { return [] }
+        // A plain folder may have been a package when it came into conflict: what lies in it is documents again.
+        guard row.kind == .directory, parts.index.isPackage(row) else { return [] }
         let members = try await pool.run { [index = parts.index] in
-            try index.read { try $0.filesInConflict(below: row.key) }
+            try index.read { try $0.itemsInConflict(below: row.key) }
         }
         var found = [(ItemRow, [RemoteVersion])]()
         for member in members { found.append((member, try await unresolved(member))) }

@@ -27,7 +27,7 @@ extension MountController {
 
     /// - Returns: what waits. Throws at once if there is no such item.
     func wait(for wanted: WaitRequest) async throws -> @Sendable () async throws -> WaitReport {
-        let tops = try await pool.run { [self] in try wanted.paths.map { try parts.tree.row(at: $0).key } }
+        let tops = try await pool.run { [self] in try wanted.paths.flatMap { try parts.tree.keys(at: $0) } }
         return { [self] in
             do {
                 return try await wait(wanted, tops)
@@ -88,7 +88,7 @@ extension MountController {
     private func pending(_ check: WaitCheck) throws -> [PendingItem] {
         let wanted = check.wanted
         var pending = [PendingItem]()
-        if wanted.uploaded || wanted.idle { pending += try pendingUploads(where: check.concerns) }
+        if wanted.uploaded || wanted.idle { pending += try pendingUploads(of: check.concerned) }
         if wanted.downloaded {
             let missing = try check.missingContents(limit: MountStatus.maximumPendingItems)
             pending += try missing.map { try pendingDownload($0.key, at: $0.path) }
@@ -174,136 +174,5 @@ extension MountController {
             }
         }
         return false
-    }
-}
-
-/// Whether a wait is over. It remembers the last item that was not as wanted and asks that one first, so that waiting
-/// for a large folder does not mean walking it after each change.
-final class WaitCheck: Sendable {
-    let wanted: WaitRequest
-    private let parts: MountParts
-    private let tops: [ItemKey]
-    private let missing = Lock<ItemKey?>(nil)
-    /// The place in the order of changes of a held deletion that is waited for.
-    private let held = Lock<Int64?>(nil)
-
-    /// Dirty items read at a time.
-    private static let pageSize = 500
-
-    init(parts: MountParts, wanted: WaitRequest, tops: [ItemKey]) {
-        self.parts = parts
-        self.wanted = wanted
-        self.tops = tops
-    }
-
-    func holds(graceIsOver: Bool) throws -> Bool {
-        if wanted.uploaded || wanted.idle, !graceIsOver, try isBeingWritten() { return false }
-        if wanted.uploaded || wanted.idle, parts.fileSystem.awaitsIgnoreFiles { return false }
-        if wanted.uploaded, try hasPendingUpload() { return false }
-        if wanted.downloaded, try hasMissingContent() { return false }
-        return try !wanted.idle || parts.engine.summary().isIdle
-    }
-
-    /// Whether what is waited for needs somebody's decision first.
-    func isHeldBack() throws -> Bool {
-        guard wanted.uploaded || wanted.idle, parts.engine.heldDeletions > 0 else { return false }
-        return try isWholeMount || parts.index.read(isWaitingForHeldOnes)
-    }
-
-    private func isWaitingForHeldOnes(_ reader: IndexReader) throws -> Bool {
-        var order = try reader.confirmedDeletions()
-        // The one found last, first.
-        if let known = held.withLock({ $0 }), known > order,
-            let row = try reader.pendingDeletions(after: known - 1, limit: 1).first, try isMeant(row, reader)
-        {
-            return true
-        }
-        while true {
-            let rows = try reader.pendingDeletions(after: order, limit: Self.pageSize)
-            for row in rows {
-                order = row.dirtyOrder
-                guard try isMeant(row, reader) else { continue }
-                held.withLock { $0 = order }
-                return true
-            }
-            if rows.count < Self.pageSize { return false }
-        }
-    }
-
-    /// Whether it is waited for that this item's changes go up.
-    func concerns(_ row: ItemRow) throws -> Bool {
-        try isWholeMount || parts.index.read { try isMeant(row, $0) }
-    }
-
-    /// The first files whose newest content is not here and is waited for.
-    func missingContents(limit: Int) throws -> [(key: ItemKey, path: String)] {
-        var found = [(key: ItemKey, path: String)]()
-        for top in tops.isEmpty ? [.root] : tops {
-            guard let path = try parts.tree.path(of: top) else { continue }
-            for place in try parts.tree.subtree(at: path) where place.kind == .file {
-                guard found.count < limit else { return found }
-                if try isMissing(place.key) { found.append((place.key, place.path)) }
-            }
-        }
-        return found
-    }
-
-    private var isWholeMount: Bool { tops.isEmpty || tops.contains(.root) || wanted.idle }
-
-    private func isMeant(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
-        if try isWithinTops(row.key, reader) { return true }
-        guard !row.dirty.isDisjoint(with: [.deleted, .place]) else { return false }
-        for top in tops where try reader.wasWithin(row, top) { return true }
-        return false
-    }
-
-    private func isWithinTops(_ key: ItemKey, _ reader: IndexReader) throws -> Bool {
-        for top in tops where try reader.isWithin(key, top) { return true }
-        return false
-    }
-
-    private func isBeingWritten() throws -> Bool {
-        let inodes = parts.fileSystem.writtenInodes
-        if inodes.isEmpty || isWholeMount { return !inodes.isEmpty }
-        return try parts.index.read { reader in
-            for ino in inodes {
-                if let row = try reader.row(ino: ino), try isWithinTops(row.key, reader) { return true }
-            }
-            return false
-        }
-    }
-
-    private func hasPendingUpload() throws -> Bool {
-        try parts.index.read { reader in
-            if isWholeMount { return try reader.unsentCount() + reader.versionActionCount() > 0 }
-            for row in try reader.itemsWithVersionActions(limit: .max) where try isMeant(row, reader) { return true }
-            var order: Int64 = 0
-            while true {
-                let rows = try reader.dirtyRows(after: order, limit: Self.pageSize)
-                for row in rows {
-                    if try isMeant(row, reader) { return true }
-                    order = row.dirtyOrder
-                }
-                if rows.count < Self.pageSize { return false }
-            }
-        }
-    }
-
-    private func hasMissingContent() throws -> Bool {
-        if let key = missing.withLock({ $0 }), try isMissing(key) { return true }
-        for top in tops.isEmpty ? [.root] : tops {
-            guard let path = try parts.tree.path(of: top) else { continue }
-            for place in try parts.tree.subtree(at: path) where place.kind == .file {
-                guard try isMissing(place.key) else { continue }
-                missing.withLock { $0 = place.key }
-                return true
-            }
-        }
-        return false
-    }
-
-    private func isMissing(_ key: ItemKey) throws -> Bool {
-        guard let row = try parts.index.row(key: key), !row.isDeleted else { return false }
-        return try parts.engine.status(of: row).downloading != .current
     }
 }

@@ -1,3 +1,4 @@
+import UbiquityCore
 import UbiquitySync
 import UbiquitySystem
 
@@ -9,23 +10,42 @@ final class RememberedSpace: Sendable {
         var usedBytes, quotaBytes: Int64
     }
 
-    private let path: String
-    private let stored = Lock<Stored?>(nil)
+    /// While uploads go on it changes all the time.
+    private static let writtenEvery = Duration.seconds(60)
 
-    init(_ folder: ContainerFolder) { path = Path.join(folder.path, "space.json") }
+    private let path: String
+    private let timekeeper: any Timekeeper
+    private let stored = Lock((content: Stored?.none, at: Duration?.none))
+
+    init(_ folder: ContainerFolder, _ timekeeper: any Timekeeper) {
+        path = Path.join(folder.path, "space.json")
+        self.timekeeper = timekeeper
+    }
 
     /// Throws if the file cannot be read: the next `note` writes it anew.
     func recall(_ connection: Connection) throws {
         guard let known = try StoredJSON.read(Stored.self, at: path) else { return }
-        stored.withLock { $0 = known }
+        guard known.usedBytes >= 0, known.quotaBytes >= 0 else {
+            throw UbiquityError(.invalid, "no sizes", at: path)
+        }
+        stored.withLock { $0.content = known }
         connection.noteUsage(used: known.usedBytes, quota: known.quotaBytes)
     }
 
-    func note(_ status: ConnectionStatus) throws {
+    /// - Parameter isLast: Whether the mount ends: then it is written in any case.
+    func note(_ status: ConnectionStatus, isLast: Bool = false) throws {
         guard let used = status.usedBytes, let quota = status.quotaBytes else { return }
-        let new = Stored(usedBytes: used, quotaBytes: quota)
-        guard stored.withLock({ $0 }) != new else { return }
+        let new = Stored(usedBytes: used, quotaBytes: quota), now = timekeeper.uptime()
+        let isDue = stored.withLock { stored in
+            guard stored.content != new, isLast || stored.at.map({ now - $0 >= Self.writtenEvery }) ?? true else {
+                return false
+            }
+            // Also if it cannot be written: it is tried again when it is due again.
+            stored.at = now
+            return true
+        }
+        guard isDue else { return }
         try StoredJSON.write(new, at: path)
-        stored.withLock { $0 = new }
+        stored.withLock { $0.content = new }
     }
 }

@@ -96,12 +96,12 @@ extension IndexReader {
                 """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Files in a folder, at any depth, with unresolved conflicts.
-    package func filesInConflict(below folder: ItemKey) throws -> [ItemRow] {
+    /// Files and packages in a folder, at any depth, with unresolved conflicts.
+    package func itemsInConflict(below folder: ItemKey) throws -> [ItemRow] {
         var found = [ItemRow](), key = ItemKey(0)
         while true {
-            let page = try itemsInConflict(after: key, limit: Self.pageOfConflicts)
-            found += try page.filter { try isWithin($0.key, folder) }
+            let page = try itemsInConflict(withPackages: true, after: key, limit: Self.pageOfConflicts)
+            found += try page.filter { try $0.key != folder && isWithin($0.key, folder) }
             guard let last = page.last, page.count == Self.pageOfConflicts else { return found }
             key = last.key
         }

@@ -70,18 +70,6 @@ package class IndexReader {
         throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
     }
 
-    /// Whether the cloud has it below `ancestor`: what was deleted there, or moved out of it, is a change of that
-    /// folder too while the cloud has not heard of it.
-    package func wasWithin(_ row: ItemRow, _ ancestor: ItemKey) throws -> Bool {
-        var id = row.id
-        for _ in 0...Limits.maximumDepth {
-            guard let parent = try remote(id: id)?.parent, let folder = try self.row(id: parent) else { return false }
-            if try isWithin(folder.key, ancestor) { return true }
-            id = parent
-        }
-        return false
-    }
-
     /// How many folders lie between the top folder and the item; 0 for the top folder itself.
     func depth(of key: ItemKey) throws -> Int {
         try Int(

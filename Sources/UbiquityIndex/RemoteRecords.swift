@@ -13,7 +13,7 @@ extension IndexReader {
     }
 
     /// The folder that the item lies in at the cloud.
-    func remoteParent(of id: ItemID) throws -> ItemID? {
+    package func remoteParent(of id: ItemID) throws -> ItemID? {
         var parent: ItemID?
         try db.run("SELECT parent FROM remote WHERE id = ?", [SQLValue(id)]) { parent = $0.id(0) }
         return parent

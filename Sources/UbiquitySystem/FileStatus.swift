@@ -107,7 +107,7 @@ package struct FileSystemStatus: Hashable, Sendable {
     ///   - quota: bytes that the account may hold.
     ///   - used: bytes that it holds.
     package func within(quota: Int64, used: Int64) -> FileSystemStatus {
-        let left = max(0, quota - used) / blockSize
+        let left = max(0, max(0, quota) - max(0, used)) / blockSize
         var result = self
         result.freeBlocks = min(freeBlocks, left)
         result.availableBlocks = min(availableBlocks, left)

@@ -38,9 +38,9 @@ extension ContainerFileSystem {
             [intent], caller.pid, Self.openWaitingTime, mayWait: mayWait, keeping: { $0.handle }, body)
     }
 
-    /// Whether a background reader opens what is not here, to read it.
+    /// Whether a background reader opens what is not here and would have to come.
     private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
-        guard !flags.writes, !flags.contains(.truncate) else { return false }
+        guard !flags.contains(.truncate) else { return false }
         let isMissing = try isInVersions(ino) || index.row(ino: ino).map { $0.contentState != .complete } ?? false
         return isMissing && parts.backgroundReaders.isOne(caller.pid)
     }

@@ -239,9 +239,9 @@ extension ContainerFileSystem {
     private func resolveAll(_ key: ItemKey) throws {
         let row = try index.row(key: key)
         guard let row, row.kind == .file || index.isPackage(row) else { throw Errno.EINVAL }
-        // In a package may lie files that have come into conflict by themselves.
+        // In a package may lie what has come into conflict by themselves.
         let known = try index.read { reader in
-            let items = [row] + (row.kind == .directory ? try reader.filesInConflict(below: key) : [])
+            let items = [row] + (row.kind == .directory ? try reader.itemsInConflict(below: key) : [])
             return try items.map { ($0.key, try reader.conflicts(of: $0.id)) }
         }
         for (key, conflicts) in known where !conflicts.isEmpty {
