@@ -203,6 +203,15 @@ extension MountController {
     private func keep(_ version: RemoteVersion, of row: ItemRow) async throws -> String {
         guard let entry = row.entry else { throw UbiquityError(.notFound, "the file is gone") }
         let name = VersionNames.document(version, of: entry.name)
+        // What is synced stays so under an ignored name, and new documents do not: the other devices would have neither
+        // the version nor the document.
+        if !row.isExcluded {
+            try await pool.run { [parts] in
+                // A rule may have just been written.
+                parts.fileSystem.refreshIgnoreFiles()
+                try parts.index.requireSynced(name, row.kind, in: entry.parent)
+            }
+        }
         return try await place(version, of: row, in: entry.parent, named: name, orNumbered: true)
     }
 

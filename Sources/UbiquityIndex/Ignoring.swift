@@ -93,6 +93,20 @@ extension IndexReader {
     }
 }
 
+extension ItemIndex {
+    /// Throws `.notPermitted` if something made there would stay on this device.
+    package func requireSynced(_ name: ItemName, _ kind: ItemKind, in folder: ItemKey) throws {
+        let isLocal = try write(.local) { transaction in
+            try transaction.row(key: folder).map { try transaction.keepsLocal(name, kind, in: $0) } ?? false
+        }
+        guard !isLocal else {
+            throw UbiquityError(
+                .notPermitted, "an ignore rule would keep it on this device alone", at: "\(name)",
+                remedy: "give it another name: ubiquity restore FILE VERSION --to NAME")
+        }
+    }
+}
+
 extension IndexTransaction {
     /// Whether items of that name stay on this device in every folder, whatever ignore files say.
     package func isLocalEverywhere(_ name: ItemName, _ kind: ItemKind) -> Bool {

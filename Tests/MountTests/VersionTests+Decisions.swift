@@ -109,6 +109,14 @@ extension VersionTests {
             try await world.settle(a, b)
             try await expectResolved(a, b)
             for device in [a, b] { #expect(try await device.shell("cat Documents/*") == "a 1\nb 1") }
+
+            // Under an ignored name the document would be here alone, and the version nowhere.
+            try await conflict(world, a, b, "2")
+            try await a.shell("echo '*.txt' > Documents/.ubiquityignore")
+            let refused = try await world.ubiquity("resolve", "--keep", "both", path)
+            #expect(refused.status == 1 && refused.err.contains("an ignore rule would keep it"), "\(refused)")
+            #expect(try await a.attribute("conflict-count", of: "Documents/report.txt") == "1")
+            #expect(try await a.shell("cat Documents/*") == "a 1\nb 2")
         }
     }
 
