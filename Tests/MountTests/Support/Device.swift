@@ -61,8 +61,9 @@ final class Device: Sendable {
 
     /// Whether the mount point is one.
     var isMounted: Bool {
-        let table = (try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)) ?? ""
-        return table.contains(" \(mountPoint) ")
+        // Not by Foundation, which reads of such a file the first page alone: with many mounts none was taken away.
+        let table = (try? SmallFile.read("/proc/self/mountinfo", limit: 64 << 20)) ?? []
+        return String(decoding: table, as: UTF8.self).contains(" \(mountPoint) ")
     }
 
     /// Takes away whatever is left.
