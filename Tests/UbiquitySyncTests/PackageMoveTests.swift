@@ -187,6 +187,47 @@ import UbiquityTestSupport
         }
     }
 
+    /// Renamed or moved elsewhere, deleted after that, and edited by who has heard of neither: it comes back where it
+    /// was put.
+    @Test(arguments: ["q.rtfd", "out/p.rtfd"], [false, true])
+    func whatComesBackKeepsTheNameOfAThirdDevice(place: String, hasNew: Bool) async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try world.b.setPaused(true)
+            try world.a.rename("p.rtfd", place)
+            try await world.settle([world.a, world.c])
+            try world.c.remove(place)
+            try await world.settle([world.a, world.c])
+            try await world.b.edit("p.rtfd/c/j") { _ in [103] }
+            // Which changes the folder itself.
+            if hasNew { try await world.b.create("p.rtfd/new", [104]) }
+            try world.b.setPaused(false)
+            try await world.settle()
+            for device in world.devices {
+                #expect(try device.row("p.rtfd") == nil, "\(device.name)")
+                for path in ["m", "c/g/h"] { #expect(try device.row(place + "/" + path) != nil, "\(device.name) \(path)") }
+                #expect(try await device.read(place + "/c/j") == [103])
+                if hasNew { #expect(try await device.read(place + "/new") == [104]) }
+            }
+        }
+    }
+
+    /// The folder that it was moved to is gone too: it is where it is here.
+    @Test func whatComesBackDoesNotNeedAFolderThatIsGone() async throws {
+        try await PackageConflictTests().run { world in
+            try await make(world)
+            try world.b.setPaused(true)
+            try world.a.rename("p.rtfd", "out/p.rtfd")
+            try await world.settle([world.a, world.c])
+            try world.c.remove("out")
+            try await world.settle([world.a, world.c])
+            try await world.b.edit("p.rtfd/c/j") { _ in [103] }
+            try world.b.setPaused(false)
+            try await world.settle()
+            for device in world.devices { #expect(try await device.read("p.rtfd/c/j") == [103], "\(device.name)") }
+        }
+    }
+
     /// A file of the package was given a name outside of it and changed by that, and the other device's later state is
     /// without the file: it stays by its other name, with what was written.
     @Test(arguments: [true, false]) func whatHasAnotherNameOutsideKeepsItsEdit(isOld: Bool) async throws {
