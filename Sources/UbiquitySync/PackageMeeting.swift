@@ -30,7 +30,7 @@ struct PackageMeeting: Sendable {
     /// Where the cloud's items lie.
     var remotePaths: [ItemID: [ItemName]]
     var paths: [ItemKey: [ItemName]]
-    /// Where the package is here; nil if it was deleted here, or the cloud does not have the folder.
+    /// Where the package goes if it was deleted there; nil if it was deleted here, or the cloud does not have the folder.
     var place: Place?
     /// What hard links in it are names of.
     var linked: [ItemID: ItemRow]
@@ -51,11 +51,7 @@ extension IndexReader {
             try collectPlaces(around: remote.parent, &meeting, index)
         }
         if let entry = top.entry, !top.isDeleted {
-            if let parent = try row(key: entry.parent),
-                try parent.key == .root || remote(id: parent.id)?.isDeleted == false
-            {
-                meeting.place = Place(parent: parent.id, name: entry.name)
-            }
+            meeting.place = try placeComingBack(top, entry)
             meeting.rows = try members(of: key, limit: .max)
             for row in meeting.rows.dropFirst() {
                 guard let entry = row.entry, let above = meeting.paths[entry.parent] else { continue }
@@ -65,6 +61,34 @@ extension IndexReader {
             }
         }
         return meeting
+    }
+
+    /// Where the package goes if it was deleted there: where it lay at the end, for another device may have put it
+    /// there; where it is here if it was put there here, or if where it lay is gone or is in something of its own.
+    private func placeComingBack(_ top: ItemRow, _ entry: ItemRow.Entry) throws -> Place? {
+        if !top.dirty.contains(.place), let remote = try remote(id: top.id), remote.isDeleted,
+            let folder = try row(id: remote.parent), !folder.isDeleted, try isLive(folder),
+            try !isWithin(folder.key, top.key)
+        {
+            return Place(parent: remote.parent, name: remote.name)
+        }
+        guard let parent = try row(key: entry.parent),
+            try parent.key == .root || remote(id: parent.id)?.isDeleted == false
+        else { return nil }
+        return Place(parent: parent.id, name: entry.name)
+    }
+
+    /// Whether the folder and all above it are at the cloud.
+    private func isLive(_ folder: ItemRow) throws -> Bool {
+        if folder.key == .root { return true }
+        var next = folder.id
+        // As many as folders can lie in each other, should the records be in a ring.
+        for _ in 0..<Limits.maximumDepth {
+            guard let item = try remote(id: next), !item.isDeleted else { return false }
+            if try row(id: item.parent)?.key == .root { return true }
+            next = item.parent
+        }
+        return false
     }
 
     private func collectRemotes(of top: RemoteItem, _ meeting: inout PackageMeeting) throws {
