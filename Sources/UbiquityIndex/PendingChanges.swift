@@ -78,6 +78,11 @@ extension IndexReader {
         try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", []) ?? 0
     }
 
+    /// Whether there are any.
+    package func hasEvictable() throws -> Bool {
+        try number("SELECT 1 FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable) LIMIT 1", []) != nil
+    }
+
     private static let isWhole = "items.contentState = 2"
     private static let isLeftInPart =
         "items.contentState = 1 AND items.flags & \(ItemFlags([.keptCurrent, .downloadRequested]).rawValue) = 0"

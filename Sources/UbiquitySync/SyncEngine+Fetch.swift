@@ -34,7 +34,7 @@ extension SyncEngine {
                     break
                 }
                 defer { download.release(batch) }
-                try await get(batch, download)
+                try await getMakingRoom(batch, download)
             }
             // A lane at its end says nothing of what another one met: only the complete content clears a problem.
             if !hasLeft { download.leaveLane() }
@@ -93,6 +93,25 @@ extension SyncEngine {
         // Somebody may have taken it up again meanwhile.
         guard downloads.download(of: download.key) == nil else { return }
         if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }
+    }
+
+    /// Gets chunks. On a full disk, what makes room for them may be about to be closed: who reads waits for that.
+    private func getMakingRoom(_ batch: [Int], _ download: Download) async throws {
+        var pause = SyncLimits.firstWaitForRoom
+        while true {
+            do { return try await get(batch, download) } catch let error as UbiquityError where error.code == .noSpace {
+                let bytes = batch.reduce(0) { $0 + Int64(download.content.manifest[$1].length) }
+                var hasRoom = false
+                while !hasRoom {
+                    guard pause <= SyncLimits.lastWaitForRoom, download.hasReaders,
+                        try await pool.run({ try self.index.read { try $0.hasEvictable() } })
+                    else { throw error }
+                    try await timekeeper.sleep(for: pause)
+                    pause *= 2
+                    hasRoom = try await pool.run { try self.makeRoomNow(for: bytes) }
+                }
+            }
+        }
     }
 
     /// Gets chunks from wherever they are.

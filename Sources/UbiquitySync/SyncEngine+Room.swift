@@ -75,6 +75,13 @@ extension SyncEngine {
         try evictLeastUsed(disk: disk, cache: cache, slack: slack)
     }
 
+    /// The same for a part of a content, so many bytes of which are to be written at once.
+    /// - Returns: whether there is room for them.
+    func makeRoomNow(for bytes: Int64) throws -> Bool {
+        try makeRoom(for: bytes)
+        return try store.availableBytes() >= PartialContent.reservedSpace + bytes
+    }
+
     /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
     /// every item.
     private func expectedBytes(with size: Int64, _ limit: Int64) throws -> Int64 {
