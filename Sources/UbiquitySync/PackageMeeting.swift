@@ -30,7 +30,8 @@ struct PackageMeeting: Sendable {
     /// Where the cloud's items lie.
     var remotePaths: [ItemID: [ItemName]]
     var paths: [ItemKey: [ItemName]]
-    /// Where the package goes if it was deleted there; nil if it was deleted here, or the cloud does not have the folder.
+    /// Where the package goes if it was deleted there; nil if it was deleted here, or the cloud does not have the
+    /// folder.
     var place: Place?
     /// What hard links in it are names of.
     var linked: [ItemID: ItemRow]

@@ -216,6 +216,11 @@ package final class SimulatedCloud: CloudService {
 
     package func setQuota(_ bytes: Int64) { state.withLock { $0.memory.quotaBytes = bytes } }
 
+    /// From now on the account has room for so many bytes more.
+    package func fillAccount(but bytes: Int64) {
+        state.withLock { $0.memory.quotaBytes = $0.memory.usedBytes + bytes }
+    }
+
     /// Forgets deletions older than that: devices that have not heard of them read the snapshot.
     package func purge(olderThan age: Duration = .zero) {
         let time = timekeeper.now().advanced(bySeconds: -(age / .seconds(1)))
@@ -251,10 +256,11 @@ package final class SimulatedCloud: CloudService {
     /// The cloud's copies of these chunks are bad, or good again.
     package func setDamaged(_ ids: Set<ChunkID>) { state.withLock { $0.damaged = ids } }
 
-    /// Forgets chunks that no version needs yet.
+    /// Forgets chunks that no version needs yet. (Those of forgotten versions are kept, to tell at the end what they had.)
     package func forgetUnusedChunks() {
         state.withLock { state in
-            let used = Set(state.memory.versions.values.flatMap { $0.manifest ?? [] }.map(\.id))
+            let known = state.memory.forgotten.union(state.memory.versions.values.compactMap(\.manifest))
+            let used = Set(known.joined().map(\.id))
             state.memory.chunks = state.memory.chunks.filter { used.contains($0.key) }
         }
     }

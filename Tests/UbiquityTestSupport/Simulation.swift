@@ -135,6 +135,7 @@ package final class Simulation: Sendable {
     /// The network is well, nobody is paused, and who is down starts.
     package func heal() async throws {
         try await cloud.heal()
+        cloud.setQuota(.max)
         for device in devices {
             device.link.setConditions(.perfect)
             device.link.setAway(false)

@@ -8,8 +8,8 @@ package enum Action: String, Sendable, CaseIterable {
     case createFile, makeFolder, makeLink, makeHardLink
     case edit, patch, rewrite, saveOver, overwrite, editAndDie
     case rename, exchange, remove
-    /// About a conflict version.
-    case decide
+    /// About a conflict version, an earlier one, and something in the trash.
+    case decide, restoreEarlier, undelete
     case setMode, setXattr, touch
     case read, evict, pin, syncFolder
     case backupSave, hiddenSave, savePackage, workInPackages, ignore, evictHard
@@ -18,13 +18,13 @@ package enum Action: String, Sendable, CaseIterable {
     // The device.
     case pause, resume, kill, losePower, killAtWrite, losePowerAtWrite, start, fillDisk, freeDisk
     // The cloud.
-    case forgetDeletions, restartCloud, crashCloud
+    case forgetDeletions, restartCloud, crashCloud, fillAccount, freeAccount, forgetChunks
 
     /// Whether it is a program that does it, which may have to wait; the others happen beside it.
     package var isProgram: Bool {
         switch self {
         case .createFile, .makeFolder, .makeLink, .makeHardLink, .edit, .patch, .rewrite, .saveOver, .overwrite,
-            .editAndDie, .rename, .exchange, .remove, .decide, .setMode, .setXattr, .touch, .read, .evict, .pin,
+            .editAndDie, .rename, .exchange, .remove, .decide, .restoreEarlier, .undelete, .setMode, .setXattr, .touch, .read, .evict, .pin,
             .syncFolder, .backupSave, .hiddenSave, .savePackage, .workInPackages, .ignore, .evictHard:
             true
         default: false

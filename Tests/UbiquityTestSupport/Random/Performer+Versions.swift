@@ -3,8 +3,9 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySync
 internal import UbiquitySystem
+internal import UbiquityWire
 
-// What a user decides about conflict versions.
+// What a user decides about versions, and brings back from the trash.
 extension Performer {
     func decide() async throws {
         let files = try device.index.read { try $0.itemsInConflict(withPackages: true, limit: 20) }
@@ -23,6 +24,30 @@ extension Performer {
             try device.index.decide([(.restore, conflict.id)], of: row.key)
         default: try await move(conflict, of: row)
         }
+    }
+
+    func restoreEarlier() async throws {
+        guard let path = try anyPath({ $0.kind == .file }) else { return }
+        let row = try device.live(path)
+        let earlier = try await device.link.versions(of: row.id).filter { $0.kind == .history }
+        guard !earlier.isEmpty else { return }
+        let version = random.pick(earlier)
+        note("restores \(version.id) of \(path)")
+        try device.index.decide([(.restore, version.id)], of: row.key)
+    }
+
+    /// To where it was, or somewhere else.
+    func undelete() async throws {
+        let engine = try device.life.engine
+        let trash = try await engine.trash(in: nil, limit: 20).items
+        guard !trash.isEmpty else { return }
+        let item = random.pick(trash)
+        var place: Place?
+        if random.chance(0.3), let path = try anyPath({ $0.kind == .directory && !$0.dirty.contains(.created) }) {
+            place = Place(parent: try device.live(path).id, name: item.item.name)
+        }
+        note("brings \(item.path) back from the trash\(place == nil ? "" : ", to another folder")")
+        _ = try await engine.undelete(item, to: place)
     }
 
     /// Over the file, or to a new name.

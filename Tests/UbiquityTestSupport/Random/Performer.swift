@@ -11,7 +11,7 @@ struct Performer {
     private static let usual: Set<UbiquityError.Code> = [
         .notFound, .alreadyExists, .directoryNotEmpty, .invalid, .isDirectory, .notDirectory, .stale, .offline,
         .timedOut, .notUploadedYet, .busy, .notPermitted, .noSuchAttribute, .damaged, .crossesContainers, .cancelled,
-        .noSpace,
+        .noSpace, .quotaExceeded,
     ]
 
     let device: SimulatedDevice
@@ -49,6 +49,8 @@ struct Performer {
         case .setMode, .setXattr, .touch: try setAttribute(action)
         case .read, .evict, .pin: try await use(action)
         case .decide: try await decide()
+        case .restoreEarlier: try await restoreEarlier()
+        case .undelete: try await undelete()
         case .backupSave, .hiddenSave: try await save(action)
         case .savePackage: try await savePackage(packages)
         case .workInPackages: try await workInPackages()

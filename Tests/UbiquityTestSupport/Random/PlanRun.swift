@@ -115,6 +115,9 @@ package struct PlanRun: Sendable {
         // Long enough that nobody reads a snapshot all that time.
         case .forgetDeletions: world.cloud.purge(olderThan: .seconds(60))
         case .restartCloud: world.cloud.restart()
+        case .fillAccount: world.cloud.fillAccount(but: Int64(random.below(1000)))
+        case .freeAccount: world.cloud.setQuota(.max)
+        case .forgetChunks: world.cloud.forgetUnusedChunks()
         case .crashCloud:
             world.cloud.crash(
                 afterWrites: 1 + random.below(60), powerLoss: random.chance(0.6),

@@ -80,7 +80,8 @@ package enum Profile: String, Sendable, CaseIterable {
             (.createFile, 18), (.makeFolder, 8), (.makeLink, 3), (.makeHardLink, 5), (.edit, 9),
             (.patch, 5),
             (.rewrite, 2), (.saveOver, 7), (.overwrite, 3), (.editAndDie, self == .storm || self == .disks ? 1 : 0),
-            (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
+            (.rename, 14), (.exchange, 2), (.remove, 10), (.decide, 4),
+            (.restoreEarlier, 3), (.undelete, 4), (.setMode, 4), (.setXattr, 5), (.touch, 4),
             (.read, 6), (.evict, 5), (.pin, 2), (.syncFolder, self == .disks ? 4 : 1),
             (.backupSave, self == .documents ? 12 : 3), (.hiddenSave, self == .documents ? 12 : 3),
             (.savePackage, self == .documents ? 30 : 2), (.workInPackages, self == .documents ? 40 : 0),
@@ -92,7 +93,7 @@ package enum Profile: String, Sendable, CaseIterable {
     var mishaps: [(Action, Int)] {
         switch self {
         case .together, .turns, .pairs, .masses: []
-        case .reunion: [(.away, 1)]
+        case .reunion: [(.away, 3), (.fillAccount, 1), (.freeAccount, 1)]
         case .outage: [(.forgetDeletions, 3), (.kill, 1), (.start, 1)]
         case .cloud:
             [
@@ -103,6 +104,7 @@ package enum Profile: String, Sendable, CaseIterable {
             [
                 (.goodNetwork, 4), (.badNetwork, 6), (.away, 2), (.back, 2), (.pause, 1), (.resume, 1), (.kill, 2),
                 (.killAtWrite, 2), (.start, 6), (.forgetDeletions, 1), (.losePowerAtWrite, 1), (.restartCloud, 1),
+                (.fillAccount, 1), (.freeAccount, 2), (.forgetChunks, 1),
             ]
         case .disks:
             [
