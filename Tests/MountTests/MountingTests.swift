@@ -285,6 +285,19 @@ import UbiquityControl
         }
     }
 
+    /// The command is no user of what it unmounts, wherever it was started and whatever it was given.
+    @Test func unmountDoesNotMeetItself() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo text > f")
+            let beside = try await a.attempt("exec 8< f; '\(World.program)' unmount .")
+            #expect(beside.status == 1 && beside.err.components(separatedBy: "(process").count == 2, "\(beside)")
+            let within = try await a.attempt("exec 8< f; exec '\(World.program)' unmount .")
+            #expect(within.status == 0, "\(within)")
+            #expect(!a.isMounted)
+        }
+    }
+
     /// Neither has a descriptor by which it could be seen, nor stands in it.
     @Test func unmountNamesWhoHasAFileMappedOrRunsOne() async throws {
         try await World.run { world in

@@ -83,6 +83,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// The cloud is away when the device starts again.
+    @Test func theyAreKnownAtOnceAfterARestart() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
+            try await world.settle()
+            try world.a.remove("d")
+            try await awaitHeldDeletions(world.a, world, over: 120)
+            world.a.link.setAway(true)
+            world.a.crash()
+            try world.a.start()
+            #expect(try world.a.engine.heldDeletions == 121)
+            try await world.sleep(.seconds(60))
+            #expect(try world.a.engine.undoDeletions() == 121)
+            #expect(try world.a.engine.heldDeletions == 0)
+            world.a.link.setAway(false)
+            try await world.settle()
+        }
+    }
+
     /// There are many more files on this device, and the cloud has none of them.
     @Test func whatIsIgnoredIsNoItemOfTheContainer() async throws {
         try await run { world in

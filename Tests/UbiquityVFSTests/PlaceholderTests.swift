@@ -297,6 +297,19 @@ import UbiquityVFS
         #expect(try await container.content(of: row.ino).utf8.count == 5000)
     }
 
+    @Test("MP-10: an open that waits for the content of a file ends when the file is gone", arguments: [OpenFlags([]), .readWrite])
+    func anOpenThatWaitsEndsWhenTheFileIsGone(flags: OpenFlags) async throws {
+        let container = try TestContainer(smallContent: 10_000)
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        let opening = Task { await errno { _ = try await container.open(row.ino, flags) } }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        try container.unlink("a")
+        #expect(await opening.value == .ESTALE)
+        #expect(container.cloud.interests == 0)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
     @Test func metadataNeverDownloads() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
