@@ -232,13 +232,39 @@ extension ContainerFileSystem {
     }
 
     private func bring(_ row: ItemRow) async throws -> PartialContent {
-        let content = try await parts.materializer.begin(row.key)
-        defer { parts.materializer.release(content) }
-        try await parts.materializer.fill(content, 0..<content.size)
+        let content = try await unlessGone(row.ino) { [self] in
+            let content = try await parts.materializer.begin(row.key)
+            defer { parts.materializer.release(content) }
+            try await parts.materializer.fill(content, 0..<content.size)
+            return content
+        }
         // Not left to what brought the last of it, which may have failed after that.
         try parts.materializer.finishIfComplete(row.key)
         return content
     }
+
+    /// What an open waits for. It ends when the inode leaves the tree: throws `ESTALE` then, at which the kernel looks
+    /// the name up anew and finds none, or another file.
+    private func unlessGone(
+        _ ino: UInt64, _ body: @escaping @Sendable () async throws -> PartialContent
+    ) async throws -> PartialContent {
+        try await withThrowingTaskGroup(of: PartialContent?.self) { group in
+            group.addTask { try await body() }
+            group.addTask { [self] in
+                while !isGone(ino), !Task.isCancelled { await completions.wait(for: ino) { [self] in isGone(ino) } }
+                return nil
+            }
+            let first = try await group.next() ?? nil
+            group.cancelAll()
+            if let first { return first }
+            // What came in the same moment is the caller's to give back.
+            if let content = try? await group.next() ?? nil { return content }
+            try Task.checkCancellation()
+            throw Errno.ESTALE
+        }
+    }
+
+    private func isGone(_ ino: UInt64) -> Bool { (try? liveRow(ino)) == nil }
 
     /// A program that looks at files without reading them may do so; no writer may go on without the content.
     private func openRefused(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
@@ -255,8 +281,11 @@ extension ContainerFileSystem {
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             do {
-                let content = try await beginContent(of: row)
-                try await fillIfSmall(content)
+                let content = try await unlessGone(row.ino) { [self] in
+                    let content = try await beginContent(of: row)
+                    try await fillIfSmall(content)
+                    return content
+                }
                 return handle(on: node, flags, partial: .content(content))
             } catch {
                 openNodes.release(node)
