@@ -38,6 +38,7 @@ struct UnmountCommand: AsyncParsableCommand {
             }
             return try clear(location, "the daemon had died")
         }
+        ProcessHost.leave(location.mountPoint)
         let report: StopReport
         do {
             report = try await stop(folder)

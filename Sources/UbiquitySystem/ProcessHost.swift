@@ -65,6 +65,20 @@ package enum ProcessHost {
         _ = try path.withCPath { path throws(Errno) in try check(chdir(path)) }
     }
 
+    /// Keeps a file system busy no more: goes to the root folder, and closes the files below `folder` (absolute,
+    /// without symlinks) that whoever started this process has left open in it, but for the standard streams.
+    package static func leave(_ folder: [UInt8]) {
+        _ = chdir("/")
+        let streams = "/proc/self/fd"
+        for entry in (try? FileSystem.entries(of: streams)) ?? [] {
+            let name = String(decoding: entry.name, as: UTF8.self)
+            guard let number = Int32(name), number > 2, let target = try? FileSystem.readLink("\(streams)/\(name)"),
+                target == folder || target.starts(with: folder + [UInt8(ascii: "/")])
+            else { continue }
+            _ = close(number)
+        }
+    }
+
     /// This machine's name, "localhost" if it has none.
     package static var hostName: String {
         var buffer = [CChar](repeating: 0, count: 256)
