@@ -68,6 +68,17 @@ extension SyncEngine {
         return pending
     }
 
+    /// Those that an earlier run has held are told of from the start, also while the cloud is away. An index that
+    /// cannot be read says so to all who use it, and they are counted again before anything goes.
+    func recallHeldDeletions() {
+        guard !configuration.allowsMassDelete else { return }
+        let count = try? index.read { reader in
+            let confirmed = try reader.confirmedDeletions()
+            return try reader.hasHeldDeletions(after: confirmed) ? reader.pendingDeletionCount(after: confirmed) : 0
+        }
+        noteHeld(count ?? 0)
+    }
+
     private func noteHeld(_ count: Int) {
         let isNew = deletions.withLock { state in
             defer { state.held = count }

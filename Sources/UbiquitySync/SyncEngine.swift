@@ -84,6 +84,7 @@ package final class SyncEngine: Sendable {
         downloads = DownloadTable(executor: executor)
         progress = Broadcast()
         index.observe { [weak self] events in self?.noteEvents(events) }
+        recallHeldDeletions()
     }
 
     /// Runs until the task is cancelled. `recover()` comes before.
