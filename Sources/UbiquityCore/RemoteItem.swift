@@ -80,6 +80,19 @@ package struct RemoteContent: Hashable, Sendable {
 
     package var isLost: Bool { !isAvailable && device == DeviceID(high: 0, low: 0) }
 
+    /// Why the cloud does not have it; nil if it does.
+    package var whyNotHere: UbiquityError? {
+        if isLost {
+            return UbiquityError(
+                .damaged, "the cloud has lost what it knew of the content",
+                remedy: "run 'ubiquity doctor' on a device that has the file")
+        }
+        guard !isAvailable else { return nil }
+        return UbiquityError(
+            .notUploadedYet, "the content is still on its way from \(deviceName)",
+            remedy: "it comes by itself when that device is online")
+    }
+
     package init(
         version: VersionID, size: Int64, isAvailable: Bool, device: DeviceID, deviceName: String, manifest: Manifest?
     ) {

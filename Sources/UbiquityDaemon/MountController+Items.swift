@@ -61,7 +61,13 @@ extension MountController {
     /// Until the newest content is here. Throws why it does not come.
     private func waitUntilHere(_ key: ItemKey) async throws {
         // Asked for again after each change of anything; the limit only bounds one wait, not the whole.
-        while try await !engine.wait(atMost: .seconds(60), until: { try await self.isHere(key) }) {}
+        while try await !engine.wait(atMost: .seconds(60), until: { try await self.isHere(key) }) {
+            // Its device is away: nobody knows for how long.
+            let row = try await pool.run { [self] in try parts.index.row(key: key) }
+            if let row, let error = try await pool.run({ [self] in try engine.status(of: row).downloadingError }) {
+                throw error
+            }
+        }
     }
 
     private func isHere(_ key: ItemKey) async throws -> Bool {
@@ -72,7 +78,7 @@ extension MountController {
             return try engine.status(of: row)
         }
         if status.downloading == .current { return true }
-        if let error = status.downloadingError { throw error }
+        if let error = status.downloadingError, error.code != .notUploadedYet { throw error }
         // What replaces a content that is here is not asked for: it comes in any case.
         let isComing = try await pool.run { [self] in
             try status.downloading == .downloaded || engine.runningDownloads[key] != nil

@@ -74,7 +74,9 @@ extension MountController {
         let running = engine.runningDownloads.keys
         let failed = engine.failedTransfers.filter { $0.direction == .download && !running.contains($0.item) }
         let wanted = try engine.wanted(of: failed.map(\.item), limit: MountStatus.maximumPendingItems)
-        let keys = (Array(running) + wanted).prefix(MountStatus.maximumPendingItems)
+        let awaited = try engine.awaited(limit: MountStatus.maximumPendingItems)
+        let known = Array(running) + wanted
+        let keys = (known + awaited.filter { !known.contains($0) }).prefix(MountStatus.maximumPendingItems)
         let held = try heldUpByPrograms().filter { !keys.contains($0.key) }.map { item in
             PendingItem(
                 path: item.path, direction: .download, reason: .waiting,
@@ -98,7 +100,11 @@ extension MountController {
             item.error = "nothing downloads it; 'ubiquity download' does"
             return item
         }
-        guard let problem = engine.downloadProblem(of: key) else { return item }
+        guard let problem = engine.downloadProblem(of: key) else {
+            item.error = try parts.index.read { try $0.row(key: key) }
+                .flatMap { try engine.status(of: $0).downloadingError }?.description
+            return item
+        }
         item.error = problem.error.description
         // What is due and does not run waits for the cloud.
         guard problem.retryAt > parts.timekeeper.now() else { return item }

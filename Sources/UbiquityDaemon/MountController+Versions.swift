@@ -192,11 +192,7 @@ extension MountController {
     }
 
     private func requireAvailable(_ version: RemoteVersion) throws {
-        guard version.content.isAvailable else {
-            throw UbiquityError(
-                .notUploadedYet, "its content is still on its way from \(version.content.deviceName)",
-                remedy: "it comes by itself when that device is online")
-        }
+        if let error = version.content.whyNotHere { throw error }
     }
 
     /// Keeps a conflict version as a document beside the file: "report (laptop).txt".

@@ -128,6 +128,8 @@ package struct ItemRow: Sendable, Hashable {
     /// Whether it is on this device only: not synced, or deleted elsewhere and kept for what is not synced in it.
     package var staysHere: Bool { isExcluded || flags.contains(.lingering) }
     package var isPinned: Bool { flags.contains(.pinned) }
+    /// Whether its content is to be here, whatever the policy is.
+    package var isAskedFor: Bool { !flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]) }
     package var isFresh: Bool { flags.contains(.fresh) }
 }
 

@@ -101,6 +101,18 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
+    /// Of those the ones whose contents the cloud has not got yet, at most `limit`.
+    package func awaited(eager: Int64, limit: Int) throws -> [ItemKey] {
+        var result = [ItemKey]()
+        try db.run(
+            """
+            SELECT items.key FROM items JOIN remote ON remote.id = items.id
+            WHERE \(Self.isWanted(eager)) AND remote.deleted = 0 AND NOT remote.available ORDER BY items.key LIMIT ?
+            """, [.int(Int64(limit))]
+        ) { result.append(ItemKey($0.int(0))) }
+        return result
+    }
+
     /// How many those are, and their bytes together.
     package func wantedTotal(eager: Int64) throws -> (items: Int, bytes: Int64) {
         let condition = Self.isWanted(eager)

@@ -102,7 +102,7 @@ extension SyncEngine {
         var bytes: Int64
 
         mutating func takes(_ row: ItemRow) -> Bool {
-            if !row.flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]) { return true }
+            if row.isAskedFor { return true }
             guard row.size <= bytes else { return false }
             bytes -= row.size
             return true

@@ -121,16 +121,7 @@ extension SyncEngine: Materializer {
 
     /// The chunks of a version, asked for if the record does not have them.
     func manifest(of content: RemoteContent) async throws -> Manifest {
-        guard !content.isLost else {
-            throw UbiquityError(
-                .damaged, "the cloud has lost what it knew of the content",
-                remedy: "run 'ubiquity doctor' on a device that has the file")
-        }
-        guard content.isAvailable else {
-            throw UbiquityError(
-                .notUploadedYet, "the content is still on its way from \(content.deviceName)",
-                remedy: "it comes by itself when that device is online")
-        }
+        if let error = content.whyNotHere { throw error }
         if content.size == 0 { return [] }
         if let manifest = content.manifest { return manifest }
         try connection.requireAllowed()

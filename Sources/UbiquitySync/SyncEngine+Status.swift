@@ -97,7 +97,10 @@ extension SyncEngine {
 
     /// Why the content is not here, as long as that is still the reason.
     private func downloadingError(_ row: ItemRow, _ remote: RemoteItem?) -> UbiquityError? {
-        guard let error = problems.problem(.download, of: row.key)?.error else { return nil }
+        guard let error = problems.problem(.download, of: row.key)?.error else {
+            guard row.isAskedFor, row.kind == .file, row.contentState != .complete else { return nil }
+            return remote?.content?.whyNotHere
+        }
         if error.code == .notUploadedYet, remote?.content?.isAvailable == true { return nil }
         return error.isAboutConnection && connection.isOnline && error.code != .timedOut ? nil : error
     }
@@ -153,6 +156,12 @@ extension SyncEngine {
             }
             return wanted
         }
+    }
+
+    /// Items whose contents are wanted here, and that the devices which made them have not sent yet; at most `limit`.
+    package func awaited(limit: Int) throws -> [ItemKey] {
+        let eager = try eagerRoom()
+        return try index.read { try $0.awaited(eager: eager, limit: limit) }
     }
 
     /// What waits to go up, in order, at most `limit`, each with what holds it back.

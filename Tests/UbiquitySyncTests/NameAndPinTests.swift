@@ -38,6 +38,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// Another device has told of a file and not sent its content: what is wanted of it is pending, and says why.
+    @Test func aContentThatIsNotSentYetHasAReason() async throws {
+        try await run { world in
+            world.a.link.script(.upload, .hold(.seconds(60)))
+            try await world.a.create("f", [UInt8](repeating: 7, count: 3_000_000))
+            for _ in 0..<200 where try world.b.row("f") == nil { try await world.sleep(.milliseconds(100)) }
+            var row = try world.b.live("f")
+            let engine = try world.b.engine
+            // Nobody wants it.
+            #expect(try engine.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
+            try await engine.requestPersistently(row.key)
+            row = try world.b.live("f")
+            #expect(try engine.awaited(limit: 5) == [row.key])
+            let error = try engine.status(of: row).downloadingError
+            #expect(error?.code == .notUploadedYet && error?.message.contains("from a") == true, "\(String(describing: error))")
+            try await world.settle()
+            row = try world.b.live("f")
+            #expect(row.contentState == .complete)
+            #expect(try engine.awaited(limit: 5).isEmpty && engine.status(of: row).downloadingError == nil)
+        }
+    }
+
     /// Whatever comes into it: from another device, by being moved there on either, or made here.
     @Test func aPinnedFolderKeepsWhatComesIntoIt() async throws {
         try await run { world in
