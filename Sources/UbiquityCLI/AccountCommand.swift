@@ -20,7 +20,7 @@ struct AccountCommand: AsyncParsableCommand {
     static func asking<Answer>(_ question: () async throws -> Answer) async throws -> Answer {
         do {
             return try await Progress.showing("asking the cloud …") { _ in try await question() }
-        } catch let error as UbiquityError where [.offline, .timedOut].contains(error.code) {
+        } catch let error as UbiquityError where error.isAboutCloud {
             throw CloudUnreachable(cause: error)
         }
     }

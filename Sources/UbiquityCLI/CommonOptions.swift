@@ -48,7 +48,8 @@ extension StateOptions {
         let mounts = try mounts()
         guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
         guard mounts.count == 1 else {
-            throw UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one")
+            throw WrongUsage(
+                cause: UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one"))
         }
         return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
     }

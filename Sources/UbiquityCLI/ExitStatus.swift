@@ -22,6 +22,9 @@ enum ExitStatus {
         case let error as CloudUnreachable:
             Output.message(error.cause.description)
             ProcessHost.exit(unreachable)
+        case let error as WrongUsage:
+            Output.message(error.cause.description)
+            ProcessHost.exit(wrongUsage)
         case let error as UbiquityError:
             Output.message(error.description)
             ProcessHost.exit(failed)
@@ -44,7 +47,17 @@ enum ExitStatus {
     }
 }
 
+/// What was asked for cannot be told from what the command was given.
+struct WrongUsage: Error {
+    var cause: UbiquityError
+}
+
 /// The cloud did not answer a command that needs it.
 struct CloudUnreachable: Error {
     var cause: UbiquityError
+}
+
+extension UbiquityError {
+    /// Whether it says that the cloud did not answer.
+    var isAboutCloud: Bool { [.offline, .timedOut].contains(code) }
 }

@@ -12,24 +12,26 @@ struct ItemAction {
     /// "downloaded", for the result.
     var done: String
 
-    /// Carries it out. Ends with exit code 1 if an item failed.
+    /// Carries it out. Ends with exit code 1 if an item failed, and with 3 if nothing was done for want of the cloud.
     func run(paths: [String], _ state: StateOptions, asJSON: Bool) async throws {
         let located = try LocatedPaths(paths, state)
-        var failures = located.elsewhere.count
+        var failures = located.elsewhere.count, done = 0, unreached = 0
         for result in located.elsewhere { try report(result, among: [], asJSON: asJSON) }
         try await Progress.showing("\(doing) …") { progress in
             var count = 0
             try await located.forEachMount { daemon, items in
                 try await daemon.act(route, on: items.map(\.relativePath)) { result in
                     progress.clear()
-                    if !result.done { failures += 1 }
+                    if result.done { done += 1 } else { failures += 1 }
+                    if let error = result.error?.error, error.isAboutCloud { unreached += 1 }
                     try report(result, among: items, asJSON: asJSON)
                     count += 1
                     progress.update("\(doing) … \(Output.count(count, "item"))")
                 }
             }
         }
-        if failures > 0 { throw ExitCode(ExitStatus.failed) }
+        guard failures > 0 else { return }
+        throw ExitCode(done == 0 && failures == unreached ? ExitStatus.unreachable : ExitStatus.failed)
     }
 
     private func report(_ result: ItemResult, among items: [LocatedPaths.Item], asJSON: Bool) throws {

@@ -38,7 +38,7 @@ struct LoginCommand: AsyncParsableCommand {
                 var signIn = given
                 try await signIn.check()
                 return signIn
-            } catch let error as UbiquityError where [.offline, .timedOut].contains(error.code) {
+            } catch let error as UbiquityError where error.isAboutCloud {
                 throw CloudUnreachable(cause: error)
             }
         }

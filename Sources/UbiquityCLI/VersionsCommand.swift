@@ -144,7 +144,7 @@ extension Daemon {
         _ location: PathResolver.Location, _ text: String, _ question: (DaemonConnection) async throws -> Value
     ) async throws -> Value {
         do { return try await asking(location, text, question) } catch let error as UbiquityError
-            where [.offline, .timedOut].contains(error.code)
+            where error.isAboutCloud
         {
             throw CloudUnreachable(cause: error)
         }

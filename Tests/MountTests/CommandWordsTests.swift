@@ -349,4 +349,25 @@ import UbiquityControl
             #expect(try await b.status().pending.isEmpty)
         }
     }
+
+    /// 3: no cloud could be reached, for none of what was named; 2: it is not said which mount is meant.
+    @Test func exitCodesTellWhatWasMissing() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo here > here; echo away > away; echo too > too")
+            try await world.settle(a, b)
+            try await b.shell("cat here")
+            try await b.ubiquity("offline", "")
+            let program = World.program
+            for (command, status) in [("download away too", 3), ("download here away", 1), ("download here", 0), ("trash list .", 3)] {
+                let outcome = try await b.attempt("'\(program)' \(command)")
+                #expect(outcome.status == status, "\(command): \(outcome)")
+            }
+            for command in ["list", "log", "doctor", "trash list", "deletions undo"] {
+                let outcome = try await world.attempt(["/bin/sh", "-c", "'\(program)' \(command)"])
+                #expect(outcome.status == 2, "\(command): \(outcome)")
+                #expect(outcome.err.contains("name the mount point"), "\(command): \(outcome)")
+            }
+        }
+    }
 }
