@@ -24,6 +24,8 @@ package struct Errno: Error, RawRepresentable, Hashable, Sendable, CustomStringC
     package static let ENOENT = Errno(rawValue: Glibc.ENOENT)
     package static let EINTR = Errno(rawValue: Glibc.EINTR)
     package static let EIO = Errno(rawValue: Glibc.EIO)
+    package static let EBADMSG = Errno(rawValue: Glibc.EBADMSG)
+    package static let EUCLEAN = Errno(rawValue: Glibc.EUCLEAN)
     package static let ENXIO = Errno(rawValue: Glibc.ENXIO)
     package static let EBADF = Errno(rawValue: Glibc.EBADF)
     package static let EAGAIN = Errno(rawValue: Glibc.EAGAIN)

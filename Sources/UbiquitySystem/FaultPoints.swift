@@ -49,6 +49,13 @@ package enum FaultPoints {
         throw error
     }
 
+    /// A place where a system call may fail.
+    @inlinable
+    package static func fail(_ name: StaticString, with error: Errno) throws(Errno) {
+        guard isArmed.load(ordering: .relaxed), visit(name.description) != nil else { return }
+        throw error
+    }
+
     /// For tests in one process: of what the calling thread does from here on. Nil takes it away.
     package static func setHook(_ hook: Hook?) {
         state.withLock { state in

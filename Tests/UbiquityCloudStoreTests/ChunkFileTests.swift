@@ -139,6 +139,29 @@ import UbiquityWire
         body()
     }
 
+    /// A bad sector: the copy counts as none, and another takes its place.
+    @Test func aCopyThatTheDiskCannotReadIsReplaced() throws {
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        Self.failingReads {
+            #expect(chunkFailure { _ = try store.read(ids[2]) } == .damaged)
+            #expect(chunkFailure { try store.store([chunks[1]]) } == nil)
+        }
+        #expect(try store.missing(of: ids) == [ids[2]])
+        Self.failingReads { #expect(chunkFailure { try store.store([chunks[2]]) } == nil) }
+        #expect(try store.missing(of: ids).isEmpty)
+        let reopened = try folder.open()
+        for chunk in chunks { #expect(try reopened.read(chunk.id) == chunk.bytes) }
+    }
+
+    /// Lets every reading of a stored chunk on this thread fail.
+    private static func failingReads(_ body: () -> Void) {
+        FaultPoints.setHook { name in name == "chunks.read" ? UbiquityError(.io, "failed on purpose", at: name) : nil }
+        defer { FaultPoints.setHook(nil) }
+        body()
+    }
+
     @Test func foreignFilesAreNoChunks() throws {
         let store = try folder.open()
         try store.store(chunks)

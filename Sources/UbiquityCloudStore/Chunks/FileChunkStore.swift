@@ -57,8 +57,8 @@ package final class FileChunkStore: ChunkStore {
     private func store(_ chunk: Chunk) throws -> Bool {
         let seen = staged.number(of: chunk.id)
         // First touched, then looked at: from here on collection spares it.
-        let existing = try touch(chunk.id, timekeeper.now()) ? content(of: chunk.id) : nil
-        if existing == chunk.bytes {
+        let isThere = try touch(chunk.id, timekeeper.now())
+        if isThere, try readable(chunk.id) == chunk.bytes {
             staged.noteSound(chunk.id)
             return false
         }
@@ -69,7 +69,7 @@ package final class FileChunkStore: ChunkStore {
         } else {
             discard(number)
         }
-        return existing != nil
+        return isThere
     }
 
     private func stage(_ chunk: Chunk, _ number: UInt64) throws {
@@ -91,14 +91,14 @@ package final class FileChunkStore: ChunkStore {
     }
 
     package func read(_ id: ChunkID) throws -> [UInt8] {
-        guard let bytes = try content(of: id) else { throw UbiquityError(.notFound, "there is no chunk \(id)") }
         do {
+            guard let bytes = try content(of: id) else { throw UbiquityError(.notFound, "there is no chunk \(id)") }
             try ChunkCheck.verify(stored: bytes, id, at: path(of: id))
-        } catch {
+            return bytes
+        } catch let error as UbiquityError where error.code == .damaged {
             staged.noteDamaged(id)
             throw error
         }
-        return bytes
     }
 
     package func length(of id: ChunkID) throws -> Int? {
@@ -109,15 +109,31 @@ package final class FileChunkStore: ChunkStore {
         return size.flatMap { Int(exactly: $0) }.flatMap { ChunkCheck.lengths.contains($0) ? $0 : nil }
     }
 
+    /// The stored copy; nil if there is none, or none that the disk can read.
+    private func readable(_ id: ChunkID) throws -> [UInt8]? {
+        do { return try content(of: id) } catch let error as UbiquityError where error.code == .damaged { return nil }
+    }
+
+    /// What a disk says of a place that it cannot read, or whose file system it finds broken.
+    private static let badPlaces: Set<Errno> = [.EIO, .EBADMSG, .EUCLEAN]
+
     /// The stored copy as it is; nil if there is none.
+    /// - Throws: `.damaged` if the disk cannot read it.
     private func content(of id: ChunkID) throws -> [UInt8]? {
-        try describing("read chunk \(id)", at: path(of: id)) { () throws(Errno) in
-            try wherever(id) { path throws(Errno) in
+        do throws(Errno) {
+            return try wherever(id) { path throws(Errno) in
+                try FaultPoints.fail("chunks.read", with: .EIO)
                 let file = try FileDescriptor.open(path, [.readOnly, .noFollow])
                 // A longer file is damaged; one byte too many shows it.
                 let size = min(try file.status().size, Int64(ChunkCheck.lengths.upperBound) + 1)
                 return try file.read(count: Int(size), at: 0)
             }
+        } catch where Self.badPlaces.contains(error) {
+            throw UbiquityError(
+                .damaged, "the disk cannot read chunk \(id): \(error)", at: path(of: id),
+                remedy: "look at the cloud's disk; 'ubiquity doctor' on a device that has the content sends it again")
+        } catch {
+            throw UbiquityError(error, doing: "read chunk \(id)", at: path(of: id))
         }
     }
 }
