@@ -20,6 +20,19 @@ extension CloudProcess {
         }
     }
 
+    /// How often it is looked whether the data folder is still there.
+    private static let watchInterval = Duration.seconds(2)
+
+    /// A cloud whose folder is gone or moved away takes nothing any more; it ends, so that devices find the one that
+    /// stands there now.
+    static func watchPlace(of cloud: Cloud, _ logger: Logger, _ stop: @Sendable () -> Void) async {
+        while cloud.isInPlace {
+            do { try await Sleepers.shared.sleep(for: watchInterval) } catch { return }
+        }
+        logger.error("the data folder was removed or moved: this cloud ends")
+        stop()
+    }
+
     /// Runs until the task is cancelled.
     static func keepUp(_ cloud: Cloud, _ logger: Logger) async {
         while !Task.isCancelled {

@@ -59,11 +59,17 @@ package enum CloudProcess {
         let server = CloudServer(host: CloudHost(cloud), configuration: configuration, logger: logger)
         let signals = TerminationSignals { server.stop() }
         let upkeep = Task { await keepUp(cloud, logger) }
-        defer { upkeep.cancel() }
+        let watch = Task { await watchPlace(of: cloud, logger) { server.stop() } }
+        defer {
+            upkeep.cancel()
+            watch.cancel()
+        }
         try await server.run { address in
             if place == .embedded || address != own { listening(address) }
         }
+        let isInPlace = cloud.isInPlace
         try await cloud.close()
+        guard isInPlace else { throw UbiquityError(.io, "its data folder was removed or moved", at: data) }
         logger.notice("ended")
         withExtendedLifetime(signals) {}
     }

@@ -53,6 +53,13 @@ package final class ProcessLock: Sendable {
         }
     }
 
+    /// Whether what stands at `path` is the file that this object holds: its folder may have been removed or moved, or
+    /// another one have been put in its place.
+    package func stands(at path: String) -> Bool {
+        guard let own = try? file.status(), let there = try? FileSystem.status(path) else { return false }
+        return own.inode == there.inode && own.device == there.device
+    }
+
     private static func pid(in file: FileDescriptor) -> Int32? {
         // A pid that cannot be read only makes the message vaguer.
         guard let bytes = try? file.read(count: 16, at: 0) else { return nil }

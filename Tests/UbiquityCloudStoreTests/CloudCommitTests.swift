@@ -27,6 +27,27 @@ import UbiquityWire
         #expect(try await service.usage().usedBytes == 43_000)
     }
 
+    /// What such a cloud took nobody would find: another one may stand in the folder's place by then.
+    @Test func aCloudWhoseFolderIsAwayTakesNothing() async throws {
+        let service = try await bench.container(), path = bench.folder.path
+        let request = bench.request([try bench.file(1, "a", [small])], [small])
+        try FileSystem.rename(path, to: path + ".away")
+        for isReplaced in [false, true] {
+            if isReplaced {
+                try FileSystem.makeDirectory(path)
+                _ = try FileDescriptor.open(path + "/cloud.lock", [.writeOnly, .create])
+            }
+            #expect(!bench.cloud.isInPlace)
+            #expect(await failure { _ = try await service.commit(request) } == .offline)
+            #expect(await failure { _ = try await service.changes(after: .zero, limit: 10) } == .offline)
+            #expect(await failure { try await service.upload([large]) } == .offline)
+        }
+        try FileSystem.removeTree(path)
+        try FileSystem.rename(path + ".away", to: path)
+        #expect(bench.cloud.isInPlace)
+        #expect(try await service.commit(request).revision == Revision(1))
+    }
+
     @Test func aRepeatHasNoSecondEffect() async throws {
         let service = try await bench.container()
         let request = bench.request([try bench.file(1, "a", [small])], [small])

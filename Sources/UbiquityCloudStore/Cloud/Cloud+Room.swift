@@ -4,8 +4,9 @@ internal import UbiquitySystem
 extension Cloud {
     /// Makes sure that after so many bytes of chunks the disk has room for the database still: what else is to be
     /// written down, deletions before all, must get through on a disk that is full of chunks.
-    /// - Throws: `.noSpace`.
+    /// - Throws: `.noSpace`; `.offline` if the folder is away.
     func requireRoom(for bytes: Int) throws {
+        try requirePlace()
         let disk = try describing("look at the cloud's disk", at: folder) { () throws(Errno) in
             try FileSystem.fileSystemStatus(folder)
         }

@@ -40,7 +40,7 @@ package final class Cloud: Sendable {
             try FileSystem.setPermissions(folder, 0o700)
             try FileSystem.syncPath(to: folder)
         }
-        lock = Lock(try ProcessLock(Path.join(folder, "cloud.lock")))
+        lock = Lock(try ProcessLock(Self.lockPath(folder)))
         self.folder = folder
         self.timekeeper = timekeeper
         self.random = random
@@ -58,6 +58,19 @@ package final class Cloud: Sendable {
                 return UInt64(bitPattern: number)
             }
         }
+    }
+
+    private static func lockPath(_ folder: String) -> String { Path.join(folder, "cloud.lock") }
+
+    /// Whether the folder that this cloud has opened is the one where its data is said to be.
+    package var isInPlace: Bool { lock.withLock { $0?.stands(at: Self.lockPath(folder)) ?? false } }
+
+    /// What was taken by a cloud whose folder is gone, or moved away, nobody would find again.
+    func requirePlace() throws {
+        guard !isInPlace else { return }
+        throw UbiquityError(
+            .offline, "the cloud's data folder was removed or moved while it was in use", at: folder,
+            remedy: "put it back, or start the cloud with the folder's new place")
     }
 
     private static func open(_ path: String) throws -> DatabasePool {
@@ -129,9 +142,15 @@ package final class Cloud: Sendable {
 
     // MARK: Database
 
-    func read<T>(_ body: (Database) throws -> T) throws -> T { try Self.mapErrors { try database.read(body) } }
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
+        try requirePlace()
+        return try Self.mapErrors { try database.read(body) }
+    }
 
-    func write<T>(_ body: (Database) throws -> T) throws -> T { try Self.mapErrors { try database.write(body) } }
+    func write<T>(_ body: (Database) throws -> T) throws -> T {
+        try requirePlace()
+        return try Self.mapErrors { try database.write(body) }
+    }
 
     private static func mapErrors<T>(_ body: () throws -> T) throws -> T {
         do {
