@@ -73,7 +73,7 @@ enum ClientFailure {
     static func isClosedConnection(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed
-        case let error as IOError: error.errnoCode == EPIPE || error.errnoCode == ECONNRESET
+        case let error as IOError: [EPIPE, ECONNRESET, ETIMEDOUT].contains(error.errnoCode)
         case let error as ChannelError: error == .ioOnClosedChannel || error == .alreadyClosed || error == .eof
         default: false
         }

@@ -14,6 +14,9 @@ package enum ClientLimits {
     /// Between two bytes of an upload that the cloud takes, and from the last one to its answer: what the kernel and
     /// whatever stands between have taken in counts as sent, though it may still be on its way.
     static let uploadSilence: TimeAmount = .seconds(90)
+    /// How long what was sent of a small request may stay unacknowledged by the other end's kernel, which is at no
+    /// time busy: six attempts of TCP to send it.
+    static let unacknowledged: TimeAmount = .seconds(8)
     /// Between two bytes of an answer, and between two that the cloud takes of a request.
     static let silence: TimeAmount = .seconds(20)
     /// Between two bytes of an event stream. The cloud sends a comment every 15 s.

@@ -53,7 +53,7 @@ package final class CloudClient: CloudService {
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
         try await call(
-            .POST, "/commit", message: request, isUpload: true,
+            .POST, "/commit", message: request, load: .commit,
             within: request.chunks.isEmpty ? ClientLimits.commit : ClientLimits.upload)
     }
 
@@ -99,7 +99,7 @@ package final class CloudClient: CloudService {
         }
         let response = try await transport.send(
             .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, answersWithBody: false,
-            isUpload: true, within: ClientLimits.upload)
+            load: .upload, within: ClientLimits.upload)
         _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
     }
 
@@ -168,14 +168,14 @@ package final class CloudClient: CloudService {
 
     private func call<Answer: WireValue>(
         _ method: HTTPMethod, _ path: String, message: (any WireValue)? = nil, as type: Answer.Type = Answer.self,
-        isUpload: Bool = false, within limit: TimeAmount = ClientLimits.control
+        load: Transport.Load = .call, within limit: TimeAmount = ClientLimits.control
     ) async throws -> Answer {
         let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
         // A list of many chunks is long itself.
         let length = content?.length ?? 0, isLong = length > ClientLimits.callLength
         let sending = TimeAmount.seconds(isLong ? Int64(length / ClientLimits.slowestLine) : 0)
         let response = try await transport.send(
-            method, base + path, content, accept: WireFormat.protobuf.mediaType, isUpload: isUpload || isLong,
+            method, base + path, content, accept: WireFormat.protobuf.mediaType, load: isLong ? .upload : load,
             within: max(limit, limit + sending))
         return try Answer(wire: await transport.body(of: response), as: .protobuf)
     }

@@ -28,6 +28,23 @@ extension Transport {
         return configuration
     }
 
+    /// A kept connection may have died without a word: the device has another address now, or a router forgot it.
+    /// What nobody acknowledges shows that long before an answer could be missed, and the request goes once more over
+    /// a new one.
+    static func noticingDeadLines(
+        _ configuration: HTTPClient.Configuration, _ address: CloudAddress
+    ) -> HTTPClient.Configuration {
+        guard case .web = address else { return configuration }
+        var configuration = configuration
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            enlargeBuffers(of: channel).flatMap {
+                channel.setOption(
+                    userTimeout, value: .init(ClientLimits.unacknowledged.nanoseconds / 1_000_000))
+            }
+        }
+        return configuration
+    }
+
     /// The kernel takes no more than it can send soon: else a request would count as sent long before it is.
     static func forUploads(
         _ configuration: HTTPClient.Configuration, _ address: CloudAddress

@@ -8,6 +8,16 @@ internal import UbiquityWire
 
 /// HTTP requests to one cloud: connections, times, headers, failures. What the requests mean is `CloudClient`'s.
 final class Transport: Sendable {
+    /// What a request takes, by which its connection and its times are chosen.
+    enum Load: Sendable {
+        /// Little, and it is answered soon.
+        case call
+        /// Little, and its answer may take a while.
+        case commit
+        /// Much, so that a slow line needs its time.
+        case upload
+    }
+
     /// What a request carries. Made anew for a repeat.
     struct Content: Sendable {
         let mediaType: String
@@ -21,6 +31,7 @@ final class Transport: Sendable {
     private let calls: HTTPClient
     private let downloads: HTTPClient
     private let uploads: HTTPClient
+    private let commits: HTTPClient
     private let streams: HTTPClient
     private let headers: HTTPHeaders
     private let socket: SocketName?
@@ -30,10 +41,12 @@ final class Transport: Sendable {
         self.address = address
         self.headers = headers
         let configuration = try Self.configuration(address)
-        calls = HTTPClient(
-            eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
-        downloads = HTTPClient(
-            eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.silence))
+        let short = Self.noticingDeadLines(Self.timed(configuration, ClientLimits.silence), address)
+        calls = HTTPClient(eventLoopGroupProvider: .singleton, configuration: short)
+        downloads = HTTPClient(eventLoopGroupProvider: .singleton, configuration: short)
+        commits = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: Self.noticingDeadLines(Self.timed(configuration, ClientLimits.commit), address))
         uploads = HTTPClient(
             eventLoopGroupProvider: .singleton,
             configuration: Self.forUploads(Self.timed(configuration, ClientLimits.uploadSilence), address))
@@ -45,7 +58,9 @@ final class Transport: Sendable {
     deinit {
         // AsyncHTTPClient ends the process if a client goes without its shutdown.
         guard !isShutDown.withLock({ $0 }) else { return }
-        Task { [calls, downloads, uploads, streams] in await Self.shutDown(calls, downloads, uploads, streams) }
+        Task { [calls, downloads, uploads, commits, streams] in
+            await Self.shutDown(calls, downloads, uploads, commits, streams)
+        }
     }
 
     /// Ends all requests and connections. The second time does nothing.
@@ -54,7 +69,7 @@ final class Transport: Sendable {
             defer { isShutDown = true }
             return !isShutDown
         }
-        if isFirst { await Self.shutDown(calls, downloads, uploads, streams) }
+        if isFirst { await Self.shutDown(calls, downloads, uploads, commits, streams) }
     }
 
     private static func shutDown(_ clients: HTTPClient...) async {
@@ -65,14 +80,14 @@ final class Transport: Sendable {
     /// Sends a request; the answer's head is here when it returns.
     /// - Parameters:
     ///   - answersWithBody: whether a success says something.
-    ///   - isUpload: whether it carries much, so that a slow line needs its time.
+    ///   - load: what it carries, or what the cloud has to do for it.
     ///   - answer: how long its head may take.
     /// - Throws: `UbiquityError` for no answer, and what the cloud says if it is not a success.
     func send(
         _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, answersWithBody: Bool = true,
-        isUpload: Bool = false, within answer: TimeAmount
+        load: Load = .call, within answer: TimeAmount
     ) async throws -> HTTPClientResponse {
-        let client = isUpload ? uploads : client(accept: accept)
+        let client = client(load, accept: accept)
         let response = try await mapped {
             do {
                 return try await client.execute(request(method, path, content, accept), timeout: answer)
@@ -92,14 +107,19 @@ final class Transport: Sendable {
 
     /// Whether a success is what was asked for: a captive portal answers everything with a page.
     private func isFromCloud(_ response: HTTPClientResponse, _ accept: String, hasBody: Bool) -> Bool {
-        if response.status == .noContent { return !hasBody }
+        guard hasBody, response.status != .noContent else { return !hasBody && response.status == .noContent }
         guard let type = response.headers.first(name: "content-type") else { return false }
         return type.prefix { $0 != ";" }.lowercased() == accept
     }
 
     static let eventMediaType = "text/event-stream"
 
-    private func client(accept: String) -> HTTPClient {
+    private func client(_ load: Load, accept: String) -> HTTPClient {
+        switch load {
+        case .upload: return uploads
+        case .commit: return commits
+        case .call: break
+        }
         if accept == Self.eventMediaType { return streams }
         return accept == WireFormat.chunkMediaType ? downloads : calls
     }

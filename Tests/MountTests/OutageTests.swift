@@ -153,4 +153,65 @@ import UbiquityControl
             try await a.waitUntil("test -e g")
         }
     }
+
+    /// Removed or moved while the cloud runs: what stands there then is another cloud, which gets all that is here.
+    @Test func aCloudWhoseFolderWasRemovedIsLeft() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo one > one")
+            try await world.settle(a, b)
+            try await b.shell("cat one")
+            let old = try #require(world.cloudProcess)
+            try #require(rename(world.cloudData, world.cloudData + ".away") == 0)
+            try await a.shell("echo precious > precious")
+            try await b.shell("echo more > more")
+            try await world.eventually("another cloud stands there", within: 60) {
+                world.cloudProcess.map { $0 != old } ?? false
+            }
+            try await world.eventually("the first has ended", within: 60) { kill(old, 0) != 0 }
+            try await world.settle(a, b, within: 120)
+            for device in [a, b] { #expect(try await device.shell("cat one precious more") == "one\nprecious\nmore", "\(device.name)") }
+            try await a.ubiquity("evict", "precious")
+            #expect(try await a.shell("cat precious") == "precious")
+            try await b.shell("rm -r '\(world.cloudData).away'")
+        }
+    }
+
+    /// The kept connections are dead, and nobody says so: what is saved then goes over a new one within seconds.
+    @Test(.enabled(if: getuid() == 0, "a network of one's own takes root"))
+    func aSaveGoesUpThoughTheAddressHasChanged() async throws {
+        try await World.run { world in
+            // Names of interfaces have 15 characters at most.
+            let name = "u\(getpid())\(UInt16.random(in: 0...UInt16.max))", program = World.program
+            let outcome = try await world.attempt(
+                [
+                    "/bin/bash", "-ec",
+                    """
+                    cd '\(world.folder)'; mkdir m
+                    ip netns add \(name)
+                    end() {
+                        '\(program)' unmount --lazy m || true
+                        kill $cloud || true
+                        ip link del \(name) || true
+                        ip netns del \(name)
+                    }
+                    trap end EXIT
+                    ip link add \(name) type veth peer name inside netns \(name)
+                    ip addr add 198.18.7.1/24 dev \(name); ip link set \(name) up
+                    within() { nsenter --net=/run/netns/\(name) "$@"; }
+                    within ip addr add 198.18.7.2/24 dev inside; within ip link set inside up; within ip link set lo up
+                    '\(program)' serve --data served --listen 198.18.7.1:7177 > listening & cloud=$!
+                    until grep -q listening listening; do sleep 0.1; done
+                    '\(program)' account create ann --data served > token
+                    within '\(program)' login http://198.18.7.1:7177 --account ann --state s --token-file token
+                    within '\(program)' mount --state s m
+                    echo before > m/f; '\(program)' wait --uploaded m
+                    within ip addr flush dev inside; within ip addr add 198.18.7.3/24 dev inside
+                    # The limits of the connection are 60 s and more.
+                    echo after > m/f; '\(program)' wait --uploaded --timeout 30 m
+                    """,
+                ], within: 120)
+            #expect(outcome.status == 0, "\(outcome)")
+        }
+    }
 }
