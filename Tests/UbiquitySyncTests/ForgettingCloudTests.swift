@@ -416,4 +416,26 @@ import UbiquityTestSupport
             }
         }
     }
+
+    /// It says that it lacks nothing, and refuses what it lacks chunks of: nobody asks it without a pause, and people
+    /// are told.
+    @Test func aCloudThatLosesWhatItIsSentIsGivenRest() async throws {
+        try await run { world in
+            try await world.a.create("f", [UInt8](repeating: 7, count: 500_000))
+            try await world.settle()
+            world.a.link.resetCounts()
+            try await world.a.edit("f") { $0.map { $0 &+ 1 } }
+            var isTold = false
+            for _ in 0..<30_000 {
+                world.cloud.forgetUnusedChunks()
+                try await world.sleep(.milliseconds(1))
+            }
+            isTold = try world.a.engine.pendingUploads(limit: 5).contains { $0.problem != nil }
+            let commits = world.a.link.counts.calls[.commit] ?? 0
+            #expect(commits > 1 && commits < 20, "\(commits) commits in 30 s")
+            #expect(isTold)
+            try await world.settle()
+            try await world.check()
+        }
+    }
 }
