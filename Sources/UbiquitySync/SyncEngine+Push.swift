@@ -218,15 +218,26 @@ extension SyncEngine {
         progress.fire()
     }
 
-    /// The cloud has dropped chunks that were sent long ago: their files go up once more.
+    /// The cloud has dropped chunks that were sent long ago: their files go up once more; a while later each time, for
+    /// it may be that it keeps nothing of what it takes.
     func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
-        push.withLock { state in
+        let rows = push.withLock { state in
+            var rows = [ItemRow]()
             for change in group {
                 guard let prepared = state.prepared[change.row.key],
                     prepared.manifest.contains(where: { lacking.contains($0.id) })
                 else { continue }
                 state.prepared[change.row.key] = nil
+                rows.append(change.row)
             }
+            return rows
+        }
+        for row in rows {
+            restAfterFailure(row)
+            problems.note(
+                UbiquityError(
+                    .io, "the cloud lacks a part of the content that it was sent", remedy: "it is sent once more"),
+                .upload, of: row.key)
         }
     }
 }

@@ -75,7 +75,7 @@ extension SyncEngine {
     }
 
     /// Longer each time: the whole file is read before the first of its chunks is sent again.
-    private func restAfterFailure(_ row: ItemRow) {
+    func restAfterFailure(_ row: ItemRow) {
         let now = timekeeper.now()
         push.withLock { state in
             if state.uploadBackoffs.count >= SyncLimits.rememberedBackoffs { state.uploadBackoffs.removeAll() }
