@@ -93,9 +93,12 @@ extension MountController {
                 remedy: "'ubiquity versions' lists them")
         }
         // Resolved ones stand in no folder, and can be restored all the same.
-        let all = others + ((try? await engine.allVersions(of: row.id)) ?? [])
+        var all = others, failure: (any Error)?
+        do { all += try await engine.allVersions(of: row.id) } catch { failure = error }
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
             .filter { $0.id.description.hasPrefix(text.lowercased()) }
+        // It may be one of those that the cloud did not tell of.
+        if found.isEmpty, let failure { throw failure }
         guard found.count == 1, let only = found.first else {
             throw UbiquityError(
                 found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions begin so",

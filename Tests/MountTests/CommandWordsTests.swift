@@ -359,7 +359,10 @@ import UbiquityControl
             try await b.shell("cat here")
             try await b.ubiquity("offline", "")
             let program = World.program
-            for (command, status) in [("download away too", 3), ("download here away", 1), ("download here", 0), ("trash list .", 3)] {
+            for (command, status) in [("download away too", 3), ("download here away", 1), ("download here", 0), ("trash list .", 3),
+                // Which may be one that the cloud did not tell of.
+                ("restore here deadbeef", 3),
+            ] {
                 let outcome = try await b.attempt("'\(program)' \(command)")
                 #expect(outcome.status == status, "\(command): \(outcome)")
             }

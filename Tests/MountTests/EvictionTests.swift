@@ -241,7 +241,7 @@ import UbiquityControl
             try await world.settle(a, b)
             try await b.ubiquity("offline", "")
             let refused = try await b.ubiquity("download", "f")
-            #expect(refused.status == 1 && refused.err.contains("offline on request"), "\(refused)")
+            #expect(refused.status == 3 && refused.err.contains("offline on request"), "\(refused)")
             #expect(try await b.attribute("downloading-error", of: "f").contains("offline on request"))
             #expect(try await b.status().pending.map(\.path) == ["f"])
             try await b.ubiquity("online", "")
