@@ -29,35 +29,22 @@ extension Transport {
     }
 
     /// A kept connection may have died without a word: the device has another address now, or a router forgot it.
-    /// What nobody acknowledges shows that long before an answer could be missed, and the request goes once more over
-    /// a new one.
+    /// What nobody acknowledges for `limit` shows that, long before an answer could be missed, and a call goes once
+    /// more over a new one. (Nor does the HTTP client time a body that waits for the channel.)
+    /// - Parameter kernelBytes: so much of an upload the kernel takes before it has sent it: else a request would count
+    ///   as sent long before it is.
     static func noticingDeadLines(
-        _ configuration: HTTPClient.Configuration, _ address: CloudAddress
+        _ configuration: HTTPClient.Configuration, _ address: CloudAddress, after limit: TimeAmount,
+        kernelBytes: Int? = nil
     ) -> HTTPClient.Configuration {
         guard case .web = address else { return configuration }
         var configuration = configuration
         configuration.http1_1ConnectionDebugInitializer = { channel in
             enlargeBuffers(of: channel).flatMap {
-                channel.setOption(
-                    userTimeout, value: .init(ClientLimits.unacknowledged.nanoseconds / 1_000_000))
-            }
-        }
-        return configuration
-    }
-
-    /// The kernel takes no more than it can send soon: else a request would count as sent long before it is.
-    static func forUploads(
-        _ configuration: HTTPClient.Configuration, _ address: CloudAddress
-    ) -> HTTPClient.Configuration {
-        guard case .web = address else { return configuration }
-        var configuration = configuration
-        configuration.http1_1ConnectionDebugInitializer = { channel in
-            enlargeBuffers(of: channel).flatMap {
-                channel.setOption(unsentLimit, value: .init(ClientLimits.kernelBytes))
+                channel.setOption(userTimeout, value: .init(limit.nanoseconds / 1_000_000))
             }.flatMap {
-                // A body that waits for the channel is not timed by the HTTP client.
-                channel.setOption(
-                    userTimeout, value: .init(ClientLimits.uploadSilence.nanoseconds / 1_000_000))
+                guard let kernelBytes else { return channel.eventLoop.makeSucceededVoidFuture() }
+                return channel.setOption(unsentLimit, value: .init(kernelBytes))
             }
         }
         return configuration

@@ -41,15 +41,19 @@ final class Transport: Sendable {
         self.address = address
         self.headers = headers
         let configuration = try Self.configuration(address)
-        let short = Self.noticingDeadLines(Self.timed(configuration, ClientLimits.silence), address)
+        let short = Self.noticingDeadLines(
+            Self.timed(configuration, ClientLimits.silence), address, after: ClientLimits.unacknowledged)
         calls = HTTPClient(eventLoopGroupProvider: .singleton, configuration: short)
         downloads = HTTPClient(eventLoopGroupProvider: .singleton, configuration: short)
         commits = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: Self.noticingDeadLines(Self.timed(configuration, ClientLimits.commit), address))
+            configuration: Self.noticingDeadLines(
+                Self.timed(configuration, ClientLimits.commit), address, after: ClientLimits.unacknowledged))
         uploads = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: Self.forUploads(Self.timed(configuration, ClientLimits.uploadSilence), address))
+            configuration: Self.noticingDeadLines(
+                Self.timed(configuration, ClientLimits.uploadSilence), address, after: ClientLimits.uploadSilence,
+                kernelBytes: ClientLimits.kernelBytes))
         streams = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: Self.timed(configuration, ClientLimits.eventSilence))
         if case .unixSocket(let path) = address { socket = SocketName(path) } else { socket = nil }
