@@ -298,6 +298,28 @@ import UbiquityWire
         }
     }
 
+    /// On a bad line other changes of the device may get there first more than once.
+    @Test(arguments: [1, 3, 100])
+    func whatIsBroughtBackIsSentAgainIfOvertaken(times: Int) async throws {
+        try await run { world in
+            try await world.a.create("f", [7])
+            try await world.settle()
+            try world.a.remove("f")
+            try await world.settle()
+            let deleted = try #require(try await world.b.engine.trash(in: nil, limit: 10).items.first)
+            for _ in 0..<times { world.b.link.script(.commit, .fail(OutdatedCommit(last: 1))) }
+            do {
+                #expect(try await world.b.engine.undelete(deleted, to: nil) == 1)
+                #expect(times < 100)
+            } catch let error as UbiquityError {
+                #expect(times == 100 && error.code == .busy)
+            }
+            world.b.link.forgetScript()
+            try await world.settle()
+            #expect(try (world.a.row("f") == nil) == (times == 100))
+        }
+    }
+
     /// A further name, which comes back first, brings the folder of its file back; that is none of the deleted ones then.
     /// What had its name given to another before does not come.
     @Test func allOfADeletedFolderComesBackOnce() async throws {

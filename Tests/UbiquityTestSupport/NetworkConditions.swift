@@ -1,5 +1,3 @@
-package import UbiquityCore
-
 /// What befalls the requests of a device. Probabilities are per request.
 package struct NetworkConditions: Sendable {
     /// The request never arrives.
@@ -35,7 +33,7 @@ package enum CloudCall: String, Sendable, CaseIterable {
 /// What a test has happen to one coming call.
 package enum ScriptedFault: Sendable {
     /// It fails before it has any effect.
-    case fail(UbiquityError)
+    case fail(any Error)
     /// It is that much later on its way.
     case hold(Duration)
     /// It has its effect; its answer is lost.

@@ -46,6 +46,9 @@ package final class SimulatedLink: CloudService {
         state.withLock { $0.script.append((call, fault)) }
     }
 
+    /// Nothing more of that happens.
+    package func forgetScript() { state.withLock { $0.script = [] } }
+
     /// The contents that the cloud has acknowledged to this device, with the changes that brought them.
     package var acknowledged: [ChunkID: String] { state.withLock { $0.acknowledged } }
 
