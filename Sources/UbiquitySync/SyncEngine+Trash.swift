@@ -11,6 +11,8 @@ extension SyncEngine {
     private static let deletionGap = 10.0
     /// Items that come back in one commit.
     private static let undeletedPerCommit = 500
+    /// Times that it is sent. Only on a line that loses requests is it overtaken at all.
+    private static let overtakings = 20
 
     /// Deleted items, the last one first.
     /// - Parameter folder: a deleted folder whose items are meant; nil: those that did not go along with theirs.
@@ -154,16 +156,22 @@ extension SyncEngine {
                 ItemChange(
                     id: item.id, kind: item.kind, baseRevision: item.revision, changedAt: now, action: .undelete(place))
             })
-        let response: CommitResponse
-        do {
-            response = try await sendPersistently(request)
-        } catch let error as OutdatedCommit {
-            // Another commit was sent meanwhile and came first. It was not done, and stands for itself: once more.
-            try await goOn(after: error)
-            response = try await sendPersistently(request)
-        } catch let full as CloudIsFull {
-            throw full.reason
-        }
+        let response = try await sendUntilTaken(request)
         try await pool.run(evenIfCancelled: true) { try self.take(response) }
+    }
+
+    /// Sends what stands for itself again as long as other commits of this device come first.
+    private func sendUntilTaken(_ request: CommitRequest) async throws -> CommitResponse {
+        for _ in 0..<Self.overtakings {
+            do {
+                return try await sendPersistently(request)
+            } catch let error as OutdatedCommit {
+                try await goOn(after: error)
+            } catch let full as CloudIsFull {
+                throw full.reason
+            }
+        }
+        throw UbiquityError(
+            .busy, "other changes of this device came first each time it was sent", remedy: "try it again")
     }
 }
