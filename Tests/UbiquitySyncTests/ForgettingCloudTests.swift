@@ -224,6 +224,32 @@ import UbiquityTestSupport
         }
     }
 
+    /// What is too large to go up at once is announced by each of them; whoever has sent it first, it is one content.
+    @Test(arguments: [0, 1]) func largeFilesAreInNoConflictWithThemselvesThen(slow: Int) async throws {
+        try await run { world in
+            let bytes = world.random.bytes(9_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            try await world.b.materialize("f")
+            let modified = try world.b.live("f").modifiedAt
+            world.cloud.startAnew()
+            for device in world.devices { device.link.setAway(true) }
+            try await world.sleep(.seconds(60))
+            for _ in 0..<3 { world.devices[slow].link.script(.upload, .hold(.seconds(20))) }
+            for device in world.devices { device.link.setAway(false) }
+            try await world.settle()
+            for device in world.devices {
+                #expect(try conflicts(device).isEmpty)
+                let row = try device.live("f")
+                #expect(row.modifiedAt == modified)
+                #expect(try await device.read("f") == bytes)
+                let versions = try await device.link.versions(of: row.id)
+                #expect(versions.allSatisfy { $0.modifiedAt == modified }, "\(versions)")
+            }
+            try await world.check()
+        }
+    }
+
     enum Return: CaseIterable { case atOnce, oneAfterTheOther, afterAnEdit }
 
     /// What was acknowledged after the copy was made is on the devices, and goes up again: also to those that come when
