@@ -175,6 +175,8 @@ package struct CommitApplier {
         try transaction.forgetSent(content.version)
         // Said again with its package, and replaced here meanwhile by what the cloud had: that is what is here.
         if row.generation == sent.generation, row.version != sent.version, !row.dirty.contains(.content) { return }
+        // An announcement of what another device has announced before: nobody will hear of this one.
+        if content.manifest == nil, !content.isKnown(by: item) { return }
         // Also after an announcement: what is here is made from the announced version, or is that version. One that the
         // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
         // cloud's is that.
@@ -346,10 +348,14 @@ package struct CommitApplier {
 extension ContentChange {
     /// Whether the cloud kept it neither as the current version nor as a conflict: it was no edit of its base.
     fileprivate func isPassedOver(_ item: RemoteItem?) -> Bool {
-        guard baseVersion != nil, let item, !item.isDeleted, let current = item.content, current.version != version,
-            item.conflicts.count == item.conflictCount
-        else { return false }
-        return !item.conflicts.contains { $0.id == version }
+        guard baseVersion != nil, let item, !item.isDeleted, item.content != nil else { return false }
+        return !isKnown(by: item)
+    }
+
+    /// Whether it is the current version or in conflict, as far as the item tells (it names only some conflicts).
+    fileprivate func isKnown(by item: RemoteItem?) -> Bool {
+        guard let item, let current = item.content, item.conflicts.count == item.conflictCount else { return true }
+        return current.version == version || item.conflicts.contains { $0.id == version }
     }
 }
 
@@ -361,7 +367,11 @@ extension IndexTransaction {
     /// Marks an item as one the cloud has not seen. The version its content came from is no base any more.
     func sendAsNew(_ row: ItemRow) throws {
         var next = row
-        if next.dirty.isEmpty { next.dirtyOrder = try newDirtyOrder() }
+        if next.dirty.isEmpty {
+            next.dirtyOrder = try newDirtyOrder()
+            // Nobody changed it here; what is known of when it was is the time of its content.
+            next.dirtyAt = next.modifiedAt
+        }
         next.dirty.insert(.created)
         next.dirtyBase = .zero
         if next.kind == .file, next.contentState == .complete {
