@@ -122,7 +122,7 @@ struct ListedItems {
         var record = record
         record.item.path = LocatedPaths.shown(record.item.path, among: items)
         let old = isLive ? paths.withLock { $0.updateValue(record.item.path, forKey: record.id) } : nil
-        let oldPath = old == record.item.path ? nil : old
+        let oldPath = old.flatMap { $0.isSamePath(as: record.item.path) ? nil : $0 }
         guard asJSON else {
             let moment = CivilTime.text(Timestamp(seconds: record.modifiedAt)).prefix(19)
             let was = oldPath.map { "  (was \(Output.shown($0)))" } ?? ""

@@ -59,8 +59,9 @@ final class PresenterPump: Sendable {
             let oldPath = event.oldPath
         else { return [] }
         return coordination.itemsPresented(in: folder.key).compactMap { item in
-            guard let now = news.path(of: item), now.hasPrefix("\(path)/") else { return nil }
-            return PresenterEvent(.moved, item: item, path: now, oldPath: oldPath + now.dropFirst(path.count))
+            guard let now = news.path(of: item), now.isPath(in: path) else { return nil }
+            let inside = String(decoding: now.utf8.dropFirst(path.utf8.count), as: UTF8.self)
+            return PresenterEvent(.moved, item: item, path: now, oldPath: oldPath + inside)
         }
     }
 

@@ -36,8 +36,8 @@ extension SyncEngine {
         for _ in 0..<Limits.maximumDepth {
             var found: TrashedItem?, next: ItemID?
             try await eachTrashed(in: folder) { item in
-                if found == nil, item.path == path { found = item }
-                if next == nil, item.item.kind == .directory, path.hasPrefix(item.path + "/") { next = item.item.id }
+                if found == nil, item.path.isSamePath(as: path) { found = item }
+                if next == nil, item.item.kind == .directory, path.isPath(in: item.path) { next = item.item.id }
             }
             if let found { return found }
             guard let next else { return nil }
@@ -51,7 +51,7 @@ extension SyncEngine {
     package func trashed(in folder: String) async throws -> [TrashedItem] {
         var found = [TrashedItem]()
         try await eachTrashed(in: nil) { item in
-            guard item.path.hasPrefix(folder + "/") else { return }
+            guard item.path.isPath(in: folder) else { return }
             if let last = found.last, !Self.isOneDeletion(item, last) { return }
             found.append(item)
         }

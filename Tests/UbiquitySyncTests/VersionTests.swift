@@ -298,6 +298,33 @@ import UbiquityWire
         }
     }
 
+    /// Swift takes the two for one text; they are two files, in two folders.
+    @Test func theTrashTellsNamesApartByTheirBytes() async throws {
+        let names = ["\u{e9}", "e\u{301}", "E\u{301}"]
+        try await run { world in
+            for name in names {
+                try world.a.makeFolder(name)
+                try await world.a.create("\(name)/\(name)", Array(name.utf8))
+            }
+            try await world.settle()
+            #expect(try world.b.paths().count == 6)
+            for name in names {
+                try world.a.remove(name)
+                try await world.settle()
+                try await world.sleep(.seconds(60))
+            }
+            #expect(try world.b.paths().isEmpty)
+            for name in names {
+                let path = "\(name)/\(name)"
+                let found = try #require(try await world.b.engine.trashed(at: path))
+                #expect(Array(found.path.utf8) == Array(path.utf8))
+                _ = try await world.b.engine.undelete(found, to: nil)
+                try await world.settle()
+                #expect(try await world.b.read(path) == Array(name.utf8))
+            }
+        }
+    }
+
     /// On a bad line other changes of the device may get there first more than once.
     @Test(arguments: [1, 3, 100])
     func whatIsBroughtBackIsSentAgainIfOvertaken(times: Int) async throws {

@@ -83,7 +83,7 @@ actor CoordinationHub {
                 let own = registrations.first { $0.presenter === presenter && $0.mount == mount }?.number
                 let granted = try await client.claim(items.map(\.item), presenter: own, purpose: purpose)
                 claims.append((client, granted.claim))
-                for (item, path) in zip(items, granted.paths) where path != item.item.path {
+                for (item, path) in zip(items, granted.paths) where !path.isSamePath(as: item.item.path) {
                     places[item.index] = Self.url(path, in: mount)
                 }
             }

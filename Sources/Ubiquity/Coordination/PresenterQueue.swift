@@ -1,4 +1,5 @@
 import UbiquityControl
+import UbiquityCore
 
 /// What waits for one presenter. Questions do not wait for what is only told of changes, and changes of one item that
 /// nobody has looked at yet are one. What is more than a presenter can be behind is left out, and it is told so.
@@ -57,7 +58,7 @@ extension ClientNews {
     fileprivate var isOwnMove: Bool { kind == .moved && presenters != nil && folderPresenters == nil }
 
     fileprivate func isSameChange(as other: ClientNews) -> Bool {
-        kind == other.kind && path == other.path && presenters == other.presenters
+        kind == other.kind && (path ?? "").isSamePath(as: other.path ?? "") && presenters == other.presenters
             && folderPresenters == other.folderPresenters
     }
 

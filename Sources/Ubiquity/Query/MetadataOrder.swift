@@ -1,4 +1,5 @@
 import UbiquityControl
+import UbiquityCore
 
 /// The order of a query's results: by what was asked for, and where that is the same, as a tree is listed. So it is
 /// the same each time.
@@ -12,7 +13,7 @@ struct MetadataOrder: Sendable {
             if Self.precedes(first, second) { return descriptor.order == .forward }
             if Self.precedes(second, first) { return descriptor.order == .reverse }
         }
-        if left.record.item.path != right.record.item.path {
+        if !left.record.item.path.isSamePath(as: right.record.item.path) {
             return Self.isListed(left.record.item.path, before: right.record.item.path)
         }
         return (left.id.mountPoint, left.id.item) < (right.id.mountPoint, right.id.item)
