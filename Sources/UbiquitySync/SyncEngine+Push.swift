@@ -221,18 +221,11 @@ extension SyncEngine {
     /// The cloud has dropped chunks that were sent long ago: their files go up once more; a while later each time, for
     /// it may be that it keeps nothing of what it takes.
     func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
-        let rows = push.withLock { state in
-            var rows = [ItemRow]()
-            for change in group {
-                guard let prepared = state.prepared[change.row.key],
-                    prepared.manifest.contains(where: { lacking.contains($0.id) })
-                else { continue }
-                state.prepared[change.row.key] = nil
-                rows.append(change.row)
-            }
-            return rows
-        }
-        for row in rows {
+        let sent = group.filter { !$0.manifest.isEmpty }
+        let incomplete = sent.filter { $0.manifest.contains { lacking.contains($0.id) } }
+        // One that names what it was not sent is not asked again at once either.
+        for row in (incomplete.isEmpty ? sent : incomplete).map(\.row) {
+            push.withLock { $0.prepared[row.key] = nil }
             restAfterFailure(row)
             problems.note(
                 UbiquityError(
@@ -243,6 +236,12 @@ extension SyncEngine {
 }
 
 extension PlannedChange {
+    /// The chunks of the content that it brings.
+    fileprivate var manifest: Manifest {
+        guard case .put(let fields) = change.action else { return [] }
+        return fields.content?.manifest ?? []
+    }
+
     /// Whether it has what was changed of the row, so far as that concerns the content: else that waits still.
     fileprivate var hasAll: Bool {
         guard case .put(let fields) = change.action else { return true }

@@ -3,6 +3,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
 import UbiquityTestSupport
+import UbiquityWire
 
 /// Another cloud than before, or one that has forgotten what it deleted.
 @Suite struct ForgettingCloudTests: WorldTests {
@@ -465,6 +466,25 @@ import UbiquityTestSupport
             #expect(isTold)
             try await world.settle()
             try await world.check()
+        }
+    }
+
+    /// Also of what is so small that it goes up in the commit, and though it names what it was never sent.
+    @Test func aCloudThatRefusesWhatItIsSentIsGivenRest() async throws {
+        try await run { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            let unknown = try #require(ChunkID(hex: String(repeating: "ab", count: 32)))
+            for _ in 0..<10_000 { world.a.link.script(.commit, .fail(MissingChunks(ids: [unknown]))) }
+            world.a.link.resetCounts()
+            try await world.a.edit("f") { _ in [2, 2] }
+            try await world.sleep(.seconds(30))
+            let commits = world.a.link.counts.calls[.commit] ?? 0
+            #expect(commits > 1 && commits < 20, "\(commits) commits in 30 s")
+            #expect(try world.a.engine.pendingUploads(limit: 5).contains { $0.problem != nil })
+            world.a.link.forgetScript()
+            try await world.settle()
+            #expect(try await world.b.read("f") == [2, 2])
         }
     }
 }
