@@ -48,26 +48,26 @@ extension MountController {
     }
 
     func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
-        forEachItem(paths) { [self] places in
+        let patience = Patience(parts.timekeeper)
+        return forEachItem(paths) { [self] places in
             // All at once, so that the engine can fetch many at a time; then each is waited for.
             for place in places where place.kind == .file { try await engine.requestPersistently(place.key) }
         } each: { [self] place in
             guard place.kind == .file else { return place.kind != .directory }
-            try await waitUntilHere(place.key)
+            try await waitUntilHere(place.key, patience)
             return true
         }
     }
 
     /// Until the newest content is here. Throws why it does not come.
-    private func waitUntilHere(_ key: ItemKey) async throws {
+    private func waitUntilHere(_ key: ItemKey, _ patience: Patience) async throws {
         // Asked for again after each change of anything; the limit only bounds one wait, not the whole.
-        while try await !engine.wait(atMost: .seconds(60), until: { try await self.isHere(key) }) {
-            // Its device is away: nobody knows for how long.
-            let row = try await pool.run { [self] in try parts.index.row(key: key) }
-            if let row, let error = try await pool.run({ [self] in try engine.status(of: row).downloadingError }) {
-                throw error
-            }
+        while try await !engine.wait(atMost: patience.left, until: { try await self.isHere(key) }) {
+            // Its device is away, or slow: nobody knows for how long.
+            if let error = try await pool.run({ [self] in try engine.whyNotHere(key) }) { throw error }
+            patience.renew()
         }
+        patience.renew()
     }
 
     private func isHere(_ key: ItemKey) async throws -> Bool {

@@ -101,8 +101,7 @@ extension MountController {
             return item
         }
         guard let problem = engine.downloadProblem(of: key) else {
-            item.error = try parts.index.read { try $0.row(key: key) }
-                .flatMap { try engine.status(of: $0).downloadingError }?.description
+            item.error = try engine.whyNotHere(key)?.description
             return item
         }
         item.error = problem.error.description

@@ -97,8 +97,8 @@ extension MountController {
         do { all += try await engine.allVersions(of: row.id) } catch { failure = error }
         let found = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }.values
             .filter { $0.id.description.hasPrefix(text.lowercased()) }
-        // It may be one of those that the cloud did not tell of.
-        if found.isEmpty, let failure { throw failure }
+        // It may be one of those that the cloud did not tell of; of a file that it has not heard of there are none.
+        if found.isEmpty, let failure, UbiquityError.from(failure).code != .notFound { throw failure }
         guard found.count == 1, let only = found.first else {
             throw UbiquityError(
                 found.isEmpty ? .notFound : .invalid, found.isEmpty ? "no such version" : "several versions begin so",

@@ -94,7 +94,7 @@ extension UbiquityError {
     }
 
     /// Any error as one of ours.
-    static func from(_ error: any Error) -> UbiquityError {
+    package static func from(_ error: any Error) -> UbiquityError {
         switch error {
         case let error as UbiquityError: error
         case let full as CloudIsFull: full.reason

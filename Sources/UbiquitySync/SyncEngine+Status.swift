@@ -74,7 +74,8 @@ extension SyncEngine {
             downloading: downloading(row, remote),
             isDownloading: download?.hasLanes ?? false,
             percentDownloaded: percentDownloaded(row, download),
-            downloadingError: downloadingError(row, remote),
+            downloadingError: downloadingError(
+                row, remote, isWanted: row.isAskedFor || configuration.policy == .eager),
             isDownloadRequested: row.flags.contains(.downloadRequested) || download?.isBackground == true,
             isUploaded: isUploaded,
             isUploading: upload != nil,
@@ -96,9 +97,9 @@ extension SyncEngine {
     }
 
     /// Why the content is not here, as long as that is still the reason.
-    private func downloadingError(_ row: ItemRow, _ remote: RemoteItem?) -> UbiquityError? {
+    private func downloadingError(_ row: ItemRow, _ remote: RemoteItem?, isWanted: Bool) -> UbiquityError? {
         guard let error = problems.problem(.download, of: row.key)?.error else {
-            guard row.isAskedFor, row.kind == .file, row.contentState != .complete else { return nil }
+            guard isWanted, row.kind == .file, row.contentState != .complete else { return nil }
             return remote?.content?.whyNotHere
         }
         if error.code == .notUploadedYet, remote?.content?.isAvailable == true { return nil }
@@ -162,6 +163,14 @@ extension SyncEngine {
     package func awaited(limit: Int) throws -> [ItemKey] {
         let eager = try eagerRoom()
         return try index.read { try $0.awaited(eager: eager, limit: limit) }
+    }
+
+    /// Why the content of a wanted item does not come; nil if nothing is known that keeps it.
+    package func whyNotHere(_ key: ItemKey) throws -> UbiquityError? {
+        guard let (row, remote) = try index.read({ reader in
+            try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)) }
+        }) else { return nil }
+        return downloadingError(row, remote, isWanted: true)
     }
 
     /// What waits to go up, in order, at most `limit`, each with what holds it back.

@@ -40,7 +40,7 @@ import UbiquityTestSupport
 
     /// Another device has told of a file and not sent its content: what is wanted of it is pending, and says why.
     @Test func aContentThatIsNotSentYetHasAReason() async throws {
-        try await run { world in
+        try await run(["a", "b", "c"], ["c": SimulatedDevice.Settings(policy: .eager)]) { world in
             world.a.link.script(.upload, .hold(.seconds(60)))
             try await world.a.create("f", [UInt8](repeating: 7, count: 3_000_000))
             for _ in 0..<200 where try world.b.row("f") == nil { try await world.sleep(.milliseconds(100)) }
@@ -53,6 +53,9 @@ import UbiquityTestSupport
             #expect(try engine.awaited(limit: 5) == [row.key])
             let error = try engine.status(of: row).downloadingError
             #expect(error?.code == .notUploadedYet && error?.message.contains("from a") == true, "\(String(describing: error))")
+            let eager = world.devices[2], same = try eager.live("f")
+            #expect(try eager.engine.awaited(limit: 5) == [same.key] && eager.engine.whyNotHere(same.key) == error)
+            #expect(try eager.engine.status(of: same).downloadingError == error)
             try await world.settle()
             row = try world.b.live("f")
             #expect(row.contentState == .complete)
