@@ -29,7 +29,7 @@ extension CloudProcess {
         while cloud.isInPlace {
             do { try await Sleepers.shared.sleep(for: watchInterval) } catch { return }
         }
-        logger.error("the data folder was removed or moved: this cloud ends")
+        logger.error("the data folder, or its \(Cloud.lockName), was removed or moved: this cloud ends")
         stop()
     }
 

@@ -69,7 +69,9 @@ package enum CloudProcess {
         }
         let isInPlace = cloud.isInPlace
         try await cloud.close()
-        guard isInPlace else { throw UbiquityError(.io, "its data folder was removed or moved", at: data) }
+        guard isInPlace else {
+            throw UbiquityError(.io, "its data folder, or the \(Cloud.lockName) in it, was removed or moved", at: data)
+        }
         logger.notice("ended")
         withExtendedLifetime(signals) {}
     }

@@ -55,9 +55,18 @@ package final class ProcessLock: Sendable {
 
     /// Whether what stands at `path` is the file that this object holds: its folder may have been removed or moved, or
     /// another one have been put in its place.
-    package func stands(at path: String) -> Bool {
-        guard let own = try? file.status(), let there = try? FileSystem.status(path) else { return false }
-        return own.inode == there.inode && own.device == there.device
+    /// - Throws: what keeps it from being told, as long as that lasts.
+    package func stands(at path: String) throws(UbiquityError) -> Bool {
+        try describing("look for the lock", at: path) { () throws(Errno) in
+            do throws(Errno) {
+                let own = try file.status(), there = try FileSystem.status(path)
+                return own.inode == there.inode && own.device == there.device
+            } catch .ENOENT {
+                return false
+            } catch .ENOTDIR {
+                return false
+            }
+        }
     }
 
     private static func pid(in file: FileDescriptor) -> Int32? {

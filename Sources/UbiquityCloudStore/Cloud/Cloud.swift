@@ -60,17 +60,28 @@ package final class Cloud: Sendable {
         }
     }
 
-    private static func lockPath(_ folder: String) -> String { Path.join(folder, "cloud.lock") }
+    package static let lockName = "cloud.lock"
+    private static func lockPath(_ folder: String) -> String { Path.join(folder, lockName) }
 
-    /// Whether the folder that this cloud has opened is the one where its data is said to be.
-    package var isInPlace: Bool { lock.withLock { $0?.stands(at: Self.lockPath(folder)) ?? false } }
+    /// Whether the folder that this cloud has opened, with its lock in it, is the one where its data is said to be.
+    private func stands() throws(UbiquityError) -> Bool {
+        guard let held = lock.withLock({ $0 }) else { return false }
+        return try held.stands(at: Self.lockPath(folder))
+    }
+
+    /// Whether it is not known that the folder, or its lock, is gone.
+    package var isInPlace: Bool { (try? stands()) ?? true }
 
     /// What was taken by a cloud whose folder is gone, or moved away, nobody would find again.
     func requirePlace() throws {
-        guard !isInPlace else { return }
+        do {
+            guard try !stands() else { return }
+        } catch {
+            throw UbiquityError(.offline, "the cloud cannot look for its data: \(error.message)", at: folder)
+        }
         throw UbiquityError(
-            .offline, "the cloud's data folder was removed or moved while it was in use", at: folder,
-            remedy: "put it back, or start the cloud with the folder's new place")
+            .offline, "the cloud's data folder, or its \(Self.lockName), was removed or moved while it was in use",
+            at: folder, remedy: "put it back, or start the cloud with the folder's new place")
     }
 
     private static func open(_ path: String) throws -> DatabasePool {
