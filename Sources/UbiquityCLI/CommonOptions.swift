@@ -22,7 +22,10 @@ extension StateOptions {
     /// The mounts; with a chosen state folder this device's.
     func mounts() throws -> [MountTable.Entry] {
         let mounts = try MountFinder.table().containers
-        guard let device = try DeviceFolder.chosen(option: folder) else { return mounts }
+        guard let device = try DeviceFolder.chosen(option: folder) else {
+            // Those of other users are none to be asked.
+            return mounts.filter { !MountFinder.isForbidden(stateFolder: $0.source) }
+        }
         return mounts.filter { Self.isState($0.source, of: device) }
     }
 

@@ -39,6 +39,7 @@ package enum MountLauncher {
     /// What can be known to be wrong before anything is made.
     /// - Returns: the mount point without symlinks.
     static func preflight(_ settings: MountSettings) throws(UbiquityError) -> String {
+        _ = try MountOptions.accepted(settings.options)
         let folder = try containerFolder(settings)
         if let holder = try ProcessLock.holder(of: folder.lock) {
             let container = "container \"\(settings.container)\" of this device"

@@ -8,6 +8,20 @@ struct MountReport: Codable, Hashable, Sendable {
     /// Lines for the person.
     var notices: [String]?
 
+    init(failure: ControlFailure? = nil, notices: [String]? = nil) {
+        self.failure = failure
+        self.notices = notices
+    }
+
+    /// Of a mount that has ended before anything was told of it: it was there, unless the kernel would not have it.
+    init(of outcome: Result<Void, any Error>, notices: [String]) {
+        switch outcome {
+        case .success: self.init(notices: notices)
+        case .failure(let error):
+            self.init(failure: ControlFailure(error as? UbiquityError ?? UbiquityError(.io, "cannot mount: \(error)")))
+        }
+    }
+
     /// Bytes of a report: a failure in a few lines.
     static let maximumLength = 64 * 1024
 

@@ -21,7 +21,7 @@ package enum MountServer {
     package static func run(_ settings: MountSettings, reporting: Bool) async throws {
         ProcessHost.keepNewFilesPrivate()
         let pipe = reporting ? MountReport.pipe() : nil
-        var logger = Logger(label: "ubiquity")
+        let logger: Logger
         let mount: Mount
         let signals: TerminationSignals
         do {
@@ -31,6 +31,7 @@ package enum MountServer {
             let log = LogFile(path: reporting ? folder.log : nil)
             logger = log.logger()
             settings.mountPoint = try MountLauncher.preflight(settings)
+            settings.options = try MountOptions.accepted(settings.options)
             mount = try await Mount(settings, logger: logger, log: log)
             signals = TerminationSignals { mount.terminate() }
         } catch {
@@ -47,19 +48,26 @@ package enum MountServer {
         let report = pipe.map { pipe in
             Task {
                 await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
-                do { try MountReport(notices: mount.parts.notices).send(over: pipe) } catch {
-                    mount.parts.logger.error("who started this does not know that it is mounted: \(error)")
-                }
+                guard !Task.isCancelled else { return false }
+                Self.send(MountReport(notices: mount.parts.notices), over: pipe, logger)
+                return true
             }
         }
         let outcome: Result<Void, any Error>
         do { outcome = .success(try await mount.run()) } catch { outcome = .failure(error) }
-        // It was mounted, whatever came of it.
         report?.cancel()
-        await report?.value
+        if let pipe, await report?.value == false {
+            Self.send(MountReport(of: outcome, notices: mount.parts.notices), over: pipe, logger)
+        }
         try outcome.get()
         logger.notice("unmounted and ended")
         withExtendedLifetime(signals) {}
+    }
+
+    private static func send(_ report: MountReport, over pipe: FileDescriptor, _ logger: Logger) {
+        do { try report.send(over: pipe) } catch {
+            logger.error("who started this does not know what came of it: \(error)")
+        }
     }
 }
 

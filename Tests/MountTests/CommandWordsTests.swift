@@ -350,6 +350,17 @@ import UbiquityControl
         }
     }
 
+    /// They are in the table of mounts, and none that could be asked.
+    @Test(.enabled(if: getuid() == 0, "another user takes root")) func mountsOfOthersAreNoneOfMine() async throws {
+        try await World.run { world in
+            _ = try await world.mounted("a")
+            let outcome = try await world.attempt(
+                ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "UBIQUITY_STATE",
+                    "HOME=/nonexistent", World.program, "status"])
+            #expect(outcome.status == 3 && outcome.err.contains("no container is mounted"), "\(outcome)")
+        }
+    }
+
     /// 3: no cloud could be reached, for none of what was named; 2: it is not said which mount is meant.
     @Test func exitCodesTellWhatWasMissing() async throws {
         try await World.run { world in

@@ -95,6 +95,10 @@ import UbiquityControl
             try await refusal([world.folder + "/file"], "not a directory")
             try await refusal([world.folder + "/full"], "not empty")
             try await refusal([world.folder + "/missing"], "missing")
+            for option in ["subtype=bar", "max_read=65536"] {
+                try await world.shell("mkdir -p '\(a.mountPoint)'")
+                try await refusal(["-o", "ro,\(option)", a.mountPoint], "set by the mount itself")
+            }
             for name in ["a/b", ".."] {
                 let outcome = try await world.attempt(
                     [World.program, "mount", "--state", a.state, "--container", name, a.mountPoint])
@@ -102,6 +106,16 @@ import UbiquityControl
                 #expect(!FileManager.default.fileExists(atPath: a.state + "/local"))
             }
             #expect(try await world.shell("ls '\(world.folder)/full'") == "x")
+        }
+    }
+
+    /// As they stand in a table of mounts, or are shown of one.
+    @Test func optionsOfMountTablesAreTaken() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(["-o", "defaults,relatime,_netdev,noauto,user,x-systemd.automount,nodev,ro"])
+            let options = try await world.shell("findmnt -no OPTIONS '\(a.mountPoint)'").split(separator: ",")
+            #expect(options.contains("ro") && options.contains("nodev"), "\(options)")
         }
     }
 
