@@ -24,8 +24,8 @@ package enum ClientLimits {
     /// A kept connection that is not used for this time is closed: before the cloud does it (75 s), so that a request
     /// hardly ever meets a connection that is just being closed.
     static let unusedConnection: TimeAmount = .seconds(50)
-    /// Connections to one cloud for each of calls, downloads, uploads and event streams. More requests than that at one
-    /// time wait, and fail as offline after `connect`: whoever calls must bound its transfers below this.
+    /// Connections to one cloud for each of calls, commits, downloads, uploads and event streams. More requests than
+    /// that at one time wait, and fail as offline after `connect`: whoever calls must bound its transfers below this.
     static let connections = 64
     /// Downloads that are answered at one time; others wait for their turn. Fewer than connections, since one that
     /// has just been broken off may still have its own.

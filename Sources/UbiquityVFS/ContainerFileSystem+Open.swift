@@ -264,7 +264,15 @@ extension ContainerFileSystem {
         }
     }
 
-    private func isGone(_ ino: UInt64) -> Bool { (try? liveRow(ino)) == nil }
+    /// What cannot be looked up now may be there.
+    private func isGone(_ ino: UInt64) -> Bool {
+        do {
+            _ = try liveRow(ino)
+            return false
+        } catch {
+            return error as? Errno == .ESTALE
+        }
+    }
 
     /// A program that looks at files without reading them may do so; no writer may go on without the content.
     private func openRefused(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
