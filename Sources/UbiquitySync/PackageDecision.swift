@@ -57,8 +57,7 @@ extension Outgoing {
 }
 
 extension PackageMeeting {
-    /// Says nothing but that the package was decided about; of one that was deleted there, that it is where it is here:
-    /// where it was when it was deleted may be in something of its own.
+    /// Says nothing but that the package was decided about; of one that was deleted there, that it is back, and where.
     var folderChange: ItemChange {
         let isBack = remotes == nil && place != nil
         return ItemChange(

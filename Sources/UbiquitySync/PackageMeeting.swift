@@ -217,8 +217,7 @@ extension PackageMeeting {
         return (planned, leaving(beside: planned))
     }
 
-    /// A package that was deleted there is where it is here, whatever its folder's own change says: where it was when
-    /// it was deleted may be in something of its own.
+    /// A package that was deleted there goes to `place`, unless its folder's own change gives it another.
     private func bringBack(_ change: inout ItemChange) {
         guard remotes == nil, let place, change.baseRevision != .zero, case .put(var fields) = change.action
         else { return }

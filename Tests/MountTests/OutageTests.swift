@@ -201,7 +201,7 @@ import UbiquityControl
                     within() { nsenter --net=/run/netns/\(name) "$@"; }
                     within ip addr add 198.18.7.2/24 dev inside; within ip link set inside up; within ip link set lo up
                     '\(program)' serve --data served --listen 198.18.7.1:7177 > listening & cloud=$!
-                    until grep -q listening listening; do sleep 0.1; done
+                    until grep -q listening listening; do kill -0 $cloud; sleep 0.1; done
                     '\(program)' account create ann --data served > token
                     within '\(program)' login http://198.18.7.1:7177 --account ann --state s --token-file token
                     within '\(program)' mount --state s m
