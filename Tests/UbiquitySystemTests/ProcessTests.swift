@@ -20,6 +20,20 @@ import UbiquitySystem
         _ = try ProcessLock(folder("lock"))
     }
 
+    /// A child has all descriptors until its program starts, which may take a while on a busy machine.
+    @Test func lockGoesThoughAChildHasTheDescriptor() throws {
+        var lock: ProcessLock? = try ProcessLock(folder("lock"))
+        let copies = try FileSystem.entries(of: "/proc/self/fd").compactMap { Int32($0.text) }
+            .filter { (try? FileSystem.readLink("/proc/self/fd/\($0)")) == Array(folder("lock").utf8) }
+            .map { dup($0) }
+        defer { for copy in copies { close(copy) } }
+        #expect(copies.count == 1)
+        withExtendedLifetime(lock) {}
+        lock = nil
+        #expect(try ProcessLock.holder(of: folder("lock")) == nil)
+        _ = try ProcessLock(folder("lock"))
+    }
+
     @Test func askingForTheHolderDisturbsNobody() async throws {
         let pool = BlockingPool(name: "ask", threads: 1)
         let isDone = Lock(false)
