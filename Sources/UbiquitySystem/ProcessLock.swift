@@ -37,8 +37,10 @@ package final class ProcessLock: Sendable {
     }
 
     deinit {
-        // The lock goes with the descriptor; an old pid in the file would only mislead a reader.
+        // An old pid in the file would only mislead a reader. The lock goes with the last copy of the descriptor: not
+        // at once if a child has one, as each has until its program starts.
         try? file.truncate(to: 0)
+        try? file.unlock()
     }
 
     /// The process that holds the lock at `path`; nil if none does.
@@ -46,7 +48,9 @@ package final class ProcessLock: Sendable {
         try describing("read the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
                 let file = try FileDescriptor.open(path, .readOnly)
-                return try file.tryLock(.shared) ? nil : pid(in: file)
+                guard try file.tryLock(.shared) else { return pid(in: file) }
+                try file.unlock()
+                return nil
             } catch .ENOENT {
                 return nil
             }
