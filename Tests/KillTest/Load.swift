@@ -97,7 +97,8 @@ final class Load {
         try write("T \(number) \(flags) " + changes.map { "\($0.0)=\(text($0.1))" }.joined(separator: " "))
         do {
             try body()
-        } catch let error as Errno where !error.meansDeath {
+        } catch let error as Errno where !error.meansDeath && error != .EINTR {
+            // (What EINTR means only shows when the mount dies or does not.)
             throw Trouble("\(doing) of operation \(number): \(error)")
         }
         try write("D \(number) \(try position())")

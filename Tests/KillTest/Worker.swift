@@ -32,6 +32,8 @@ struct WorkerCommand: ParsableCommand {
                 try work(root)
             } catch let error as Errno where error.meansDeath || error == .EINTR && dies(root) {
                 return
+            } catch let error as Errno where error == .EINTR {
+                throw Trouble("a call was interrupted in a mount that lives")
             }
         }
     }
