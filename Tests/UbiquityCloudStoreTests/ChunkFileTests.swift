@@ -23,6 +23,22 @@ import UbiquityWire
         #expect(try FileSystem.status(Path.join(folder.path, "incoming")).permissions == 0o700)
     }
 
+    /// What a link in the place of a folder leads to is somebody else's: nothing in it is removed.
+    @Test(arguments: ["dropped", "incoming"]) func nothingIsRemovedBehindALink(name: String) throws {
+        let other = try ChunkFolder()
+        _ = try FileDescriptor.open(Path.join(other.path, "theirs"), [.readWrite, .create])
+        _ = try folder.open()
+        let path = Path.join(folder.path, name)
+        try FileSystem.removeDirectory(path)
+        try FileSystem.symlink(other.path, at: path)
+        let store = try folder.open()
+        try store.store(chunks)
+        try store.makeDurable(ids)
+        try store.forEachStored { _, _ in }
+        #expect(try FileSystem.entries(of: other.path).map(\.text) == ["theirs"])
+        #expect(try FileSystem.status(path).isDirectory)
+    }
+
     @Test func whatIsNotDurableGoesWithItsProcess() throws {
         let first = try folder.open()
         try first.store(chunks)

@@ -148,6 +148,45 @@ import UbiquitySystem
         #expect(try file.read(count: 1, at: 4 << 20) == [bytes[0]])
     }
 
+    /// What a link leads to is somebody else's: it is neither listed nor moved, and nothing is made in it.
+    @Test(arguments: [true, false]) func whatStandsInAFoldersPlaceIsMovedAway(isLink: Bool) throws {
+        let other = try TemporaryFolder(), bucket = folder("content/003")
+        for name in ["passwd", "c01"] {
+            _ = try FileDescriptor.open(other(name), [.readWrite, .create])
+        }
+        try FileSystem.removeDirectory(bucket)
+        if isLink {
+            try FileSystem.symlink(other.path, at: bucket)
+        } else {
+            _ = try FileDescriptor.open(bucket, [.readWrite, .create])
+        }
+        #expect(try store.all().isEmpty)
+        #expect(try store.strayFiles() == ["003"])
+        let aside = try store.setAside(stray: "003")
+        #expect(try FileSystem.status(aside).kind == (isLink ? .symlink : .file))
+        #expect(try FileSystem.status(bucket).isDirectory && store.strayFiles().isEmpty)
+        // The same when the store is opened.
+        try FileSystem.removeDirectory(bucket)
+        try FileSystem.rename(aside, to: bucket)
+        let reopened = try ContentStore(stateFolder: folder.path)
+        #expect(try FileSystem.entries(of: folder("set-aside")).map(\.text) == ["stray-003"])
+        #expect(try FileSystem.status(bucket).isDirectory)
+        _ = try reopened.create(ContentID(0xC02))
+        #expect(try Set(FileSystem.entries(of: other.path).map(\.text)) == ["passwd", "c01"])
+    }
+
+    /// People may keep the contents on another disk.
+    @Test func aStoreBehindALinkIsLeftAsItIs() throws {
+        let other = try TemporaryFolder()
+        _ = try FileDescriptor.open(other("theirs"), [.readWrite, .create])
+        let state = try TemporaryFolder()
+        try FileSystem.symlink(other.path, at: state("content"))
+        let store = try ContentStore(stateFolder: state.path)
+        _ = try store.create(ContentID(5))
+        #expect(try store.all() == [ContentID(5)])
+        #expect(try store.strayFiles().isEmpty)
+    }
+
     @Test func usageCountsWhatIsAllocated() throws {
         try store.create(ContentID(1)).truncate(to: 100 << 20)
         try store.create(ContentID(2)).write(Samples.bytes(1 << 20, seed: 2), at: 0)
