@@ -11,12 +11,19 @@ extension ContentStore {
         return found
     }
 
-    /// What is there and is neither a content in its place nor an empty folder: paths below the store's folder.
+    /// What is there and is neither a content in its place nor an empty folder: paths below the store's folder. A link
+    /// is one itself; what it leads to is somebody else's, as is what lies beside the contents if their folder is one.
     package func strayFiles() throws(UbiquityError) -> [String] {
         var found = [String]()
         try describing("list the store", at: directory) { () throws(Errno) in
-            for entry in try FileSystem.entries(of: directory) where !folders.names.contains(entry.text) {
-                if try !isEmptyFolder(Path.join(directory, entry.text)) { found.append(entry.text) }
+            let isOwn = try FileSystem.status(directory).isDirectory, names = Set(folders.names)
+            for entry in try FileSystem.entries(of: directory) {
+                let path = Path.join(directory, entry.text)
+                if names.contains(entry.text) {
+                    if try !FileSystem.status(path).isDirectory { found.append(entry.text) }
+                } else if isOwn, try !isEmptyFolder(path) {
+                    found.append(entry.text)
+                }
             }
         }
         try forEachName { folder, name, content in
@@ -37,6 +44,7 @@ extension ContentStore {
         for (number, folder) in folders.names.enumerated() {
             let path = Path.join(directory, folder)
             try describing("list the contents", at: path) { () throws(Errno) in
+                guard try FileSystem.status(path).isDirectory else { return }
                 try FileSystem.forEachName(in: path) { name in
                     let content = ContentID(fileName: name)
                     let isInPlace = content.map { folders.number(of: $0) == number } ?? false

@@ -4,7 +4,25 @@ internal import UbiquitySystem
 // What cannot be trusted is set aside, never deleted: somebody may want to look for what is in it.
 extension ContentStore {
     /// Where that is, in the state folder.
-    package var asideDirectory: String { Path.join(Path.parent(of: stagingDirectory), "set-aside") }
+    package var asideDirectory: String { Self.asideDirectory(Path.parent(of: stagingDirectory)) }
+
+    static func asideDirectory(_ stateFolder: String) -> String { Path.join(stateFolder, "set-aside") }
+
+    /// Makes one of the store's folders, and moves away what stands there instead.
+    /// - Returns: where that is now.
+    static func makeFolder(_ path: String, aside: String) throws(Errno) -> String? {
+        do throws(Errno) {
+            try FileSystem.makeDirectory(path, mode: 0o700)
+            return nil
+        } catch .EEXIST {
+            guard try !FileSystem.status(path).isDirectory else { return nil }
+        }
+        let target = try placeAside("stray-\(Path.name(of: path))", in: aside)
+        try FileSystem.rename(path, to: target, .noReplace)
+        try FileSystem.syncDirectory(aside)
+        try FileSystem.makeDirectory(path, mode: 0o700)
+        return target
+    }
 
     /// Moves a content's file away.
     /// - Returns: where it is now.
@@ -27,6 +45,7 @@ extension ContentStore {
         try describing("set a file aside", at: path) { () throws(Errno) in
             try FileSystem.rename(path, to: target, .noReplace)
             try FileSystem.syncDirectory(asideDirectory)
+            if folders.names.contains(name) { try FileSystem.makeDirectory(path, mode: 0o700) }
         }
         return target
     }
@@ -62,14 +81,18 @@ extension ContentStore {
     /// A free path there: the name, with a number if need be.
     private func placeAside(_ name: String) throws(UbiquityError) -> String {
         try describing("make the folder for what is set aside", at: asideDirectory) { () throws(Errno) in
-            try FileSystem.makeDirectories(asideDirectory)
-            var path = Path.join(asideDirectory, name), number = 2
-            while try FileSystem.exists(path) {
-                path = Path.join(asideDirectory, "\(name)-\(number)")
-                number += 1
-            }
-            return path
+            try Self.placeAside(name, in: asideDirectory)
         }
+    }
+
+    private static func placeAside(_ name: String, in folder: String) throws(Errno) -> String {
+        try FileSystem.makeDirectories(folder)
+        var path = Path.join(folder, name), number = 2
+        while try FileSystem.exists(path) {
+            path = Path.join(folder, "\(name)-\(number)")
+            number += 1
+        }
+        return path
     }
 
     /// Whether its file waits to be removed.

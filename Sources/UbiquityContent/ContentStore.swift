@@ -36,6 +36,9 @@ package final class ContentStore: Sendable {
     /// Folders whose sync has failed.
     private let failedFolders = Lock([String: Errno]())
     let folders: ContentFolders
+    /// What stood in the place of folders when the store was opened (a link, a file), and where it is now: what a link
+    /// leads to is somebody else's.
+    package let movedAside: [(name: String, path: String)]
     /// Nil where contents are always synced themselves.
     package let journal: ContentJournal?
 
@@ -49,17 +52,23 @@ package final class ContentStore: Sendable {
         self.journal = journal
         let directory = Path.join(stateFolder, "content")
         let stagingDirectory = Path.join(stateFolder, "staging")
-        folders = try describing("open the content store", at: stateFolder) { () throws(Errno) in
+        (folders, movedAside) = try describing("open the content store", at: stateFolder) { () throws(Errno) in
             try FileSystem.removeTree(stagingDirectory)
             try FileSystem.makeDirectories(stagingDirectory)
             try FileSystem.makeDirectories(directory)
             let isOld = try ContentFolders.isOld(in: directory)
             if !isOld { ContentFolders.spread(in: directory) }
             let folders = ContentFolders(count: count, isOld: isOld)
-            for name in folders.names { try FileSystem.makeDirectories(Path.join(directory, name)) }
+            var moved = [(String, String)]()
+            for name in folders.names {
+                let path = Path.join(directory, name)
+                if let aside = try Self.makeFolder(path, aside: Self.asideDirectory(stateFolder)) {
+                    moved.append((name, aside))
+                }
+            }
             try FileSystem.syncDirectory(directory)
             try FileSystem.syncDirectory(stateFolder)
-            return folders
+            return (folders, moved)
         }
         self.directory = directory
         self.stagingDirectory = stagingDirectory

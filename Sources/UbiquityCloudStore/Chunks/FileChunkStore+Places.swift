@@ -42,6 +42,10 @@ extension FileChunkStore {
         for name in ["chunks", "incoming", "dropped"] {
             let path = Path.join(directory, name)
             if try !FileSystem.exists(path) { try FileSystem.makeDirectory(path) }
+            // What is in these two is removed; what a link in their place leads to is somebody else's.
+            guard name != "chunks", try !FileSystem.status(path).isDirectory else { continue }
+            try FileSystem.unlink(path)
+            try FileSystem.makeDirectory(path)
         }
         let present = Set(try FileSystem.entries(of: chunks).map(\.text))
         for folder in UInt8.min...UInt8.max where !present.contains(Hex.encode([folder])) {

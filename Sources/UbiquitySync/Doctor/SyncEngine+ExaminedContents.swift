@@ -204,7 +204,10 @@ extension SyncEngine {
 
     /// Files in the store's folders that are no contents, or lie in the wrong one.
     private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
-        try store.strayFiles().map { name in
+        let before = store.movedAside.map { name, path in
+            Finding(.contentUnused, "content/\(name)", "it is no folder", .repaired("set aside as \(path)"))
+        }
+        return try before + store.strayFiles().map { name in
             let outcome: Finding.Outcome =
                 options.repairs ? .repaired("set aside as \(try store.setAside(stray: name))") : .found
             return Finding(.contentUnused, "content/\(name)", "it is no content", outcome)
