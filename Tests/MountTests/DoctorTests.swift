@@ -272,6 +272,11 @@ import UbiquityControl
         "UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE items SET id = x'00' WHERE key = \(key("f")); UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE remote SET parent = 7 WHERE name = CAST('x' AS BLOB)",
+        // A mark of deletion is no deletion, and a text no name.
+        "UPDATE items SET dirty = dirty | 64 WHERE key IN (\(key("f")), \(key("d")), \(key("new")))",
+        "UPDATE items SET dirty = 1 << 40 WHERE key = \(key("f"))",
+        "UPDATE entries SET name = 'new' WHERE name = CAST('new' AS BLOB)",
+        "UPDATE entries SET name = 'zzz' WHERE name = CAST('f' AS BLOB); UPDATE remote SET name = 'd' WHERE name = CAST('d' AS BLOB)",
     ])
     func rowsThatCannotBeReadAreMadeAnew(damage: String) async throws {
         try await World.run { world in
