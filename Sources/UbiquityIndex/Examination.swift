@@ -216,9 +216,13 @@ extension IndexTransaction {
         UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
         """,
+        "UPDATE OR IGNORE entries SET name = CAST(name AS BLOB) WHERE \(unreadableName)",
+        "DELETE FROM entries WHERE \(unreadableName)",
+        "UPDATE items SET dirty = dirty & 127 WHERE \(unknownChange)",
         "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
+        // What has a place is not deleted, whatever its mark says: else it would go on all devices.
+        "UPDATE items SET dirty = dirty & ~64 WHERE dirty & 64 AND key IN (SELECT item FROM entries)",
         "DELETE FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)",
-        "DELETE FROM entries WHERE item IN (SELECT key FROM items WHERE dirty & 64)",
         """
         DELETE FROM entries WHERE EXISTS (
             SELECT 1 FROM entries AS other WHERE other.item = entries.item

@@ -51,7 +51,10 @@ extension IndexReader {
     static let unreadableID = isNoID("id")
     static let unreadableKind = "kind NOT IN (1, 2, 3, 4, 5, 6, 7, 8)"
     static let unreadableState = "contentState NOT IN (0, 1, 2)"
-    static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent"))"
+    static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent")) OR \(unreadableName)"
+    /// A text is never the same as bytes for SQLite: nobody would find the entry.
+    static let unreadableName = "typeof(name) <> 'blob'"
+    static let unknownChange = "dirty & ~127"
     static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
     static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version"))"
     private static func isNoID(_ column: String) -> String {
@@ -68,6 +71,8 @@ extension IndexReader {
         ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
         ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),
         ("a change without a place in the order", "SELECT key FROM items WHERE dirty <> 0 AND dirtyOrder < 1"),
+        ("a change of what is unknown", "SELECT key FROM items WHERE \(unknownChange)"),
+        ("a name that cannot be read", "SELECT item FROM entries WHERE \(unreadableName)"),
         ("an entry without item", "SELECT item FROM entries WHERE item NOT IN (SELECT key FROM items)"),
         ("more than one entry", "SELECT item FROM entries GROUP BY item HAVING count(*) > 1"),
         (
