@@ -239,6 +239,10 @@ extension IndexTransaction {
         WHERE directory <> (SELECT kind = 2 FROM items WHERE key = item)
         """,
         "UPDATE items SET dirty = 0 WHERE key = 1 OR flags & 4",
+        """
+        UPDATE items SET flags = flags | 512 WHERE flags & 512 = 0 AND EXISTS (
+            SELECT 1 FROM items AS link JOIN entries ON item = link.key WHERE link.kind = 4 AND link.link = items.id)
+        """,
         "UPDATE items SET content = NULL, contentState = 0 WHERE kind <> 1",
         """
         UPDATE items SET content = NULL, contentState = 0 WHERE content IS NOT NULL AND EXISTS (

@@ -272,6 +272,7 @@ import UbiquityControl
         "UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE items SET id = x'00' WHERE key = \(key("f")); UPDATE remote SET id = x'01' WHERE name = CAST('f' AS BLOB)",
         "UPDATE remote SET parent = 7 WHERE name = CAST('x' AS BLOB)",
+        "UPDATE items SET flags = 0 WHERE key = \(key("g"))",
         // A mark of deletion is no deletion, and a text no name.
         "UPDATE items SET dirty = dirty | 64 WHERE key IN (\(key("f")), \(key("d")), \(key("new")))",
         "UPDATE items SET dirty = 1 << 40 WHERE key = \(key("f"))",
@@ -281,7 +282,7 @@ import UbiquityControl
     func rowsThatCannotBeReadAreMadeAnew(damage: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
-            try await a.shell("head -c 300000 /dev/urandom > f; mkdir d; echo x > d/x; ln -s f l")
+            try await a.shell("head -c 300000 /dev/urandom > f; mkdir d; echo x > d/x; ln -s f l; echo g > g; ln g hard")
             try await world.settle(a)
             try await a.ubiquity("offline", "")
             try await a.shell("echo new > new; sync new")
