@@ -446,6 +446,25 @@ import UbiquityControl
         }
     }
 
+    /// In the place of a folder of contents: told once, and nothing of what it leads to is touched.
+    @Test func aLinkAmongTheContentsIsSetAside() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo x > x")
+            try await world.settle(a)
+            try await a.unmount()
+            let plant = "mkdir -p theirs; echo theirs > theirs/5; cd '\(a.containerState)/content'; rmdir 003; ln -s '\(world.folder)/theirs' 003"
+            try await world.shell("cd '\(world.folder)'; \(plant)")
+            let found = try await examineUnmounted(a)
+            #expect(found.found.map(\.subject) == ["content/003"] && found.found.allSatisfy { $0.outcome == .repaired }, "\(found)")
+            #expect(try await examineUnmounted(a, "--check").found == [])
+            try await world.shell("cd '\(world.folder)'; \(plant)")
+            try await a.mount()
+            try await expectWell(a)
+            #expect(try await a.shell("cat x '\(world.folder)/theirs/5'; ls '\(world.folder)/theirs'") == "x\ntheirs\n5")
+        }
+    }
+
     @Test func aDamagedJournalIsFound() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
