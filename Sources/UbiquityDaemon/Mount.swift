@@ -97,7 +97,13 @@ final class Mount: Sendable {
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
             rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
-            notices: setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
+            notices: (setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
+                + contents.movedAside.map(folderNotice))
+    }
+
+    private static func folderNotice(_ name: String, _ path: String) -> String {
+        "content/\(name) in the state folder was no folder; what stood there is \(path) now, and 'ubiquity doctor' "
+            + "looks for what is missing"
     }
 
     /// Whatever was not uploaded is in these files only, and nobody would look there.

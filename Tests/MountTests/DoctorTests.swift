@@ -453,12 +453,15 @@ import UbiquityControl
             try await a.shell("echo x > x")
             try await world.settle(a)
             try await a.unmount()
-            let plant = "mkdir -p theirs; echo theirs > theirs/5; cd '\(a.containerState)/content'; rmdir 003; ln -s '\(world.folder)/theirs' 003"
-            try await world.shell("cd '\(world.folder)'; \(plant)")
+            let plant = """
+                cd '\(world.folder)'; mkdir -p theirs; echo theirs > theirs/5
+                cd '\(a.containerState)/content'; rmdir 003; ln -s '\(world.folder)/theirs' 003
+                """
+            try await world.shell(plant)
             let found = try await examineUnmounted(a)
             #expect(found.found.map(\.subject) == ["content/003"] && found.found.allSatisfy { $0.outcome == .repaired }, "\(found)")
             #expect(try await examineUnmounted(a, "--check").found == [])
-            try await world.shell("cd '\(world.folder)'; \(plant)")
+            try await world.shell(plant)
             try await a.mount()
             try await expectWell(a)
             #expect(try await a.shell("cat x '\(world.folder)/theirs/5'; ls '\(world.folder)/theirs'") == "x\ntheirs\n5")

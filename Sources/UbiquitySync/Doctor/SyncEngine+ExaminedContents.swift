@@ -204,7 +204,8 @@ extension SyncEngine {
 
     /// Files in the store's folders that are no contents, or lie in the wrong one.
     private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
-        let before = store.movedAside.map { name, path in
+        // On a mount whoever mounted it was told.
+        let before = (options.isAlone ? store.movedAside : []).map { name, path in
             Finding(.contentUnused, "content/\(name)", "it is no folder", .repaired("set aside as \(path)"))
         }
         return try before + store.strayFiles().map { name in
