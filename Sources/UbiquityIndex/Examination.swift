@@ -94,7 +94,16 @@ extension ItemIndex {
     package func hasUnreadableRows() throws -> Bool { try read { try $0.hasUnreadableRows() } }
 
     /// The rules of the index that are broken.
-    package func contradictions() throws -> [String] { try write(.startup) { try $0.contradictions() } }
+    /// - Parameter isAlone: whether nobody else works with the index: also what the ignore rules say is compared.
+    package func contradictions(isAlone: Bool) throws -> [String] {
+        try write(.startup) { transaction in
+            let broken = try transaction.contradictions()
+            // What cannot be read comes first.
+            guard isAlone, try !transaction.hasUnreadableRows() else { return broken }
+            let local = try transaction.wronglyKeptLocal()
+            return broken + (local.isEmpty ? [] : ["kept local for no reason: \(local.prefix(5))"])
+        }
+    }
 
     /// Looks at an index that nobody has open. Nothing is changed.
     /// - Returns: what is wrong with the database, and with the journal.
@@ -143,9 +152,12 @@ extension IndexTransaction {
     /// Puts right what can be put right without knowing more: entries that lead nowhere go, and what has lost its place
     /// so is found by `strayRows`.
     package func repairContradictions() throws {
-        for statement in Self.readings + Self.repairs { try execute(statement, []) }
-        try renumberChanges()
+        for statement in Self.readings + Self.structure { try execute(statement, []) }
         // These did not go row by row.
+        index.cache.removeAll()
+        try repairLocalMarks(now: index.timekeeper.now())
+        for statement in Self.linkRemovals + Self.fields { try execute(statement, []) }
+        try renumberChanges()
         index.cache.removeAll()
     }
 
@@ -186,6 +198,7 @@ extension IndexTransaction {
         UPDATE items SET id = (\(recordAtPlace)) WHERE key > 1 AND \(unreadableID) AND \(isAtCloud)
         AND EXISTS (\(recordAtPlace))
         """,
+    ] + linkReadings + [
         // What is here goes up as new, and what is not comes from the cloud.
         "DELETE FROM items WHERE key > 1 AND \(unreadableID) AND (dirty & 64 OR kind = 1 AND contentState <> 2)",
         """
@@ -199,14 +212,14 @@ extension IndexTransaction {
     private static let isAtCloud = "dirty & 64 = 0 AND flags & 4 = 0 AND NOT (dirty & 1 AND flags & 64 = 0)"
 
     /// The record of what the cloud has where the item is.
-    private static let recordAtPlace = """
+    static let recordAtPlace = """
         SELECT remote.id FROM entries JOIN items AS folder ON folder.key = entries.parent
         JOIN remote ON remote.parent = folder.id AND remote.name = entries.name
         WHERE entries.item = items.key AND remote.deleted = 0 AND remote.kind = items.kind
         AND NOT EXISTS (SELECT 1 FROM items AS other WHERE other.id = remote.id)
         """
 
-    private static let repairs = [
+    private static let structure = markRepairs + [
         // What has a content, and is a file by its record, is one: else the content would go.
         """
         UPDATE items SET kind = 1 WHERE kind <> 1 AND content IS NOT NULL
@@ -238,7 +251,10 @@ extension IndexTransaction {
         UPDATE entries SET directory = (SELECT kind = 2 FROM items WHERE key = item)
         WHERE directory <> (SELECT kind = 2 FROM items WHERE key = item)
         """,
-        "UPDATE items SET dirty = 0 WHERE key = 1 OR flags & 4",
+    ] + linkRepairs
+
+    private static let fields = [
+        "UPDATE items SET dirty = 0 WHERE key = 1",
         """
         UPDATE items SET flags = flags | 512 WHERE flags & 512 = 0 AND EXISTS (
             SELECT 1 FROM items AS link JOIN entries ON item = link.key WHERE link.kind = 4 AND link.link = items.id)

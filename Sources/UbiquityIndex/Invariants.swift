@@ -57,7 +57,7 @@ extension IndexReader {
     static let unknownChange = "dirty & ~127"
     static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
     static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version"))"
-    private static func isNoID(_ column: String) -> String {
+    static func isNoID(_ column: String) -> String {
         "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)"
     }
 
@@ -137,6 +137,11 @@ extension IndexReader {
             "SELECT max(key) FROM items WHERE dirty <> 0 GROUP BY dirtyOrder HAVING count(*) > 1"
         ),
         ("excluded and dirty", "SELECT key FROM items WHERE flags & 4 AND dirty <> 0"),
+        ("the top folder is kept local", "SELECT key FROM items WHERE key = 1 AND flags & 36"),
+        ("kept local, and synced", "SELECT key FROM items WHERE \(wronglyLocal)"),
+        ("a file that was deleted elsewhere, or a folder that was not", "SELECT key FROM items WHERE \(wronglyLingering)"),
+        ("a flag of what is unknown", "SELECT key FROM items WHERE flags & ~\(knownFlags)"),
+        ("begun anew by nobody", "SELECT key FROM items WHERE \(wronglyFresh)"),
         (
             "synced below what is not",
             """

@@ -20,6 +20,8 @@ extension DoctorTests {
         "UPDATE items SET flags = flags | 4 \(row("g"))",
         "UPDATE items SET flags = flags | 4 \(row("hard"))",
         "UPDATE items SET flags = flags | 4",
+        // Of an edit nothing says that it must go up.
+        "UPDATE items SET dirty = 0 \(row("edited"))",
         // Deleted elsewhere and needed here still, says this one.
         "UPDATE items SET flags = flags | 32 \(row("f"))",
         "UPDATE items SET flags = flags | 32 \(row("edited"))",

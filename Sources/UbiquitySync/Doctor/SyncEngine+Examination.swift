@@ -86,7 +86,7 @@ extension SyncEngine {
         findings += try index.integrityProblems().map { problem in
             Finding(.indexDamaged, "index.db", problem, .unrepaired("unmount, and run doctor again with --state"))
         }
-        let broken = try index.contradictions()
+        let broken = try index.contradictions(isAlone: options.isAlone)
         guard !broken.isEmpty else { return findings }
         guard options.repairs, options.isAlone else {
             let outcome: Finding.Outcome =
@@ -94,7 +94,7 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
-        let left = Set(try index.contradictions())
+        let left = Set(try index.contradictions(isAlone: true))
         return findings
             + broken.map { rule in
                 let isLeft = left.contains(rule)

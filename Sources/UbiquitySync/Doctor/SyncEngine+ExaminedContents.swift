@@ -96,6 +96,25 @@ extension SyncEngine {
         return bad == 0 ? nil : "\(bad) of \(manifest.count) chunks are not what they should be"
     }
 
+    /// Whether content and time are both others than the version's, and the index knows of it: then somebody has
+    /// changed the file, and only the mark that it must go up is lost.
+    func isChangedWithoutMark(_ row: ItemRow, _ known: RemoteItem) throws -> Bool {
+        guard row.kind == .file, row.contentState == .complete, row.modifiedAt != known.modifiedAt,
+            let version = known.content, version.version == row.version,
+            let content = row.content, let status = try store.status(of: content), status.kind == .file,
+            status.size == row.size
+        else { return false }
+        guard status.size == version.size else { return true }
+        let record = try index.read { try $0.contentRecord(content) }
+        guard let manifest = try expectedManifest(row, record) else { return false }
+        return try damage(of: content, manifest) != nil
+    }
+
+    func markChanged(_ row: ItemRow) throws {
+        _ = try index.noteWriting(
+            ino: row.ino, changed: true, size: row.size, modifiedAt: row.modifiedAt, stillOpen: false)
+    }
+
     // MARK: Repairing
 
     private func repair(_ content: ContentID, of row: ItemRow, _ kind: Finding.Kind) throws -> Finding.Outcome {

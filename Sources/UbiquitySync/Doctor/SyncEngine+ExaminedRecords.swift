@@ -270,15 +270,22 @@ extension SyncEngine {
         if let known, known.isDeleted, !isSettled { return nil }
         guard let known, !known.isDeleted else {
             guard try index.row(key: row.key) == row else { return nil }
-            if options.repairs { try index.write(.remote) { try $0.sendWhatIsHere(row) } }
+            let name = try subject(row)
+            let goesUp = options.repairs ? try index.write(.remote) { try $0.sendOrKeep(row) } : true
+            let how = goesUp ? "what is here of it goes up again" : "an ignore rule keeps it on this device"
             return Finding(
-                .itemUnknown, try subject(row), "the cloud has no such item",
-                options.repairs ? .repaired("what is here of it goes up again") : .found)
+                .itemUnknown, name, "the cloud has no such item", options.repairs ? .repaired(how) : .found)
         }
         guard isSettled, let entry = row.entry, let folder else { return nil }
         let what = row.differences(from: known, entry, folder)
         guard !what.isEmpty, try index.row(key: row.key) == row else { return nil }
         let name = try subject(row)
+        if try isChangedWithoutMark(row, known) {
+            if options.repairs { try markChanged(row) }
+            return Finding(
+                .itemDiffers, name, "it was changed here, and nothing says so",
+                options.repairs ? .repaired("goes up as a new version") : .found)
+        }
         if options.repairs { try show(known, in: row) }
         return Finding(
             .itemDiffers, name, "its \(what.joined(separator: ", ")) is not the cloud's",
@@ -321,6 +328,16 @@ extension SyncEngine {
 }
 
 extension IndexTransaction {
+    /// - Returns: whether it goes up; else it stays here only, as before it lost the mark that says so.
+    fileprivate func sendOrKeep(_ row: ItemRow) throws -> Bool {
+        guard try !wasKeptLocal(row) else {
+            try keepLocal(row)
+            return false
+        }
+        try sendWhatIsHere(row)
+        return true
+    }
+
     /// Of an item that the cloud does not know: all that is here goes up as new; a placeholder stands for nothing.
     fileprivate func sendWhatIsHere(_ row: ItemRow) throws {
         guard !row.isExcluded, row.key != .root else { return }
