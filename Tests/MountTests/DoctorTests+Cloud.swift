@@ -1,0 +1,61 @@
+import Testing
+import UbiquityControl
+
+/// Single fields of the cloud's database that are not what they were: the devices know it better.
+extension DoctorTests {
+    private static func item(_ name: String) -> String { "WHERE name = CAST('\(name)' AS BLOB)" }
+    private static func version(_ name: String) -> String {
+        "WHERE id = (SELECT version FROM items \(item(name)))"
+    }
+
+    @Test(arguments: [
+        // What cannot be read.
+        "UPDATE items SET name = 'f' \(item("f"))", "UPDATE items SET kind = 77 \(item("f"))",
+        "UPDATE items SET kind = 77 \(item("d"))", "UPDATE items SET stamps = x'00' \(item("f"))",
+        "UPDATE items SET parent = 7 \(item("x"))", "UPDATE items SET xattrs = x'01' \(item("f"))",
+        "UPDATE items SET revision = 'text' \(item("f"))", "UPDATE items SET size = 'text' \(item("f"))",
+        "UPDATE items SET id = 'text' \(item("f"))", "UPDATE items SET mode = 'text' \(item("d"))",
+        "UPDATE versions SET size = 'text' \(version("f"))", "UPDATE versions SET role = 77 \(version("f"))",
+        "UPDATE versions SET manifest = x'00' \(version("f"))", "UPDATE versions SET item = x'00' \(version("f"))",
+        // What can be, and is wrong.
+        "UPDATE items SET kind = 2 \(item("f"))", "UPDATE items SET kind = 1 \(item("d"))",
+        "UPDATE items SET version = NULL \(item("f"))", "UPDATE items SET version = randomblob(16) \(item("f"))",
+        "UPDATE items SET version = (SELECT id FROM versions WHERE role = 2) \(item("f"))",
+        "UPDATE items SET revision = revision + 1000000 \(item("f"))", "UPDATE items SET revision = 1 \(item("f"))",
+        "UPDATE items SET mode = 0 \(item("f"))", "UPDATE items SET modified = 5 \(item("f"))",
+        "UPDATE items SET name = CAST('other' AS BLOB) \(item("f"))",
+        "UPDATE items SET parent = (SELECT id FROM items \(item("e"))) \(item("x"))",
+        "UPDATE items SET xattrs = NULL \(item("f"))", "UPDATE items SET deleted = 5 \(item("f"))",
+        "UPDATE items SET deleted = 5 \(item("d"))",
+        "UPDATE versions SET size = 1 \(version("f"))",
+        "UPDATE versions SET manifest = zeroblob(length(manifest)) \(version("f"))",
+        "UPDATE versions SET manifest = NULL \(version("f"))", "DELETE FROM versions", "DELETE FROM items \(item("f"))",
+        "DELETE FROM items",
+    ])
+    func whatTheCloudKnowsComesFromADevice(damage: String) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d e; echo x > d/x; ln -s f l; printf %3000s first > f")
+            try await world.settle(a, b)
+            try await a.shell("printf %3000s second > f; setfattr -n user.x -v 1 f; chmod 640 f; touch -d 2020-02-02 f")
+            try await world.settle(a, b)
+            let list = "find . | sort; stat -c '%n %a %s' f d e d/x l; sha256sum f d/x; getfattr --only-values -n user.x f; readlink l"
+            let before = try await a.shell(list)
+            try await sql(world.cloudData + "/metadata.db", damage, in: world)
+            let found = try await examine(a, "--check")
+            #expect(found.status == 1 && !found.found.isEmpty, "\(found)")
+            let repaired = try await examine(a)
+            #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
+            try await world.settle(a, b)
+            #expect(try await a.shell(list) == before)
+            try await expectWell(a)
+            // One that heard of it before, one that does not know any of it, and both hear of what comes after.
+            let c = try await world.mounted("c")
+            try await a.shell("echo later > later; echo more >> f; echo y > d/y")
+            try await world.settle(a, b, c)
+            let after = try await a.shell(list)
+            for device in [b, c] { #expect(try await device.shell(list) == after) }
+            try await expectWell(a)
+        }
+    }
+}
