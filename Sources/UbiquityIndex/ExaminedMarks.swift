@@ -67,8 +67,12 @@ extension IndexTransaction {
                 SELECT key FROM items WHERE flags & 4 AND kind = 2
                 UNION SELECT item FROM entries JOIN down ON parent = down.key)
             """
-        try execute("\(below) DELETE FROM entries WHERE item IN (SELECT key FROM items WHERE key IN down AND flags & 4 = 0 "
-            + "AND (version IS NOT NULL OR \(Self.isSettledThere)))", [])
+        try execute(
+            """
+            \(below) DELETE FROM entries WHERE item IN (
+                SELECT key FROM items WHERE key IN down AND flags & 4 = 0
+                AND (version IS NOT NULL OR \(Self.isSettledThere)))
+            """, [])
         try execute("\(below) UPDATE items SET flags = flags | 4, dirty = 0 WHERE key IN down AND flags & 4 = 0", [])
     }
 

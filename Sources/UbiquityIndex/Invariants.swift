@@ -139,7 +139,7 @@ extension IndexReader {
         ("excluded and dirty", "SELECT key FROM items WHERE flags & 4 AND dirty <> 0"),
         ("the top folder is kept local", "SELECT key FROM items WHERE key = 1 AND flags & 36"),
         ("kept local, and synced", "SELECT key FROM items WHERE \(wronglyLocal)"),
-        ("a file that was deleted elsewhere, or a folder that was not", "SELECT key FROM items WHERE \(wronglyLingering)"),
+        ("what was not deleted elsewhere and says so", "SELECT key FROM items WHERE \(wronglyLingering)"),
         ("a flag of what is unknown", "SELECT key FROM items WHERE flags & ~\(knownFlags)"),
         ("begun anew by nobody", "SELECT key FROM items WHERE \(wronglyFresh)"),
         (

@@ -51,7 +51,7 @@ final class CloudBench {
     }
 
     /// A new file with these chunks.
-    func file(_ number: UInt64, _ name: String, _ chunks: [Chunk]) throws -> ItemChange {
+    func file(_ number: UInt64, _ name: String, _ chunks: [Chunk], version: UInt64? = nil) throws -> ItemChange {
         let manifest = chunks.map { ChunkReference(id: $0.id, length: $0.bytes.count) }
         let size = chunks.reduce(0) { $0 + Int64($1.bytes.count) }
         return Make.put(
@@ -59,7 +59,7 @@ final class CloudBench {
             ChangedFields(
                 place: try Make.place(name), mode: 0o644, createdAt: .at(100), modifiedAt: .at(100),
                 content: ContentChange(
-                    version: .number(number), baseVersion: nil, size: size, manifest: manifest)))
+                    version: .number(version ?? number), baseVersion: nil, size: size, manifest: manifest)))
     }
 
     func fetch(_ ids: [ChunkID], from service: any CloudService) async throws -> [Chunk] {

@@ -248,22 +248,63 @@ import UbiquityWire
         #expect(try await bench.cloud.isDurable())
     }
 
-    /// A device goes on with all else, and says of that item why it does not go up.
-    @Test func aDamagedRecordConcernsItsItemOnly() async throws {
-        _ = try await bench.container().commit(bench.request([bench.file(1, "a", [small]), bench.file(2, "b", [small])], [small]))
+    private func damage(_ sql: String) async throws {
         try await bench.reopen {
             let database = try DatabaseQueue(path: bench.folder.path + "/metadata.db")
-            try database.write {
-                try $0.execute(sql: "UPDATE items SET stamps = x'07' WHERE name = ?", arguments: [Data("a".utf8)])
-            }
+            try database.write { try $0.execute(sql: sql) }
             try database.close()
         }
+    }
+
+    /// It counts as not there, until a device sends it anew; all else goes on.
+    @Test func aDamagedRecordConcernsItsItemOnly() async throws {
+        let first = bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small])
+        _ = try await bench.container().commit(first)
+        try await damage("UPDATE items SET stamps = x'07' WHERE name = x'61'")
         let service = try await bench.container()
-        func move(_ id: UInt64, _ name: String) async throws {
-            _ = try await service.commit(bench.request([Make.move(id, base: 1, to: name)]))
+        func move(_ id: UInt64, _ name: String) async throws -> [ChangeResult.Outcome] {
+            try await service.commit(bench.request([Make.move(id, base: 1, to: name)])).results.map(\.outcome)
         }
-        #expect(await failure { try await move(1, "a2") } == .damaged)
-        try await move(2, "b2")
+        #expect(try await move(1, "a2") == [.unknownItem])
+        #expect(try await move(2, "b2") == [.applied])
+        #expect(try await service.changes(after: .zero, limit: 10).items.map(\.id) == [.number(2)])
+        // Also at the name that it had.
+        _ = try await service.commit(bench.request([try bench.file(1, "a", [large], version: 91)], [large]))
+        let found = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.id == .number(1) })
+        #expect(found.name.description == "a" && found.content?.size == Int64(large.bytes.count))
+        #expect(try await service.versions(of: .number(1)).filter { $0.kind == .current }.count == 1)
+    }
+
+    /// The feed goes on to its end, however its pages fall.
+    @Test(arguments: ["stamps = x'07'", "revision = 'text'", "revision = 1 << 40", "id = 'text' || revision", "name = 'text'"])
+    func damagedRecordsDoNotEndTheFeed(_ change: String) async throws {
+        for number in UInt64(1)...6 {
+            let pair = [number * 2, number * 2 + 1]
+            _ = try await bench.container().commit(
+                bench.request(try pair.map { try bench.file($0, "f\($0)", [small]) }, [small]))
+        }
+        try await damage("UPDATE items SET \(change) WHERE name IN (x'6635', x'663133')")
+        let service = try await bench.container()
+        for limit in 1...13 {
+            var seen = [RemoteItem](), revision = Revision.zero, hasMore = true, pages = 0
+            while hasMore, pages < 20 {
+                let page = try await service.changes(after: revision, limit: limit)
+                seen += page.items
+                (revision, hasMore, pages) = (page.revision, page.hasMore, pages + 1)
+            }
+            #expect(Set(seen.map(\.name.description)).count == 10 && seen.count == 10, "\(limit)")
+            #expect(revision == Revision(6) && !hasMore)
+        }
+    }
+
+    /// Which version is the current one the item says, and it does not go as an old one.
+    @Test func aWrongRoleDoesNotHurt() async throws {
+        let service = try await bench.container()
+        _ = try await service.commit(bench.request([try bench.file(1, "a", [small, large])], [small, large]))
+        try await damage("UPDATE versions SET role = 2")
+        let again = try await bench.container()
+        #expect(try await again.versions(of: .number(1)).map(\.kind) == [.current])
+        #expect(try await bench.fetch([small.id, large.id], from: again) == [small, large])
     }
 
     /// The process ended while it removed them, or an upload was under way.

@@ -28,7 +28,7 @@ import UbiquityIndex
         ("an item that cannot be read", "UPDATE items SET id = x'00' WHERE key <> 1 AND kind = 2"),
         ("an item that cannot be read", "UPDATE items SET contentState = 3 WHERE kind = 1"),
         ("kept local, and synced", "UPDATE items SET flags = 4, dirty = 0, version = randomblob(16) WHERE kind = 1"),
-        ("a file that was deleted elsewhere", "UPDATE items SET flags = 32 WHERE kind = 1"),
+        ("what was not deleted elsewhere", "UPDATE items SET flags = 32 WHERE kind = 1"),
         ("a flag of what is unknown", "UPDATE items SET flags = 1 << 20 WHERE kind = 1"),
         ("begun anew by nobody", "UPDATE items SET flags = 128 WHERE kind = 1"),
         ("no top folder", "UPDATE items SET ino = 1 << 40 WHERE key = 1"),

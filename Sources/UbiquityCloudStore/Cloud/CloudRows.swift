@@ -29,8 +29,6 @@ extension Row {
         guard case .string(let text) = (self[index] as DatabaseValue).storage else { return nil }
         return text
     }
-
-    func time(_ index: Int) -> Timestamp { Timestamp(nanoseconds: number(index) ?? 0) }
 }
 
 /// Between item records and the columns of `items`.
@@ -53,23 +51,36 @@ enum ItemRows {
         ]
     }
 
-    static func record(_ row: Row) throws -> ItemRecord {
+    /// - Parameter last: the container's last revision, if it is known: a later one is damage, and would have devices
+    ///   pass over all that comes until then.
+    /// - Returns: nil if the row cannot be read. It then counts as not there, as long as nobody puts another one in its
+    ///   place: the devices that have the item send it anew (`ubiquity doctor` asks them to), while an error would end
+    ///   whatever comes across it, for all devices.
+    static func record(_ row: Row, upTo last: Revision? = nil) -> ItemRecord? {
         guard let id = ItemID(bytes: row.bytes(0) ?? []),
             let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)),
-            let parent = ItemID(bytes: row.bytes(4) ?? [])
-        else { throw BlobReader.damaged }
+            let revision = row.number(2).map({ Revision($0) }), revision <= last ?? revision,
+            let parent = ItemID(bytes: row.bytes(4) ?? []), let name = row.bytes(5), let mode = row.number(6),
+            let created = row.number(7), let modified = row.number(8), let size = row.number(12),
+            let conflicts = row.number(13), let conflictBytes = row.number(14),
+            let stamps = try? BlobCoding.stamps(row.bytes(15) ?? []),
+            let xattrs = try? BlobCoding.xattrs(row.bytes(9) ?? [])
+        else { return nil }
         var record = ItemRecord(
-            id: id, kind: kind, revision: Revision(row.number(2) ?? 0), parent: parent,
-            name: ItemName(stored: row.bytes(5) ?? []), mode: UInt32(truncatingIfNeeded: row.number(6) ?? 0),
-            createdAt: row.time(7), modifiedAt: row.time(8), stamps: try BlobCoding.stamps(row.bytes(15) ?? []))
+            id: id, kind: kind, revision: revision, parent: parent, name: ItemName(stored: name),
+            mode: UInt32(truncatingIfNeeded: mode), createdAt: Timestamp(nanoseconds: created),
+            modifiedAt: Timestamp(nanoseconds: modified), stamps: stamps)
         record.deletedAt = row.number(3).map(Timestamp.init(nanoseconds:))
-        record.xattrs = try BlobCoding.xattrs(row.bytes(9) ?? [])
+        record.xattrs = xattrs
         record.linkTarget = row.bytes(10) ?? []
         record.version = row.bytes(11).flatMap { VersionID(bytes: $0) }
-        record.size = row.number(12) ?? 0
-        record.conflictCount = Int(row.number(13) ?? 0)
-        record.conflictBytes = row.number(14) ?? 0
+        record.size = size
+        record.conflictCount = Int(clamping: conflicts)
+        record.conflictBytes = conflictBytes
         record.hasHistory = row.number(16) == 1
+        // Each file has a version, and nothing else has; and nothing is deleted before it was made.
+        guard (kind == .file) == (record.version != nil), record.deletedAt.map({ $0 >= stamps.existence.time }) ?? true
+        else { return nil }
         return record
     }
 }
@@ -106,20 +117,30 @@ enum VersionRows {
         ]
     }
 
-    /// - Parameter first: the column of the row in which the version's columns begin.
-    /// - Returns: nil if the row has none (an outer join that found nothing).
-    static func record(_ row: Row, first: Int = 0) throws -> VersionRecord? {
-        guard let idBytes = row.bytes(first) else { return nil }
-        guard let id = VersionID(bytes: idBytes), let item = ItemID(bytes: row.bytes(first + 1) ?? []),
-            let role = VersionRecord.Role(rawValue: row.number(first + 2) ?? 0),
-            let device = DeviceID(bytes: row.bytes(first + 5) ?? [])
-        else { throw BlobReader.damaged }
+    /// - Parameters:
+    ///   - first: the column of the row in which the version's columns begin.
+    ///   - isWhole: whether all of a long manifest is there.
+    /// - Returns: nil if the row has none (an outer join that found nothing), or it cannot be read: then it counts as
+    ///   lost, which who has the content heals by sending it again.
+    static func record(_ row: Row, first: Int = 0, isWhole: Bool = true) -> VersionRecord? {
+        guard let id = VersionID(bytes: row.bytes(first) ?? []), let item = ItemID(bytes: row.bytes(first + 1) ?? []),
+            let role = VersionRecord.Role(rawValue: row.number(first + 2) ?? 0), let size = row.number(first + 3),
+            let modified = row.number(first + 4), let device = DeviceID(bytes: row.bytes(first + 5) ?? []),
+            let name = row.bytes(first + 8), let saved = row.number(first + 10)
+        else { return nil }
+        var manifest: Manifest?
+        if let bytes = row.bytes(first + 9) {
+            guard let read = try? BlobCoding.manifest(bytes) else { return nil }
+            let length = read.reduce(Int64(0)) { $0 + Int64($1.length) }
+            let isAll = isWhole || read.count <= Limits.inlineManifestChunks
+            guard isAll ? length == size : length <= size else { return nil }
+            manifest = read
+        }
         return VersionRecord(
-            id: id, item: item, role: role, size: row.number(first + 3) ?? 0, modifiedAt: row.time(first + 4),
+            id: id, item: item, role: role, size: size, modifiedAt: Timestamp(nanoseconds: modified),
             device: device, deviceName: row.text(first + 6) ?? "",
-            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) },
-            savedName: ItemName(stored: row.bytes(first + 8) ?? []),
-            manifest: try row.bytes(first + 9).map { bytes throws in try BlobCoding.manifest(bytes) },
-            savedAt: row.time(first + 10), supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
+            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) }, savedName: ItemName(stored: name),
+            manifest: manifest, savedAt: Timestamp(nanoseconds: saved),
+            supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
     }
 }

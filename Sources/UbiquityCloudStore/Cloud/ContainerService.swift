@@ -150,13 +150,15 @@ struct ContainerService: CloudService {
         // A device that begins needs no deleted items; one that goes on does. Which it is cannot be told from the
         // revision once its first page has been read, so later pages have them, and it drops them.
         let liveOnly = revision == .zero
-        var items = try tables.items(after: revision, nil, liveOnly: liveOnly, limit: limit)
-        guard items.count == limit, let last = items.last else {
-            return ChangePage(items: items, revision: found.revision, hasMore: false)
+        let end = found.revision
+        let first = try tables.items(after: revision, nil, upTo: end, liveOnly: liveOnly, limit: limit)
+        guard let last = first.last else {
+            return ChangePage(items: first.items, revision: end, hasMore: false)
         }
         // To the end of the last revision.
-        items += try tables.items(after: last.revision, last.id, liveOnly: liveOnly, limit: .max)
-        return ChangePage(items: items, revision: last.revision, hasMore: last.revision < found.revision)
+        let rest = try tables.items(after: last.revision, last.id, upTo: end, liveOnly: liveOnly, limit: .max)
+        return ChangePage(
+            items: first.items + rest.items, revision: min(last.revision, end), hasMore: last.revision < end)
     }
 
     func manifest(of version: VersionID) async throws -> Manifest {
@@ -178,8 +180,10 @@ struct ContainerService: CloudService {
         try await cloud.pool.run { [self] in
             try cloud.read { db in
                 let tables = ContainerTables(db: db, container: try required(db).number)
-                guard try tables.item(item) != nil else { throw UbiquityError(.notFound, "there is no such item") }
-                return try tables.versions(of: item, limit: Limits.maximumVersionsPerAnswer)
+                guard let record = try tables.item(item) else {
+                    throw UbiquityError(.notFound, "there is no such item")
+                }
+                return try tables.versions(of: record, limit: Limits.maximumVersionsPerAnswer)
             }
         }
     }

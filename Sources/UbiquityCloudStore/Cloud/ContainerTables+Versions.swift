@@ -5,15 +5,24 @@ internal import UbiquityWire
 // Versions and deleted items, as people ask for them.
 extension ContainerTables {
     /// The current version, the unresolved conflicts, then the others from the newest back.
-    func versions(of item: ItemID, limit: Int) throws -> [RemoteVersion] {
-        try fetchAll(
+    func versions(of item: ItemRecord, limit: Int) throws -> [RemoteVersion] {
+        let versions = try fetchAll(
             """
             SELECT \(VersionRows.columnsToTell) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ?
             AND (manifest IS NOT NULL OR role NOT IN \(Cloud.expiring))
             ORDER BY role = \(VersionRecord.Role.current.rawValue) DESC,
                 role = \(VersionRecord.Role.conflict.rawValue) DESC, modified DESC, id DESC LIMIT ?
-            """, [Bytes(item.bytes), limit]
-        ).compactMap { try VersionRows.record($0)?.remoteVersion }
+            """, [Bytes(item.id.bytes), limit]
+        ).compactMap { VersionRows.record($0, isWhole: false) }
+        guard let current = item.version else { return versions.map(\.remoteVersion) }
+        // Which is the current one the item says.
+        return (versions.filter { $0.id == current } + versions.filter { $0.id != current }).map { version in
+            var version = version
+            if version.id == current { version.role = .current } else if version.role == .current {
+                version.role = .history
+            }
+            return version.remoteVersion
+        }
     }
 
     func history(of item: ItemID) throws -> [VersionID] {
@@ -27,8 +36,12 @@ extension ContainerTables {
     func trimHistory(of plan: CommitPlan, to limit: Int) throws {
         let roles: [VersionRecord.Role] = [.history, .resolved]
         for item in Set(plan.versions.filter { roles.contains($0.role) }.map(\.item)) {
-            let kept = "FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role IN "
-                + Cloud.expiring
+            // Not the current one, whatever its role says.
+            let kept = """
+                FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role IN \(Cloud.expiring)
+                AND NOT EXISTS (SELECT 1 FROM items WHERE items.container = versions.container
+                    AND items.id = versions.item AND items.version = versions.id)
+                """
             let count = try fetchOne("SELECT count(*) \(kept)", [Bytes(item.bytes)])?.number(0) ?? 0
             guard count > limit else { continue }
             let old = try fetchAll(
@@ -64,7 +77,7 @@ extension ContainerTables {
             WHERE items.container = ? AND \(conditions.joined(separator: " AND "))
             ORDER BY items.deleted DESC, items.id DESC LIMIT ?
             """, arguments + [limit])
-        return try rows.map { try trashed(ItemRows.record($0)) }
+        return try rows.compactMap { try ItemRows.record($0).map(trashed) }
     }
 
     private func trashed(_ record: ItemRecord) throws -> TrashedItem {

@@ -13,18 +13,23 @@ struct ContainerTables: ContainerState {
     // MARK: What the commit engine reads
 
     func item(_ id: ItemID) throws -> ItemRecord? {
-        try fetchOne("SELECT \(ItemRows.columns) FROM items WHERE container = ? AND id = ?", [Bytes(id.bytes)])
-            .map(ItemRows.record)
+        try fetchOne(
+            // The one that this commit makes may be there already.
+            """
+            SELECT \(ItemRows.columns) FROM items WHERE container = ?1 AND id = ?2
+            AND revision <= (SELECT revision + 1 FROM containers WHERE number = ?1)
+            """, [Bytes(id.bytes)]
+        ).flatMap { ItemRows.record($0) }
     }
 
     func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID? {
-        try fetchOne(
+        try fetchAll(
             """
-            SELECT id FROM items INDEXED BY itemsPlace
+            SELECT \(ItemRows.columns) FROM items INDEXED BY itemsPlace
             WHERE container = ? AND parent = ? AND name = ? AND deleted IS NULL
             """,
             [Bytes(parent.bytes), Bytes(name.bytes)]
-        ).flatMap { $0.bytes(0) }.flatMap { ItemID(bytes: $0) }
+        ).lazy.compactMap { ItemRows.record($0)?.id }.first
     }
 
     func liveChildCount(of parent: ItemID) throws -> Int {
@@ -45,31 +50,47 @@ struct ContainerTables: ContainerState {
 
     func version(_ id: VersionID) throws -> VersionRecord? {
         try fetchOne("SELECT \(VersionRows.columns) FROM versions WHERE container = ? AND id = ?", [Bytes(id.bytes)])
-            .flatMap { try VersionRows.record($0) }
+            .flatMap { VersionRows.record($0) }
     }
 
-    func conflicts(of item: ItemID) throws -> [VersionRecord] { try conflicts(of: item, VersionRows.columns) }
+    func conflicts(of item: ItemID) throws -> [VersionRecord] { try conflicts(of: item, toTell: false) }
 
-    private func conflicts(of item: ItemID, _ columns: String) throws -> [VersionRecord] {
+    private func conflicts(of item: ItemID, toTell: Bool) throws -> [VersionRecord] {
         try fetchAll(
-            "SELECT \(columns) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? "
-                + "AND role = " + "\(VersionRecord.Role.conflict.rawValue) ORDER BY id", [Bytes(item.bytes)]
-        ).compactMap { try VersionRows.record($0) }
+            """
+            SELECT \(toTell ? VersionRows.columnsToTell : VersionRows.columns) FROM versions INDEXED BY versionsItem
+            WHERE container = ? AND item = ? AND role = \(VersionRecord.Role.conflict.rawValue) ORDER BY id
+            """, [Bytes(item.bytes)]
+        ).compactMap { VersionRows.record($0, isWhole: !toTell) }
     }
 
     // MARK: The feed
 
-    /// Items after `revision` (and, within it, after `id`), by revision and id.
-    func items(after revision: Revision, _ id: ItemID?, liveOnly: Bool, limit: Int) throws -> [RemoteItem] {
-        try fetchAll(
+    /// A part of the feed.
+    struct Part {
+        var items: [RemoteItem]
+        /// Where it ends; nil if it is not full.
+        var last: (revision: Revision, id: DatabaseValue)?
+    }
+
+    /// Items after `revision` (and, within it, after what has `id`), by revision and id.
+    /// - Parameter end: the container's last revision.
+    func items(
+        after revision: Revision, _ id: DatabaseValue?, upTo end: Revision, liveOnly: Bool, limit: Int
+    ) throws -> Part {
+        let rows = try fetchAll(
             """
             SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items INDEXED BY itemsFeed
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND \(id == nil ? "items.revision > ?" : "items.revision = ? AND items.id > ?")
             \(liveOnly ? "AND items.deleted IS NULL" : "")
             ORDER BY items.revision, items.id LIMIT ?
-            """, [revision.number] + (id.map { [Bytes($0.bytes)] } ?? []) + [limit]
-        ).map(remoteItem)
+            """, [revision.number] + (id.map { [$0] } ?? []) + [limit])
+        // A revision that is no number comes after all that are.
+        let last = rows.count < limit ? nil : rows.reversed().lazy.compactMap { row in
+            row.number(2).map { (Revision($0), row[0] as DatabaseValue) }
+        }.first
+        return Part(items: try rows.compactMap { try remoteItem($0, upTo: end) }, last: last)
     }
 
     func remoteItem(_ id: ItemID) throws -> RemoteItem? {
@@ -79,7 +100,7 @@ struct ContainerTables: ContainerState {
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND items.id = ?
             """, [Bytes(id.bytes)]
-        ).map(remoteItem)
+        ).flatMap { try remoteItem($0) }
     }
 
     /// Items that an index finds.
@@ -92,14 +113,14 @@ struct ContainerTables: ContainerState {
             LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
             WHERE items.container = ? AND \(condition)
             """, arguments
-        ).map(remoteItem)
+        ).compactMap { try remoteItem($0) }
     }
 
-    private func remoteItem(_ row: Row) throws -> RemoteItem {
-        let record = try ItemRows.record(row)
+    private func remoteItem(_ row: Row, upTo last: Revision? = nil) throws -> RemoteItem? {
+        guard let record = ItemRows.record(row, upTo: last) else { return nil }
         return record.remoteItem(
-            try VersionRows.record(row, first: ItemRows.columnCount),
-            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id, VersionRows.columnsToTell) : [])
+            VersionRows.record(row, first: ItemRows.columnCount, isWhole: false),
+            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id, toTell: true) : [])
     }
 
     // MARK: Changes

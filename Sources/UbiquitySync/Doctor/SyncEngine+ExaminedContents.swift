@@ -79,7 +79,7 @@ extension SyncEngine {
         return known?.version == row.version ? known?.manifest : nil
     }
 
-    private func damage(of content: ContentID, _ manifest: Manifest) throws -> String? {
+    func damage(of content: ContentID, _ manifest: Manifest) throws -> String? {
         let file: FileDescriptor
         do { file = try store.open(content, writable: false) } catch {
             return error.code == .notFound ? nil : "it cannot be read: \(error.message)"

@@ -115,6 +115,9 @@ extension SyncEngine {
             // What is known of the content is more than the cloud has.
             case let known? where item.hasLostContent || known.isMoreAvailable(than: item):
                 return try repairLostContent(of: item, options)
+            case let known? where known.revision == item.revision:
+                if let finding = try examineCloudsRecord(item, known, options) { return finding }
+                kind = .recordDiffers
             default: kind = .recordDiffers
             }
             if options.repairs { try takeAnew(item) }
@@ -126,8 +129,9 @@ extension SyncEngine {
 
     /// The content goes up as a new version where it is whole.
     private func repairLostContent(of item: RemoteItem, _ options: ExaminationOptions) throws -> Finding? {
-        let row = try index.read { try $0.row(id: item.id) }
-        let isHere = row.map { $0.contentState == .complete && $0.version == item.content?.version } ?? false
+        let (row, known) = try index.read { (try $0.row(id: item.id), try $0.remote(id: item.id)?.content) }
+        // Of which version it is the cloud may not know any more.
+        let isHere = row?.contentState == .complete && [item.content?.version, known?.version].contains(row?.version)
         // Another content is on its way up already.
         if let row, row.isDeleted || row.dirty.contains(.content) { return nil }
         var outcome = Finding.Outcome.found
@@ -352,7 +356,7 @@ extension IndexTransaction {
 
 extension ItemRow {
     /// What of a clean item is not as the record says.
-    fileprivate func differences(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> [String] {
+    func differences(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> [String] {
         var found = [String]()
         if kind != item.kind { found.append("kind") }
         if folder.id != item.parent { found.append("folder") }

@@ -1,0 +1,84 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// `ubiquity doctor`: what the cloud tells of an item is another thing than it told before, without a change. Where the
+// index's record and the tree agree with each other it is the cloud's that is damaged: what is here goes up again.
+extension SyncEngine {
+    /// - Parameters:
+    ///   - item: what the cloud tells.
+    ///   - known: what it told when it was at the same revision.
+    /// - Returns: nil if the record is what is wrong, or nothing is known here that could take its place.
+    func examineCloudsRecord(
+        _ item: RemoteItem, _ known: RemoteItem, _ options: ExaminationOptions
+    ) throws -> Finding? {
+        guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, row.kind == item.kind,
+            !row.isExcluded, !row.flags.contains(.lingering),
+            let folder = try row.entry.flatMap({ entry in try index.row(key: entry.parent) }), let entry = row.entry,
+            try index.read({ try $0.isRecord(item.id, .settled) }),
+            row.differences(from: known, entry, folder).isEmpty
+        else { return nil }
+        var fields = row.fieldsToSend(insteadOf: item, folder)
+        if item.content?.isSame(as: known.content) == false {
+            guard try isWhole(row, known) else { return nil }
+            fields.insert(.content)
+        }
+        guard !fields.isEmpty else { return nil }
+        let name = try subject(row)
+        if options.repairs { try send(fields, of: row, insteadOf: item) }
+        return Finding(
+            .recordDiffers, name, "the cloud tells another thing of item \(item.id) than it did",
+            options.repairs ? .repaired("sent again from here") : .found)
+    }
+
+    /// Whether the content is here, and is what the cloud said of its version.
+    private func isWhole(_ row: ItemRow, _ known: RemoteItem) throws -> Bool {
+        guard row.contentState == .complete, let content = row.content, let version = known.content,
+            let status = try store.status(of: content), status.isFile, status.size == version.size
+        else { return false }
+        guard let manifest = try version.manifest ?? index.read({ try $0.contentRecord(content) })?.manifest else {
+            return false
+        }
+        return try damage(of: content, manifest) == nil
+    }
+
+    private func send(_ fields: DirtyFields, of row: ItemRow, insteadOf item: RemoteItem) throws {
+        try index.write(.startup) { transaction in
+            guard let current = try transaction.row(key: row.key), current == row else { return }
+            try transaction.setRemote(item, state: .settled)
+            var next = current
+            if fields.contains(.content) {
+                next.generation += 1
+                next.nextVersion = nil
+                // It takes that one's place, whatever it was made from.
+                next.version = item.content?.version
+                if let content = row.content { try transaction.forgetContent(content) }
+            }
+            let names = Set(row.xattrs).symmetricDifference(item.xattrs).map(\.name)
+            try transaction.markDirty(&next, fields, xattrs: Set(names), now: timekeeper.now())
+            try transaction.update(next, before: current)
+        }
+    }
+}
+
+extension ItemRow {
+    /// What of a clean item the cloud has otherwise, but for its content.
+    fileprivate func fieldsToSend(insteadOf item: RemoteItem, _ folder: ItemRow) -> DirtyFields {
+        var fields = DirtyFields()
+        if folder.id != item.parent || entry?.name != item.name { fields.insert(.place) }
+        // What a hard link leads to has the rest.
+        guard kind != .hardLink else { return fields }
+        if mode != item.mode { fields.insert(.mode) }
+        if xattrs != item.xattrs { fields.insert(.xattrs) }
+        // A folder's times change with what is in it.
+        if kind != .directory, modifiedAt != item.modifiedAt { fields.insert(.times) }
+        return fields
+    }
+}
+
+extension RemoteContent {
+    fileprivate func isSame(as other: RemoteContent?) -> Bool {
+        version == other?.version && size == other?.size && manifest == other?.manifest
+    }
+}
