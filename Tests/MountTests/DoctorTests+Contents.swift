@@ -44,6 +44,29 @@ extension DoctorTests {
         }
     }
 
+    /// Others must not read or change what only the mount gives out.
+    @Test func contentsThatAreOthersAreTakenBack() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("head -c 700001 /dev/urandom > f; head -c 700002 /dev/urandom > g; head -c 700003 /dev/urandom > h")
+            try await world.settle(a)
+            try await expectWell(a)
+            try await world.shell(
+                """
+                cd '\(a.containerState)/content'; chmod 000 $(find . -size 700001c); chmod 666 $(find . -size 700002c)
+                chown 12345 $(find . -size 700003c)
+                """)
+            let found = try await examine(a, "--check")
+            #expect(Set(found.found.map { "\($0.kind) \($0.subject)" })
+                == ["content-rights f", "content-rights g", "content-rights h"], "\(found)")
+            let repaired = try await examine(a)
+            #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
+            try await expectWell(a)
+            let rights = "find '\(a.containerState)/content' -type f -size +600k -printf '%m %U\\n' | sort | uniq -c | tr -s ' '"
+            #expect(try await world.shell(rights) == " 3 600 0")
+        }
+    }
+
     /// What a link in their place leads to is somebody else's, and nothing is written there; nobody waits at a pipe.
     @Test(arguments: ["ln -s '%victim' '%path'", "mkfifo '%path'"])
     func whatIsNoFileInTheirPlaceIsSetAside(made: String) async throws {

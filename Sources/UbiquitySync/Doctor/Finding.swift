@@ -12,6 +12,8 @@ package struct Finding: Sendable, Hashable {
         /// The bytes are not those of the version.
         case contentDamaged = "content-damaged"
         case contentSize = "content-size"
+        /// Others may read or change the file of a content, or this daemon may not.
+        case contentRights = "content-rights"
         /// What a content consists of is not known, or not all of it.
         case contentUnknown = "content-unknown"
         /// A content that no item has.

@@ -16,9 +16,28 @@ extension SyncEngine {
             key = last.key
             for row in rows {
                 count += 1
+                if let finding = try examineRights(of: row, options) { findings.append(finding) }
                 if let finding = try examineContent(of: row, options) { findings.append(finding) }
             }
         }
+    }
+
+    /// A backing file is the daemon's alone.
+    private func examineRights(of row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
+        guard let content = row.content, let status = try store.status(of: content), status.isFile,
+            try !store.hasOwnRights(status)
+        else { return nil }
+        var outcome = Finding.Outcome.found
+        if options.repairs {
+            do throws(UbiquityError) {
+                try store.reclaim(content)
+                outcome = .repaired("the daemon's alone again")
+            } catch {
+                outcome = .unrepaired("\(error.message); as root: chown \(try store.owner()) \(store.path(of: content))")
+            }
+        }
+        let rights = "\(String(status.permissions, radix: 8)) of user \(status.user)"
+        return Finding(.contentRights, try subject(row), "content \(content) has the rights \(rights)", outcome)
     }
 
     private func examineContent(of row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
