@@ -33,7 +33,8 @@ extension SyncEngine {
                 try store.reclaim(content)
                 outcome = .repaired("the daemon's alone again")
             } catch {
-                outcome = .unrepaired("\(error.message); as root: chown \(try store.owner()) \(store.path(of: content))")
+                let owner = try store.owner()
+                outcome = .unrepaired("\(error.message); as root: chown \(owner) \(store.path(of: content))")
             }
         }
         let rights = "\(String(status.permissions, radix: 8)) of user \(status.user)"
