@@ -39,6 +39,8 @@ enum ItemRows {
         items.stamps, items.history
         """
     static let columnCount = 17
+    /// How far a cloud's clock may have been set back, in seconds: two years.
+    private static let clockTolerance = 2.0 * 366 * 86400
 
     static func values(_ item: ItemRecord, in container: Int64) -> [(any DatabaseValueConvertible)?] {
         [
@@ -78,10 +80,12 @@ enum ItemRows {
         record.conflictCount = Int(clamping: conflicts)
         record.conflictBytes = conflictBytes
         record.hasHistory = row.number(16) == 1
-        // Each file has a version, and nothing else has; and nothing is deleted before it was made.
-        guard (kind == .file) == (record.version != nil), record.deletedAt.map({ $0 >= stamps.existence.time }) ?? true
-        else { return nil }
-        return record
+        // Each file has a version, and nothing else has; and nothing is deleted before it was made, as far as clocks
+        // can tell.
+        let isDeletedLater = record.deletedAt.map { deleted in
+            deleted.advanced(bySeconds: clockTolerance) >= stamps.existence.time
+        }
+        return (kind == .file) == (record.version != nil) && isDeletedLater ?? true ? record : nil
     }
 }
 
