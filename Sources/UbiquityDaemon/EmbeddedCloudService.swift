@@ -8,8 +8,9 @@ struct EmbeddedCloudService: CloudService {
     let cloud: EmbeddedCloud
     let timekeeper: any Timekeeper
 
-    /// A failure within this time is one to reach the cloud: another process may have started it since.
-    private static let atOnce = Duration.seconds(1)
+    /// A failure within this time is one to reach the cloud: it was just ending, or another process may have started it
+    /// since. (A busy machine takes seconds for what is done in none; a cloud that does not answer takes longer.)
+    private static let atOnce = Duration.seconds(5)
 
     func open() async throws -> ContainerDescription { try await reaching { try await base.open() } }
 

@@ -70,10 +70,9 @@ import UbiquityControl
     @Test(arguments: ["0", "1"]) func aDeviceMayHaveAnotherTime(monotonicClockStays: String) async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try world.device("b"))
-            try await b.mount(environment: [
-                "LD_PRELOAD": "libfaketime.so.1", "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/faketime",
+            try await b.mount(environment: world.shiftedClock([
                 "FAKETIME": "+365d", "FAKETIME_DONT_FAKE_MONOTONIC": monotonicClockStays,
-            ])
+            ]))
             try await a.shell("echo 1 > f")
             try await b.shell("head -c 3000000 /dev/urandom > g")
             try await world.settle(a, b)

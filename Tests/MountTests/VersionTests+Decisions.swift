@@ -52,11 +52,10 @@ extension VersionTests {
                 """)
             let (a, b) = (try world.device("a"), try world.device("b"))
             try await a.mount(environment: ["XDG_CONFIG_HOME": world.folder + "/none"])
-            try await b.mount(environment: [
-                "LD_PRELOAD": "libfaketime.so.1", "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/faketime",
+            try await b.mount(environment: world.shiftedClock([
                 "FAKETIME_TIMESTAMP_FILE": world.folder + "/clock", "FAKETIME_NO_CACHE": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "0",
-            ])
+            ]))
             try await a.shell("for f in one.txt two.txt other; do echo base > $f; done")
             try await world.settle(a, b)
             try await b.shell("cat other")
