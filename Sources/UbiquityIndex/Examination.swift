@@ -152,7 +152,8 @@ extension IndexTransaction {
     /// Puts right what can be put right without knowing more: entries that lead nowhere go, and what has lost its place
     /// so is found by `strayRows`.
     package func repairContradictions() throws {
-        for statement in Self.readings + Self.structure { try execute(statement, []) }
+        try renumberItems()
+        for statement in Self.numberReadings + Self.readings + Self.structure { try execute(statement, []) }
         // These did not go row by row.
         index.cache.removeAll()
         try repairLocalMarks(now: index.timekeeper.now())
@@ -268,18 +269,4 @@ extension IndexTransaction {
         "UPDATE items SET contentState = 2 WHERE content IS NOT NULL AND contentState = 0",
         "UPDATE items SET dirty = dirty & ~32 WHERE dirty & 96 = 32 AND contentState <> 2 AND version IS NOT NULL",
     ]
-
-    /// Gives each of several changes with one place in the order a place of its own.
-    private func renumberChanges() throws {
-        var keys = [ItemKey]()
-        try db.run(
-            """
-            SELECT key FROM items WHERE dirty <> 0 AND (dirtyOrder < 1 OR EXISTS (SELECT 1 FROM items AS other
-            WHERE other.dirty <> 0 AND other.dirtyOrder = items.dirtyOrder AND other.key < items.key)) ORDER BY key
-            """, []
-        ) { keys.append(ItemKey($0.int(0))) }
-        for key in keys {
-            try execute("UPDATE items SET dirtyOrder = ? WHERE key = ?", [.int(newNumber()), SQLValue(key)])
-        }
-    }
 }

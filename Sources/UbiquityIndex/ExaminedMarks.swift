@@ -53,11 +53,29 @@ extension IndexTransaction {
         return try local.map { ($0, try path(of: $0.key)?.count ?? 0) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 
+    /// Also by a folder above, which may have lost its own mark.
     private func isRightlyLocal(_ row: ItemRow) throws -> Bool {
         guard !row.isDeleted else { return false }
-        guard let entry = row.entry, let folder = try self.row(key: entry.parent) else { return true }
-        if row.kind == .hardLink, let linked = try named(row) { return linked.isExcluded }
-        return try keepsLocal(entry.name, row.kind, in: folder)
+        if row.kind == .hardLink, try named(row)?.isExcluded ?? false { return true }
+        return try isIgnoredByAny(row)
+    }
+
+    /// Whether a rule keeps it, or a folder above it that the cloud does not have, on this device. So is what has no
+    /// place: nobody can tell.
+    private func isIgnoredByAny(_ row: ItemRow) throws -> Bool {
+        var item = row
+        while item.key != .root {
+            guard let entry = item.entry, let folder = try self.row(key: entry.parent) else { return true }
+            if try keepsLocal(entry.name, item.kind, in: folder) { return true }
+            // What the rules say is not known: there is a file of them that was not read, or no path to compare.
+            if index.ignoreFiles[folder.key] == nil, try child(of: folder.key, named: IgnoreRules.fileName) != nil {
+                return true
+            }
+            guard try path(of: folder.key) != nil else { return true }
+            guard try remote(id: folder.id).map(\.isDeleted) ?? true else { return false }
+            item = folder
+        }
+        return false
     }
 
     /// What lies in a folder that is kept local is so too; what the cloud has of it has its place elsewhere.
@@ -79,15 +97,10 @@ extension IndexTransaction {
     /// Whether an item that the cloud does not have was kept local, or lies in what was, and has lost its mark: what an
     /// ignore rule keeps here must not go up.
     package func wasKeptLocal(_ row: ItemRow) throws -> Bool {
-        guard row.version == nil, row.flags.isDisjoint(with: [.creationSent, .lingering]) else { return false }
-        var item = row
-        while let entry = item.entry, let folder = try self.row(key: entry.parent),
-            try remote(id: item.id).map(\.isDeleted) ?? true
-        {
-            if try keepsLocal(entry.name, item.kind, in: folder) { return true }
-            item = folder
+        guard row.entry != nil, row.version == nil, row.flags.isDisjoint(with: [.creationSent, .lingering]) else {
+            return false
         }
-        return false
+        return try isIgnoredByAny(row)
     }
 
     /// Gives it that mark again.
@@ -122,7 +135,8 @@ extension IndexTransaction {
         UPDATE items SET link = (SELECT remote.link FROM remote WHERE remote.id = items.id)
         WHERE kind = 4 AND EXISTS (
             SELECT 1 FROM remote JOIN items AS linked ON linked.id = remote.link AND linked.kind NOT IN (2, 4)
-            WHERE remote.id = items.id AND remote.kind = 4 AND remote.deleted = 0 AND remote.link <> items.link)
+            WHERE remote.id = items.id AND remote.kind = 4 AND remote.deleted = 0
+            AND remote.link IS NOT items.link)
         """,
     ]
 

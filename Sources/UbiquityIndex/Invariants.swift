@@ -56,7 +56,7 @@ extension IndexReader {
     static let unreadableName = "typeof(name) <> 'blob'"
     static let unknownChange = "dirty & ~127"
     static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
-    static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version"))"
+    static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version")) OR action NOT IN (1, 2, 3)"
     static func isNoID(_ column: String) -> String {
         "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)"
     }
@@ -67,6 +67,9 @@ extension IndexReader {
         ("the top folder has an entry", "SELECT item FROM entries WHERE item = 1"),
         ("the top folder is dirty", "SELECT key FROM items WHERE key = 1 AND dirty <> 0"),
         ("an item that cannot be read", "SELECT key FROM items WHERE \(unreadableItem)"),
+        ("a field that is no number", "SELECT key FROM items WHERE \(unreadableNumber)"),
+        ("a number that cannot be one", "SELECT key FROM items WHERE \(impossibleKey) OR \(impossibleInode)"),
+        ("the top folder has another id", "SELECT key FROM items WHERE \(wrongTopFolder)"),
         ("a record that cannot be read", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
         ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
         ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),

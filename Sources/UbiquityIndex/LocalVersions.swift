@@ -140,8 +140,7 @@ extension IndexTransaction {
         row.version = base ?? row.version
         row.nextVersion = nil
         row.flags.insert(.keptCurrent)
-        row.flags.remove(.downloadRequested)
-        row.flags.remove(.writing)
+        row.flags.subtract([.downloadRequested, .writing, .fresh])
         try markDirty(&row, [.content, .times], now: now)
         try update(row, before: before)
         note(.replaced, before: before, after: row)

@@ -322,7 +322,7 @@ extension SyncEngine {
             revision: .zero, incarnation: position.incarnation, snapshotEpoch: position.snapshotEpoch + 1,
             isInSnapshot: true)
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
-        var hasMore = true
+        var hasMore = true, isWhole = true
         while hasMore {
             setNotesDeletions(true)
             defer { setNotesDeletions(false) }
@@ -331,9 +331,13 @@ extension SyncEngine {
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
             hasMore = page.hasMore
+            isWhole = isWhole && !page.isIncomplete
         }
         next.isInSnapshot = false
-        try await dropMissing(asOf: next.revision)
+        // Of what the cloud cannot read it did not say that it is deleted.
+        if isWhole { try await dropMissing(asOf: next.revision) } else {
+            logger.warning("the cloud has damaged records: run ubiquity doctor on a device that has all files")
+        }
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
     }
 

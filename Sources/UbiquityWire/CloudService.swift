@@ -134,11 +134,14 @@ package struct ChangePage: Hashable, Sendable {
     package var revision: Revision
     /// Whether the feed goes on.
     package var hasMore: Bool
+    /// Whether items were passed over that the cloud cannot read: what is not here may be there all the same.
+    package var isIncomplete: Bool
 
-    package init(items: [RemoteItem], revision: Revision, hasMore: Bool) {
+    package init(items: [RemoteItem], revision: Revision, hasMore: Bool, isIncomplete: Bool = false) {
         self.items = items
         self.revision = revision
         self.hasMore = hasMore
+        self.isIncomplete = isIncomplete
     }
 }
 

@@ -41,7 +41,9 @@ extension ChangePage: MessageConvertible {
         items.reserveCapacity(message.items.count)
         // What a newer version has made is nothing that this one could show; the rest of the feed is.
         for item in message.items where item.kind.isKnown { items.append(try RemoteItem(message: item)) }
-        self.init(items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p)
+        self.init(
+            items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p,
+            isIncomplete: message.isIncomplete)
     }
 
     func message() throws(UbiquityError) -> PBChangePage {
@@ -50,6 +52,7 @@ extension ChangePage: MessageConvertible {
         for item in items { result.items.append(try item.message()) }
         result.revision = revision.number
         result.hasMore_p = hasMore
+        result.isIncomplete = isIncomplete
         return result
     }
 }

@@ -19,10 +19,12 @@ extension RemoteItem: MessageConvertible {
         try check()
     }
 
-    private func check() throws(UbiquityError) {
+    /// Whether it is well-formed; who reads a page with one that is not gets an error for the whole page.
+    package func check() throws(UbiquityError) {
         try checkMode(mode)
         for attribute in xattrs { try checkXattrName(attribute.name) }
         if kind == .symlink || kind == .hardLink || !linkTarget.isEmpty { try checkLinkTarget(linkTarget, of: kind) }
+        try content?.check()
         guard (kind == .file) == (content != nil) else { throw .malformed("a file, and only a file, has content") }
         guard conflicts.count <= min(conflictCount, Limits.maximumConflictsInRecord) else {
             throw .malformed("an item has more conflict versions than it says")
@@ -69,6 +71,10 @@ extension RemoteContent {
             version: try VersionID(wire: message.version, "a version's id"), size: message.size,
             isAvailable: message.isAvailable, device: try DeviceID(wire: message.device, "a device's id"),
             deviceName: message.deviceName, manifest: message.hasManifest ? try message.manifest.manifest() : nil)
+        try check()
+    }
+
+    fileprivate func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         try checkContent(size: size, manifest: manifest)
         guard isAvailable || manifest == nil else { throw .malformed("a content that is not there has chunks") }

@@ -456,6 +456,9 @@ nonisolated struct PBChangePage: Sendable {
 
   var hasMore_p: Bool = false
 
+  /// Items were passed over that the cloud cannot read: what is not here may be there all the same.
+  var isIncomplete: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1827,7 +1830,7 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
 
 nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ChangePage"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0\u{3}is_incomplete\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1838,6 +1841,7 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 1: try { try decoder.decodeRepeatedMessageField(value: &self.items) }()
       case 2: try { try decoder.decodeSingularInt64Field(value: &self.revision) }()
       case 3: try { try decoder.decodeSingularBoolField(value: &self.hasMore_p) }()
+      case 4: try { try decoder.decodeSingularBoolField(value: &self.isIncomplete) }()
       default: break
       }
     }
@@ -1853,6 +1857,9 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if self.hasMore_p != false {
       try visitor.visitSingularBoolField(value: self.hasMore_p, fieldNumber: 3)
     }
+    if self.isIncomplete != false {
+      try visitor.visitSingularBoolField(value: self.isIncomplete, fieldNumber: 4)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1860,6 +1867,7 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.items != rhs.items {return false}
     if lhs.revision != rhs.revision {return false}
     if lhs.hasMore_p != rhs.hasMore_p {return false}
+    if lhs.isIncomplete != rhs.isIncomplete {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -15,7 +15,11 @@ extension DoctorTests {
         "UPDATE items SET parent = 7 \(item("x"))", "UPDATE items SET xattrs = x'01' \(item("f"))",
         "UPDATE items SET revision = 'text' \(item("f"))", "UPDATE items SET size = 'text' \(item("f"))",
         "UPDATE items SET id = 'text' \(item("f"))", "UPDATE items SET mode = 'text' \(item("d"))",
-        "UPDATE versions SET size = 'text' \(version("f"))", "UPDATE versions SET role = 77 \(version("f"))",
+        "UPDATE items SET mode = 65535 \(item("f"))", "UPDATE items SET link = NULL \(item("l"))",
+        "UPDATE items SET kind = 6 \(item("d"))", "UPDATE items SET kind = 2 \(item("l"))",
+        "UPDATE items SET name = x'' \(item("f"))", "UPDATE items SET name = CAST('d/f' AS BLOB) \(item("f"))",
+        "UPDATE items SET revision = 0 \(item("f"))", "UPDATE items SET deleted = 'text' \(item("f"))",
+        "UPDATE versions SET role = 77 \(version("f"))",
         "UPDATE versions SET manifest = x'00' \(version("f"))", "UPDATE versions SET item = x'00' \(version("f"))",
         // What can be, and is wrong.
         "UPDATE items SET kind = 2 \(item("f"))", "UPDATE items SET kind = 1 \(item("d"))",
@@ -27,7 +31,6 @@ extension DoctorTests {
         "UPDATE items SET parent = (SELECT id FROM items \(item("e"))) \(item("x"))",
         "UPDATE items SET xattrs = NULL \(item("f"))", "UPDATE items SET deleted = 5 \(item("f"))",
         "UPDATE items SET deleted = 5 \(item("d"))",
-        "UPDATE versions SET size = 1 \(version("f"))",
         "UPDATE versions SET manifest = zeroblob(length(manifest)) \(version("f"))",
         "UPDATE versions SET manifest = NULL \(version("f"))", "DELETE FROM versions", "DELETE FROM items \(item("f"))",
         "DELETE FROM items",
@@ -55,6 +58,51 @@ extension DoctorTests {
             try await world.settle(a, b, c)
             let after = try await a.shell(list)
             for device in [b, c] { #expect(try await device.shell(list) == after) }
+            try await expectWell(a)
+        }
+    }
+
+    /// A device that reads all of the cloud anew keeps what the cloud cannot read, also what is not here.
+    @Test func aDamagedRowIsNoDeletion() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 700001 /dev/urandom > f; echo x > x")
+            try await world.settle(a, b)
+            try await b.shell("cat x > /dev/null")
+            try await sql(world.cloudData + "/metadata.db", "UPDATE items SET stamps = x'00' \(Self.item("f"))", in: world)
+            // What is done with it meanwhile waits.
+            try await b.shell("mv f g; chmod 600 g")
+            try await b.waitUntil("getfattr -n user.ubiquity.uploading-error g")
+            for device in [b, a] {
+                try await device.unmount()
+                try await sql(
+                    device.containerState + "/index.db", "UPDATE remote SET kind = 77 \(Self.item("x"))", in: world)
+            }
+            let found = try await examineUnmounted(b)
+            #expect(found.status == 1 && found.found.last?.outcome == .unrepaired, "\(found)")
+            let repaired = try await examineUnmounted(a)
+            #expect(repaired.status == 0, "\(repaired)")
+            try await a.mount()
+            try await b.mount()
+            try await world.settle(a, b)
+            try await a.shell("cmp g '\(b.mountPoint)/g'; stat -c %a g | grep 600; ls | wc -l | grep 2")
+            try await expectWell(a)
+            try await expectWell(b)
+        }
+    }
+
+    /// What only a creation tells cannot be sent again; what is here stays.
+    @Test func aLinkThatTheCloudHasOtherwiseStays() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("ln -s to l")
+            try await world.settle(a)
+            try await sql(world.cloudData + "/metadata.db", "UPDATE items SET link = x'41' \(Self.item("l"))", in: world)
+            let found = try await examine(a)
+            #expect(found.status == 1 && found.found.map(\.outcome) == [.unrepaired], "\(found)")
+            #expect(try await a.shell("readlink l") == "to")
+            try await a.shell("cp -P l m && rm l && mv m l")
+            try await world.settle(a)
             try await expectWell(a)
         }
     }

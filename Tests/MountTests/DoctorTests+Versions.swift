@@ -60,6 +60,21 @@ extension DoctorTests {
         }
     }
 
+    /// A program that began the file anew has still open what was.
+    @Test func aVersionPutOverAnOpenFileIsWell() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.shell("echo one > f")
+            try await world.settle(a)
+            try await a.shell("echo two > f")
+            try await world.settle(a)
+            try await a.shell("exec 3> f; mv .versions/f/* f; '\(World.program)' doctor . --check")
+            #expect(try await a.shell("cat f") == "one")
+            try await world.settle(a)
+            try await expectWell(a)
+        }
+    }
+
     @Test func lostChunksOfVersionsAreFound() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))

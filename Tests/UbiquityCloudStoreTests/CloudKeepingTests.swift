@@ -256,7 +256,7 @@ import UbiquityWire
         }
     }
 
-    /// It counts as not there, until a device sends it anew; all else goes on.
+    /// A device goes on with all else, and says of that item why it does not go up; who sends all of it puts it right.
     @Test func aDamagedRecordConcernsItsItemOnly() async throws {
         let first = bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small])
         _ = try await bench.container().commit(first)
@@ -265,14 +265,16 @@ import UbiquityWire
         func move(_ id: UInt64, _ name: String) async throws -> [ChangeResult.Outcome] {
             try await service.commit(bench.request([Make.move(id, base: 1, to: name)])).results.map(\.outcome)
         }
-        #expect(try await move(1, "a2") == [.unknownItem])
+        #expect(await failure { _ = try await move(1, "a2") } == .damaged)
         #expect(try await move(2, "b2") == [.applied])
-        #expect(try await service.changes(after: .zero, limit: 10).items.map(\.id) == [.number(2)])
+        let page = try await service.changes(after: .zero, limit: 10)
+        #expect(page.items.map(\.id) == [.number(2)] && page.isIncomplete)
         // Also at the name that it had.
         _ = try await service.commit(bench.request([try bench.file(1, "a", [large], version: 91)], [large]))
         let found = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.id == .number(1) })
         #expect(found.name.description == "a" && found.content?.size == Int64(large.bytes.count))
         #expect(try await service.versions(of: .number(1)).filter { $0.kind == .current }.count == 1)
+        #expect(try await !service.changes(after: .zero, limit: 10).isIncomplete)
     }
 
     /// The feed goes on to its end, however its pages fall.
@@ -295,6 +297,18 @@ import UbiquityWire
             #expect(Set(seen.map(\.name.description)).count == 10 && seen.count == 10, "\(limit)")
             #expect(revision == Revision(6) && !hasMore)
         }
+    }
+
+    /// A row that only looks deleted is none that may go for good, and the feed goes on to reach as far back as it did.
+    @Test(arguments: ["deleted = 5", "deleted = 5, revision = 1 << 40", "deleted = 5, revision = 'text'"])
+    func upkeepLeavesDamagedRows(_ change: String) async throws {
+        let service = try await bench.container()
+        _ = try await service.commit(bench.request([try bench.file(1, "a", [small]), try bench.file(2, "b", [small])], [small]))
+        try await damage("UPDATE items SET \(change), modified = 7 WHERE name = x'61'")
+        try await bench.cloud.maintain()
+        let again = try await bench.container()
+        #expect(try await again.manifest(of: .number(1)).map(\.id) == [small.id])
+        #expect(try await again.changes(after: Revision(1), limit: 10).items.isEmpty)
     }
 
     /// Which version is the current one the item says, and it does not go as an old one.

@@ -31,6 +31,9 @@ import UbiquityIndex
         ("what was not deleted elsewhere", "UPDATE items SET flags = 32 WHERE kind = 1"),
         ("a flag of what is unknown", "UPDATE items SET flags = 1 << 20 WHERE kind = 1"),
         ("begun anew by nobody", "UPDATE items SET flags = 128 WHERE kind = 1"),
+        ("a field that is no number", "UPDATE items SET dirty = x'01' WHERE kind = 1"),
+        ("a number that cannot be one", "UPDATE items SET ino = -1 WHERE kind = 2 AND key <> 1"),
+        ("the top folder has another id", "UPDATE items SET id = randomblob(16) WHERE key = 1"),
         ("no top folder", "UPDATE items SET ino = 1 << 40 WHERE key = 1"),
     ])
     func damageIsFound(_ rule: String, _ damage: String) throws {

@@ -16,6 +16,7 @@ import UbiquityWire
                 container: container, account: "local", incarnation: .max, revision: Revision(3),
                 usage: CloudUsage(usedBytes: 0, quotaBytes: 1)), format)
         try check(ChangePage(items: try Sample.items(), revision: Revision(77), hasMore: true), format)
+        try check(ChangePage(items: [], revision: Revision(77), hasMore: false, isIncomplete: true), format)
         try check(try Sample.request(), format)
         try check(try Sample.response(), format)
         try check(News(revision: Revision(.max)), format)

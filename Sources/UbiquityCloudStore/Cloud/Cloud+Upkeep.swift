@@ -45,8 +45,9 @@ extension Cloud {
             let rows = try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT container, id, revision FROM items
-                    WHERE deleted IS NOT NULL AND deleted < ? AND conflicts = 0
+                    SELECT \(ItemRows.columns), container,
+                        (SELECT revision FROM containers WHERE number = items.container)
+                    FROM items WHERE deleted IS NOT NULL AND deleted < ? AND conflicts = 0
                     AND NOT EXISTS (SELECT 1 FROM items AS child INDEXED BY itemsPlace
                         WHERE child.container = items.container
                         AND child.parent = items.id AND child.deleted IS NULL)
@@ -55,16 +56,22 @@ extension Cloud {
                         AND child.parent = items.id AND child.deleted IS NOT NULL)
                     LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
-            for row in rows {
-                let arguments: StatementArguments = [row.number(0), Bytes(row.bytes(1) ?? [])]
+            // Of a damaged row nobody knows whether it is one of a deleted item.
+            let deleted = rows.compactMap { row in
+                ItemRows.record(row, upTo: Revision(row.number(ItemRows.columnCount + 1) ?? 0)).map { item in
+                    (container: row.number(ItemRows.columnCount), item: item)
+                }
+            }
+            for (container, item) in deleted {
+                let arguments: StatementArguments = [container, Bytes(item.id.bytes)]
                 try db.execute(sql: "DELETE FROM versions WHERE container = ? AND item = ?", arguments: arguments)
                 try db.execute(sql: "DELETE FROM items WHERE container = ? AND id = ?", arguments: arguments)
                 try db.execute(
                     sql: "UPDATE containers SET purged = max(purged, ?) WHERE number = ?",
-                    arguments: [row.number(2), row.number(0)])
+                    arguments: [item.revision.number, container])
             }
             // Also after less than a batch: the folder around what has gone may go now.
-            return !rows.isEmpty
+            return !deleted.isEmpty
         }
     }
 

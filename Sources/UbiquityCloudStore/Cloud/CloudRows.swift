@@ -1,6 +1,7 @@
 import struct FoundationEssentials.Data
 import GRDB
 internal import UbiquityCore
+internal import UbiquityWire
 
 /// Bytes as a database value.
 struct Bytes: DatabaseValueConvertible {
@@ -24,6 +25,9 @@ extension Row {
         guard case .blob(let data) = (self[index] as DatabaseValue).storage else { return nil }
         return [UInt8](data)
     }
+
+    /// 1970 for what is no time: of a version the content counts.
+    func time(_ index: Int) -> Timestamp { Timestamp(nanoseconds: number(index) ?? 0) }
 
     func text(_ index: Int) -> String? {
         guard case .string(let text) = (self[index] as DatabaseValue).storage else { return nil }
@@ -55,23 +59,20 @@ enum ItemRows {
 
     /// - Parameter last: the container's last revision, if it is known: a later one is damage, and would have devices
     ///   pass over all that comes until then.
-    /// - Returns: nil if the row cannot be read. It then counts as not there, as long as nobody puts another one in its
-    ///   place: the devices that have the item send it anew (`ubiquity doctor` asks them to), while an error would end
-    ///   whatever comes across it, for all devices.
+    /// - Returns: nil if the row is damaged: of what no device could read, or could have sent.
     static func record(_ row: Row, upTo last: Revision? = nil) -> ItemRecord? {
         guard let id = ItemID(bytes: row.bytes(0) ?? []),
-            let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)),
-            let revision = row.number(2).map({ Revision($0) }), revision <= last ?? revision,
-            let parent = ItemID(bytes: row.bytes(4) ?? []), let name = row.bytes(5), let mode = row.number(6),
+            let kind = ItemKind(rawValue: UInt8(clamping: row.number(1) ?? 0)), !kind.isSpecial,
+            let revision = row.number(2).map({ Revision($0) }), revision > .zero, revision <= last ?? revision,
+            let parent = ItemID(bytes: row.bytes(4) ?? []), let name = name(row, of: id), let mode = row.number(6),
             let created = row.number(7), let modified = row.number(8), let size = row.number(12),
             let conflicts = row.number(13), let conflictBytes = row.number(14),
             let stamps = try? BlobCoding.stamps(row.bytes(15) ?? []),
             let xattrs = try? BlobCoding.xattrs(row.bytes(9) ?? [])
         else { return nil }
         var record = ItemRecord(
-            id: id, kind: kind, revision: revision, parent: parent, name: ItemName(stored: name),
-            mode: UInt32(truncatingIfNeeded: mode), createdAt: Timestamp(nanoseconds: created),
-            modifiedAt: Timestamp(nanoseconds: modified), stamps: stamps)
+            id: id, kind: kind, revision: revision, parent: parent, name: name, mode: UInt32(clamping: mode),
+            createdAt: Timestamp(nanoseconds: created), modifiedAt: Timestamp(nanoseconds: modified), stamps: stamps)
         record.deletedAt = row.number(3).map(Timestamp.init(nanoseconds:))
         record.xattrs = xattrs
         record.linkTarget = row.bytes(10) ?? []
@@ -80,12 +81,25 @@ enum ItemRows {
         record.conflictCount = Int(clamping: conflicts)
         record.conflictBytes = conflictBytes
         record.hasHistory = row.number(16) == 1
-        // Each file has a version, and nothing else has; and nothing is deleted before it was made, as far as clocks
-        // can tell.
-        let isDeletedLater = record.deletedAt.map { deleted in
-            deleted.advanced(bySeconds: clockTolerance) >= stamps.existence.time
-        }
-        return (kind == .file) == (record.version != nil) && isDeletedLater ?? true ? record : nil
+        // Neither living nor deleted.
+        guard record.isLive == ((row[3] as DatabaseValue).isNull) else { return nil }
+        return record.isSound ? record : nil
+    }
+
+    private static func name(_ row: Row, of id: ItemID) -> ItemName? {
+        row.bytes(5).flatMap { id == .root ? ItemName(stored: $0) : try? ItemName($0) }
+    }
+}
+
+extension ItemRecord {
+    /// How far a cloud's clock may have been set back, in seconds: two years.
+    private static let clockTolerance = 2.0 * 366 * 86400
+
+    /// Whether its fields go together, and nothing is deleted before it was made, as far as clocks can tell.
+    fileprivate var isSound: Bool {
+        if let deletedAt, deletedAt.advanced(bySeconds: Self.clockTolerance) < stamps.existence.time { return false }
+        guard conflictCount >= 0, conflictBytes >= 0 else { return false }
+        return (try? remoteItem(nil, conflicts: []).check()) != nil
     }
 }
 
@@ -124,27 +138,35 @@ enum VersionRows {
     /// - Parameters:
     ///   - first: the column of the row in which the version's columns begin.
     ///   - isWhole: whether all of a long manifest is there.
-    /// - Returns: nil if the row has none (an outer join that found nothing), or it cannot be read: then it counts as
-    ///   lost, which who has the content heals by sending it again.
+    /// - Returns: nil if the row has none (an outer join that found nothing), or it is damaged: then it counts as lost,
+    ///   which who has the content heals by sending it again.
     static func record(_ row: Row, first: Int = 0, isWhole: Bool = true) -> VersionRecord? {
         guard let id = VersionID(bytes: row.bytes(first) ?? []), let item = ItemID(bytes: row.bytes(first + 1) ?? []),
-            let role = VersionRecord.Role(rawValue: row.number(first + 2) ?? 0), let size = row.number(first + 3),
-            let modified = row.number(first + 4), let device = DeviceID(bytes: row.bytes(first + 5) ?? []),
-            let name = row.bytes(first + 8), let saved = row.number(first + 10)
+            let role = VersionRecord.Role(rawValue: row.number(first + 2) ?? 0),
+            let device = DeviceID(bytes: row.bytes(first + 5) ?? [])
         else { return nil }
-        var manifest: Manifest?
+        var size = row.number(first + 3), manifest: Manifest?
         if let bytes = row.bytes(first + 9) {
-            guard let read = try? BlobCoding.manifest(bytes) else { return nil }
-            let length = read.reduce(Int64(0)) { $0 + Int64($1.length) }
-            let isAll = isWhole || read.count <= Limits.inlineManifestChunks
-            guard isAll ? length == size : length <= size else { return nil }
-            manifest = read
+            guard let chunks = try? BlobCoding.manifest(bytes), chunks.allSatisfy({ (try? $0.check()) != nil }) else {
+                return nil
+            }
+            // What the chunks have is the size, if all of them are there.
+            if isWhole || chunks.count <= Limits.inlineManifestChunks {
+                size = chunks.reduce(0) { $0 + Int64($1.length) }
+            }
+            manifest = chunks
         }
+        guard let size, size >= 0 else { return nil }
         return VersionRecord(
-            id: id, item: item, role: role, size: size, modifiedAt: Timestamp(nanoseconds: modified),
+            id: id, item: item, role: role, size: size, modifiedAt: row.time(first + 4),
             device: device, deviceName: row.text(first + 6) ?? "",
-            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) }, savedName: ItemName(stored: name),
-            manifest: manifest, savedAt: Timestamp(nanoseconds: saved),
+            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) }, savedName: savedName(row.bytes(first + 8)),
+            manifest: manifest, savedAt: row.time(first + 10),
             supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
+    }
+
+    /// A content is worth more than what it was called.
+    private static func savedName(_ bytes: [UInt8]?) -> ItemName {
+        bytes.flatMap { try? ItemName($0) } ?? ItemName(stored: Array("unknown".utf8))
     }
 }

@@ -153,12 +153,13 @@ struct ContainerService: CloudService {
         let end = found.revision
         let first = try tables.items(after: revision, nil, upTo: end, liveOnly: liveOnly, limit: limit)
         guard let last = first.last else {
-            return ChangePage(items: first.items, revision: end, hasMore: false)
+            return ChangePage(items: first.items, revision: end, hasMore: false, isIncomplete: first.isIncomplete)
         }
         // To the end of the last revision.
         let rest = try tables.items(after: last.revision, last.id, upTo: end, liveOnly: liveOnly, limit: .max)
         return ChangePage(
-            items: first.items + rest.items, revision: min(last.revision, end), hasMore: last.revision < end)
+            items: first.items + rest.items, revision: min(last.revision, end), hasMore: last.revision < end,
+            isIncomplete: first.isIncomplete || rest.isIncomplete)
     }
 
     func manifest(of version: VersionID) async throws -> Manifest {
@@ -195,8 +196,7 @@ struct ContainerService: CloudService {
         return try await cloud.pool.run { [self] in
             try cloud.read { db in
                 let tables = ContainerTables(db: db, container: try required(db).number)
-                let items = try tables.trash(in: folder, after: position, limit: limit + 1)
-                return TrashPage(items: Array(items.prefix(limit)), hasMore: items.count > limit)
+                return try tables.trash(in: folder, after: position, limit: limit)
             }
         }
     }

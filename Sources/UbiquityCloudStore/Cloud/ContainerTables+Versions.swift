@@ -54,7 +54,7 @@ extension ContainerTables {
     // MARK: The trash
 
     /// Deleted items from the last one back: those in `folder`, or those that did not go along with their folder.
-    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) throws -> [TrashedItem] {
+    func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) throws -> TrashPage {
         var arguments: [(any DatabaseValueConvertible)?] = []
         var conditions = ["items.deleted IS NOT NULL"]
         if let folder {
@@ -76,8 +76,10 @@ extension ContainerTables {
             SELECT \(ItemRows.columns) FROM items INDEXED BY \(folder == nil ? "itemsDeleted" : "itemsDeletedIn")
             WHERE items.container = ? AND \(conditions.joined(separator: " AND "))
             ORDER BY items.deleted DESC, items.id DESC LIMIT ?
-            """, arguments + [limit])
-        return try rows.compactMap { try ItemRows.record($0).map(trashed) }
+            """, arguments + [limit + 1])
+        // Of damaged rows none is told; the next page begins after the last that is.
+        let items = try rows.compactMap { try ItemRows.record($0).map(trashed) }
+        return TrashPage(items: Array(items.prefix(limit)), hasMore: !items.isEmpty && rows.count > limit)
     }
 
     private func trashed(_ record: ItemRecord) throws -> TrashedItem {

@@ -13,13 +13,17 @@ struct ContainerTables: ContainerState {
     // MARK: What the commit engine reads
 
     func item(_ id: ItemID) throws -> ItemRecord? {
-        try fetchOne(
-            // The one that this commit makes may be there already.
+        // One that this commit makes may be there already.
+        let row = try fetchOne(
             """
-            SELECT \(ItemRows.columns) FROM items WHERE container = ?1 AND id = ?2
-            AND revision <= (SELECT revision + 1 FROM containers WHERE number = ?1)
-            """, [Bytes(id.bytes)]
-        ).flatMap { ItemRows.record($0) }
+            SELECT \(ItemRows.columns), (SELECT revision + 1 FROM containers WHERE number = ?1)
+            FROM items WHERE container = ?1 AND id = ?2
+            """, [Bytes(id.bytes)])
+        guard let row else { return nil }
+        guard let record = ItemRows.record(row, upTo: row.number(ItemRows.columnCount).map { Revision($0) }) else {
+            throw BlobReader.damaged
+        }
+        return record
     }
 
     func liveChild(of parent: ItemID, named name: ItemName) throws -> ItemID? {
@@ -33,10 +37,12 @@ struct ContainerTables: ContainerState {
     }
 
     func liveChildCount(of parent: ItemID) throws -> Int {
+        // What has no id nobody could ever delete.
         Int(
             try fetchOne(
                 """
                 SELECT count(*) FROM items INDEXED BY itemsPlace WHERE container = ? AND parent = ? AND deleted IS NULL
+                AND typeof(id) = 'blob' AND length(id) = 16
                 """,
                 [Bytes(parent.bytes)])?.number(0) ?? 0)
     }
@@ -53,15 +59,16 @@ struct ContainerTables: ContainerState {
             .flatMap { VersionRows.record($0) }
     }
 
-    func conflicts(of item: ItemID) throws -> [VersionRecord] { try conflicts(of: item, toTell: false) }
+    func conflicts(of item: ItemID) throws -> [VersionRecord] {
+        try conflictRows(of: item, VersionRows.columns).compactMap { VersionRows.record($0) }
+    }
 
-    private func conflicts(of item: ItemID, toTell: Bool) throws -> [VersionRecord] {
+    private func conflictRows(of item: ItemID, _ columns: String) throws -> [Row] {
         try fetchAll(
             """
-            SELECT \(toTell ? VersionRows.columnsToTell : VersionRows.columns) FROM versions INDEXED BY versionsItem
+            SELECT \(columns) FROM versions INDEXED BY versionsItem
             WHERE container = ? AND item = ? AND role = \(VersionRecord.Role.conflict.rawValue) ORDER BY id
-            """, [Bytes(item.bytes)]
-        ).compactMap { VersionRows.record($0, isWhole: !toTell) }
+            """, [Bytes(item.bytes)])
     }
 
     // MARK: The feed
@@ -69,6 +76,8 @@ struct ContainerTables: ContainerState {
     /// A part of the feed.
     struct Part {
         var items: [RemoteItem]
+        /// Whether rows were passed over that are damaged.
+        var isIncomplete: Bool
         /// Where it ends; nil if it is not full.
         var last: (revision: Revision, id: DatabaseValue)?
     }
@@ -90,7 +99,8 @@ struct ContainerTables: ContainerState {
         let last = rows.count < limit ? nil : rows.reversed().lazy.compactMap { row in
             row.number(2).map { (Revision($0), row[0] as DatabaseValue) }
         }.first
-        return Part(items: try rows.compactMap { try remoteItem($0, upTo: end) }, last: last)
+        let items = try rows.compactMap { try remoteItem($0, upTo: end) }
+        return Part(items: items, isIncomplete: items.count < rows.count, last: last)
     }
 
     func remoteItem(_ id: ItemID) throws -> RemoteItem? {
@@ -117,10 +127,13 @@ struct ContainerTables: ContainerState {
     }
 
     private func remoteItem(_ row: Row, upTo last: Revision? = nil) throws -> RemoteItem? {
-        guard let record = ItemRows.record(row, upTo: last) else { return nil }
-        return record.remoteItem(
-            VersionRows.record(row, first: ItemRows.columnCount, isWhole: false),
-            conflicts: record.conflictCount > 0 ? try conflicts(of: record.id, toTell: true) : [])
+        guard var record = ItemRows.record(row, upTo: last) else { return nil }
+        let rows = record.conflictCount > 0 ? try conflictRows(of: record.id, VersionRows.columnsToTell) : []
+        record.conflictCount = rows.count
+        let conflicts = rows.compactMap { VersionRows.record($0, isWhole: false) }
+        let version = VersionRows.record(row, first: ItemRows.columnCount, isWhole: false)
+        let item = record.remoteItem(version, conflicts: conflicts)
+        return (try? item.check()) != nil ? item : record.remoteItem(nil, conflicts: conflicts)
     }
 
     // MARK: Changes

@@ -10,7 +10,7 @@ extension CommitWork {
             guard positions.updateValue(position, forKey: change.id) == nil else {
                 throw UbiquityError(.invalid, "a commit has two changes of item \(change.id)")
             }
-            if let record = try record(change.id) {
+            if let record = try known(change) {
                 guard record.kind == change.kind else {
                     throw UbiquityError(.invalid, "item \(change.id) is a \(record.kind), not a \(change.kind)")
                 }
@@ -24,6 +24,18 @@ extension CommitWork {
         try create(creations)
         try dropLinksToUnknownItems()
         try dropMovesToUnknownParents()
+    }
+
+    /// The item that a change is about. One whose row is damaged is as good as not there for who sends all of it; for all
+    /// else it is an error.
+    private func known(_ change: ItemChange) throws -> ItemRecord? {
+        do { return try record(change.id) } catch let error as UbiquityError where error.code == .damaged {
+            guard change.baseRevision == .zero, case .put(let fields) = change.action, fields.place != nil else {
+                throw error
+            }
+            damaged.insert(change.id)
+            return nil
+        }
     }
 
     /// Creates from the known parents downwards. What is not reached has a parent that nobody knows.
@@ -91,6 +103,12 @@ extension CommitWork {
             guard fields.content != nil else {
                 throw UbiquityError(.invalid, "the creation of file \(change.id) lacks its content")
             }
+        }
+        if damaged.contains(change.id) {
+            let conflicts = try state.conflicts(of: change.id)
+            record.conflictCount = conflicts.count
+            record.conflictBytes = conflicts.reduce(0) { $0 + $1.size }
+            record.hasHistory = try !state.history(of: change.id).isEmpty
         }
         addDraft(ItemDraft(original: nil, record: record, needsSlot: true))
     }

@@ -30,6 +30,8 @@ final class CommitWork {
     var positions: [ItemID: Int] = [:]
     /// By position in the request.
     var outcomes: [CommitPlan.Outcome]
+    /// Items that this commit creates in the place of rows that are damaged.
+    var damaged = Set<ItemID>()
     /// Versions that this commit looked at or made.
     var versions: [VersionID: VersionRecord] = [:]
     /// Those of `versions` that it changed or made, in order.

@@ -170,7 +170,8 @@ struct BlobReader {
 
     static var damaged: UbiquityError {
         UbiquityError(
-            .damaged, "a record of the cloud's database is damaged", remedy: "restore the data folder from a backup")
+            .damaged, "a record of the cloud's database is damaged",
+            remedy: "run ubiquity doctor on a device that has all of it, or restore the data folder from a backup")
     }
 
     var isAtEnd: Bool { position == bytes.count }

@@ -249,16 +249,27 @@ final class IndexJournal: @unchecked Sendable {
         let bytes = try file.read(count: Int(Self.capacity), at: 0)
         var rest = bytes[...]
         let first = firstNumber(rest)
-        while let (number, _) = record(&rest, first), number <= sequence { continue }
+        var next = rest
+        while let (number, _) = record(&next, first), number <= sequence { rest = next }
         let end = bytes.count - rest.count
         for start in Self.places(ofNumbersIn: (sequence + 1)...(sequence + UInt64(Self.maximumBatch)), bytes) {
             var again = bytes[start...]
             let isWhole = record(&again, first) != nil
-            if isWhole || !wantsWhole && (start == end || start == 0) {
+            // At the end there may be what is left of a longer record from before, which looks like any number.
+            let isNext = start == 0 || start == end && isHeader(bytes[start...], of: sequence + 1)
+            if isWhole || !wantsWhole && isNext {
                 return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
             }
         }
         return nil
+    }
+
+    private func isHeader(_ bytes: ArraySlice<UInt8>, of number: UInt64) -> Bool {
+        var rest = bytes
+        guard let length: UInt32 = JournalCoding.number(&rest), let _: UInt64 = JournalCoding.number(&rest),
+            let found: UInt64 = JournalCoding.number(&rest)
+        else { return false }
+        return found == number && length > 0 && Int(length) <= rest.count
     }
 
     /// Where a record with one of the numbers may begin.

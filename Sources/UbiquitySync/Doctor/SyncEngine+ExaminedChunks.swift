@@ -46,8 +46,8 @@ extension SyncEngine {
                 let name = "\(item.name), version of \(moment)Z (\(version.id.description.prefix(8)))"
                 result.append(KnownContent(item: id, name: name, manifest: try await manifest(of: version.content)))
             }
-        } catch let error as UbiquityError where error.code == .notFound || error.code == .notUploadedYet {
-            // Deleted or removed meanwhile.
+        } catch let error as UbiquityError where [.notFound, .notUploadedYet, .damaged].contains(error.code) {
+            // Deleted or removed meanwhile, or found to be damaged already.
         }
         return result
     }

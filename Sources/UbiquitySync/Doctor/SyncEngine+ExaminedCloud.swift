@@ -13,19 +13,25 @@ extension SyncEngine {
     func examineCloudsRecord(
         _ item: RemoteItem, _ known: RemoteItem, _ options: ExaminationOptions
     ) throws -> Finding? {
-        guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, row.kind == item.kind,
-            !row.isExcluded, !row.flags.contains(.lingering),
+        guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, !row.isExcluded, !row.flags.contains(.lingering),
             let folder = try row.entry.flatMap({ entry in try index.row(key: entry.parent) }), let entry = row.entry,
             try index.read({ try $0.isRecord(item.id, .settled) }),
             row.differences(from: known, entry, folder).isEmpty
         else { return nil }
+        let name = try subject(row)
+        // These are sent with a creation only.
+        guard row.kind == item.kind, known.linkTarget == item.linkTarget else {
+            let way = "make it anew on this device, where it is as it was: copy it, and remove the old one"
+            return Finding(
+                .recordDiffers, name, "the cloud says that it is another thing than it was",
+                options.repairs ? .unrepaired(way) : .found)
+        }
         var fields = row.fieldsToSend(insteadOf: item, folder)
         if item.content?.isSame(as: known.content) == false {
             guard try isWhole(row, known) else { return nil }
             fields.insert(.content)
         }
         guard !fields.isEmpty else { return nil }
-        let name = try subject(row)
         if options.repairs { try send(fields, of: row, insteadOf: item) }
         return Finding(
             .recordDiffers, name, "the cloud tells another thing of item \(item.id) than it did",

@@ -90,6 +90,8 @@ extension SyncEngine {
         }
     }
 
+    private static let copyOut = "copy it out of .versions where its content is here, or remove it there"
+
     private func compare(
         _ items: [RemoteItem], upTo revision: Revision, _ damaged: Set<ItemID>, _ options: ExaminationOptions
     ) throws -> [Finding] {
@@ -115,6 +117,12 @@ extension SyncEngine {
             // What is known of the content is more than the cloud has.
             case let known? where item.hasLostContent || known.isMoreAvailable(than: item):
                 return try repairLostContent(of: item, options)
+            // It says that there are more than it can tell of.
+            case let known? where item.conflicts.count < min(item.conflictCount, conflicts.count)
+                && known.conflictCount == item.conflictCount:
+                return Finding(
+                    .versionMissing, "\(item.name)", "the cloud has lost what it knew of a version in conflict",
+                    options.repairs ? .unrepaired(Self.copyOut) : .found)
             case let known? where known.revision == item.revision:
                 if let finding = try examineCloudsRecord(item, known, options) { return finding }
                 kind = .recordDiffers
@@ -179,10 +187,15 @@ extension SyncEngine {
             guard let known = try index.read({ try $0.remote(id: id) }), !known.isDeleted, known.revision <= revision
             else { return nil }
             let row = try index.read { try $0.row(id: id) }
-            if options.repairs { try forget(known, row) }
-            return Finding(
-                .recordUnknown, "\(known.name)", "the cloud does not have item \(id)",
-                options.repairs ? .repaired("what is here of it goes up again") : .found)
+            var outcome = Finding.Outcome.found
+            if options.repairs, let row, row.kind == .file, row.contentState != .complete, !row.isDeleted {
+                // What is known of it is all that there is.
+                outcome = .unrepaired("its content is not here; run doctor on a device that has it")
+            } else if options.repairs {
+                try forget(known, row)
+                outcome = .repaired("what is here of it goes up again")
+            }
+            return Finding(.recordUnknown, "\(known.name)", "the cloud does not have item \(id)", outcome)
         }
     }
 
