@@ -160,7 +160,8 @@ enum VersionRows {
         return VersionRecord(
             id: id, item: item, role: role, size: size, modifiedAt: row.time(first + 4),
             device: device, deviceName: row.text(first + 6) ?? "",
-            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) }, savedName: savedName(row.bytes(first + 8)),
+            baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) },
+            savedName: savedName(row.bytes(first + 8)),
             manifest: manifest, savedAt: row.time(first + 10),
             supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
     }

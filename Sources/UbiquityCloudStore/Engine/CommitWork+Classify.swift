@@ -26,8 +26,8 @@ extension CommitWork {
         try dropMovesToUnknownParents()
     }
 
-    /// The item that a change is about. One whose row is damaged is as good as not there for who sends all of it; for all
-    /// else it is an error.
+    /// The item that a change is about. One whose row is damaged is as good as not there for who sends all of it; for
+    /// all else it is an error.
     private func known(_ change: ItemChange) throws -> ItemRecord? {
         do { return try record(change.id) } catch let error as UbiquityError where error.code == .damaged {
             guard change.baseRevision == .zero, case .put(let fields) = change.action, fields.place != nil else {

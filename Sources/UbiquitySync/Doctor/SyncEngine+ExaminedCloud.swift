@@ -13,7 +13,8 @@ extension SyncEngine {
     func examineCloudsRecord(
         _ item: RemoteItem, _ known: RemoteItem, _ options: ExaminationOptions
     ) throws -> Finding? {
-        guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, !row.isExcluded, !row.flags.contains(.lingering),
+        guard let row = try index.read({ try $0.row(id: item.id) }), row.dirty.isEmpty, !row.isExcluded,
+            !row.flags.contains(.lingering),
             let folder = try row.entry.flatMap({ entry in try index.row(key: entry.parent) }), let entry = row.entry,
             try index.read({ try $0.isRecord(item.id, .settled) }),
             row.differences(from: known, entry, folder).isEmpty
