@@ -60,22 +60,29 @@ extension IndexTransaction {
         return try isIgnoredByAny(row)
     }
 
-    /// Whether a rule keeps it, or a folder above it that the cloud does not have, on this device. So is what has no
-    /// place: nobody can tell.
+    /// Whether a rule keeps it, or a folder above it that the cloud does not have, on this device; or nobody can tell.
     private func isIgnoredByAny(_ row: ItemRow) throws -> Bool {
+        guard try hasKnownRules(row) else { return true }
         var item = row
-        while item.key != .root {
-            guard let entry = item.entry, let folder = try self.row(key: entry.parent) else { return true }
+        while let entry = item.entry, let folder = try self.row(key: entry.parent) {
             if try keepsLocal(entry.name, item.kind, in: folder) { return true }
-            // What the rules say is not known: there is a file of them that was not read, or no path to compare.
-            if index.ignoreFiles[folder.key] == nil, try child(of: folder.key, named: IgnoreRules.fileName) != nil {
-                return true
-            }
-            guard try path(of: folder.key) != nil else { return true }
             guard try remote(id: folder.id).map(\.isDeleted) ?? true else { return false }
             item = folder
         }
         return false
+    }
+
+    /// Not those of what has no path to compare, or lies below a file of rules that was not read.
+    private func hasKnownRules(_ row: ItemRow) throws -> Bool {
+        guard try path(of: row.key) != nil else { return false }
+        var item = row
+        while let entry = item.entry, let folder = try self.row(key: entry.parent) {
+            if index.ignoreFiles[folder.key] == nil, try child(of: folder.key, named: IgnoreRules.fileName) != nil {
+                return false
+            }
+            item = folder
+        }
+        return true
     }
 
     /// What lies in a folder that is kept local is so too; what the cloud has of it has its place elsewhere.
