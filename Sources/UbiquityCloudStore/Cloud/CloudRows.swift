@@ -43,8 +43,6 @@ enum ItemRows {
         items.stamps, items.history
         """
     static let columnCount = 17
-    /// How far a cloud's clock may have been set back, in seconds: two years.
-    private static let clockTolerance = 2.0 * 366 * 86400
 
     static func values(_ item: ItemRecord, in container: Int64) -> [(any DatabaseValueConvertible)?] {
         [
