@@ -74,7 +74,8 @@ extension RemoteContent {
         try check()
     }
 
-    fileprivate func check() throws(UbiquityError) {
+    /// Whether it is well-formed.
+    package func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         try checkContent(size: size, manifest: manifest)
         guard isAvailable || manifest == nil else { throw .malformed("a content that is not there has chunks") }

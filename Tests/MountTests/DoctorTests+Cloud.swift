@@ -21,6 +21,7 @@ extension DoctorTests {
         "UPDATE items SET revision = 0 \(item("f"))", "UPDATE items SET deleted = 'text' \(item("f"))",
         "UPDATE versions SET role = 77 \(version("f"))",
         "UPDATE versions SET manifest = x'00' \(version("f"))", "UPDATE versions SET item = x'00' \(version("f"))",
+        "UPDATE versions SET deviceName = hex(zeroblob(200)) \(version("f"))",
         // What can be, and is wrong.
         "UPDATE items SET kind = 2 \(item("f"))", "UPDATE items SET kind = 1 \(item("d"))",
         "UPDATE items SET version = NULL \(item("f"))", "UPDATE items SET version = randomblob(16) \(item("f"))",

@@ -154,14 +154,15 @@ enum VersionRows {
             }
             manifest = chunks
         }
-        guard let size, size >= 0 else { return nil }
-        return VersionRecord(
+        guard let size else { return nil }
+        let version = VersionRecord(
             id: id, item: item, role: role, size: size, modifiedAt: row.time(first + 4),
             device: device, deviceName: row.text(first + 6) ?? "",
             baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) },
             savedName: savedName(row.bytes(first + 8)),
             manifest: manifest, savedAt: row.time(first + 10),
             supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
+        return (try? version.remoteContent.check()) != nil ? version : nil
     }
 
     /// A content is worth more than what it was called.

@@ -132,8 +132,7 @@ struct ContainerTables: ContainerState {
         record.conflictCount = rows.count
         let conflicts = rows.compactMap { VersionRows.record($0, isWhole: false) }
         let version = VersionRows.record(row, first: ItemRows.columnCount, isWhole: false)
-        let item = record.remoteItem(version, conflicts: conflicts)
-        return (try? item.check()) != nil ? item : record.remoteItem(nil, conflicts: conflicts)
+        return record.remoteItem(version, conflicts: conflicts)
     }
 
     // MARK: Changes
