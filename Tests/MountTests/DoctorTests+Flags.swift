@@ -49,6 +49,13 @@ extension DoctorTests {
         "UPDATE items SET link = (SELECT id FROM items \(row("a.local"))) \(row("hard"))",
         "UPDATE items SET id = \(unknownID) \(row("g"))",
         "UPDATE items SET id = x'00' \(row("g")); UPDATE remote SET kind = 77 WHERE name = CAST('g' AS BLOB)",
+        // What one repair brings to light the next one puts right.
+        "UPDATE items SET version = 'text' \(row("f"))", "UPDATE items SET dirty = -1 \(row("f"))",
+        "UPDATE items SET dirty = -1 \(row("new"))",
+        "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
+        "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
+        "UPDATE entries SET item = 1 << 50 WHERE name = CAST('f' AS BLOB)",
+        "UPDATE entries SET parent = 1 << 50 WHERE name = CAST('d' AS BLOB)",
     ])
     func wrongMarksAreFound(damage: String) async throws {
         try await World.run { world in
