@@ -49,7 +49,7 @@ extension ContentJournal {
     /// Each record stays where it is, as that of a content which there is not.
     private func strike(_ records: [(position: Int64, record: ContentRecord)]) throws {
         try describing("write the journal of contents", at: path) { () throws(Errno) in
-            let file = try FileDescriptor.open(path, .readWrite)
+            let file = try FileDescriptor.openFile(path, .readWrite)
             for (position, record) in records {
                 var struck = record
                 struck.content = ContentRecord.noContent
@@ -91,7 +91,7 @@ extension ContentJournal {
     private func records() throws -> [(position: Int64, record: ContentRecord)] {
         try describing("read the journal of contents", at: path) { () throws(Errno) in
             let file: FileDescriptor
-            do throws(Errno) { file = try FileDescriptor.open(path, .readOnly) } catch .ENOENT { return [] }
+            do throws(Errno) { file = try FileDescriptor.openFile(path, .readOnly) } catch .ENOENT { return [] }
             var records = [(position: Int64, record: ContentRecord)]()
             for half in 0..<2 {
                 let bytes = try file.read(count: Int(halfSize), at: position(of: half))
@@ -107,7 +107,7 @@ extension ContentJournal {
 
     private func empty() throws {
         try describing("empty the journal of contents", at: path) { () throws(Errno) in
-            let file = try FileDescriptor.open(path, .readWrite)
+            let file = try FileDescriptor.openFile(path, .readWrite)
             for half in 0..<2 {
                 try file.write([UInt8](repeating: 0, count: ContentRecord.headerSize), at: position(of: half))
             }

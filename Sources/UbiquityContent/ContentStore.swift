@@ -92,7 +92,7 @@ package final class ContentStore: Sendable {
     /// - Throws: `.notFound` if there is no such file. Not what a link in its place leads to: that is somebody else's.
     package func open(_ id: ContentID, writable: Bool) throws(UbiquityError) -> FileDescriptor {
         try describing("open the content", at: path(of: id)) { () throws(Errno) in
-            try FileDescriptor.open(path(of: id), [writable ? .readWrite : .readOnly, .noFollow])
+            try FileDescriptor.openFile(path(of: id), [writable ? .readWrite : .readOnly, .noFollow])
         }
     }
 

@@ -34,17 +34,22 @@ package enum Doctor {
         ProcessHost.keepNewFilesPrivate()
         let lock = try ProcessLock(folder.lock)
         defer { withExtendedLifetime(lock) {} }
-        let before = try lookAtIndex(folder, wanted)
+        var before = try lookAtIndex(folder, wanted)
         guard !before.isUnreadable || !wanted.check else {
             return DoctorReport(findings: before.findings, contents: 0, items: 0, chunks: 0, cloudProblem: nil)
         }
         let parts = try Mount.makeIdleParts(settings, folder, logger: Self.silent)
         do {
+            if before.findings.isEmpty, try parts.index.hasLostJournal {
+                before.findings = [journalFinding("changes were lost as the index was last opened", wanted)]
+            }
             // What it held counts by now, as far as it was whole.
             if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
             let diagnosis = try await parts.engine.examine(
                 ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true))
             await parts.client.shutdown()
+            // Contents without an item were set aside.
+            if !wanted.check, try parts.index.hasLostJournal { try parts.index.forgetJournalLoss() }
             try parts.index.close()
             var report = DoctorReport(diagnosis)
             report.findings = before.findings + report.findings
@@ -65,6 +70,15 @@ package enum Doctor {
     ) throws -> (findings: [DoctorFinding], isUnreadable: Bool) {
         let problems = try ItemIndex.problems(ofIndexAt: folder.index)
         var findings = [DoctorFinding]()
+        let left = try wanted.check || problems.schema.isEmpty ? [] : ItemIndex.repairSchema(ofIndexAt: folder.index)
+        findings += problems.schema.map { problem in
+            let isLeft = left.contains(problem)
+            let outcome: DoctorFinding.Outcome = isLeft ? .unrepaired : .repaired
+            return DoctorFinding(
+                kind: Finding.Kind.indexDamaged.rawValue, subject: "index.db", detail: problem,
+                outcome: wanted.check ? .found : outcome,
+                remark: wanted.check ? nil : isLeft ? "move index.db away and mount again" : "as the format has it")
+        }
         if !problems.database.isEmpty {
             if !wanted.check { try restoreContents(folder) }
             let place = wanted.check ? nil : try setIndexAside(folder)
@@ -75,19 +89,24 @@ package enum Doctor {
                     remark: place.map { "set aside as \($0); the tree comes from the cloud again" })
             }
         }
-        findings += problems.journal.map { problem in
-            DoctorFinding(
-                kind: Finding.Kind.journalDamaged.rawValue, subject: "index.journal", detail: problem,
-                outcome: wanted.check ? .found : .repaired,
-                remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
-        }
-        return (findings, !problems.database.isEmpty)
+        findings += problems.journal.map { journalFinding($0, wanted) }
+        if problems.isJournalNoFile, !wanted.check { try setJournalAside(folder) }
+        // With these it does not open.
+        let isUnreadable = !problems.database.isEmpty || !problems.schema.isEmpty || problems.isJournalNoFile
+        return (findings, isUnreadable)
+    }
+
+    private static func journalFinding(_ problem: String, _ wanted: DoctorRequest) -> DoctorFinding {
+        DoctorFinding(
+            kind: Finding.Kind.journalDamaged.rawValue, subject: "index.journal", detail: problem,
+            outcome: wanted.check ? .found : .repaired,
+            remark: wanted.check ? nil : "what is whole of it counts; contents without an item are set aside")
     }
 
     /// What a loss of power has left of contents in the journal alone, which goes aside with the index.
     private static func restoreContents(_ folder: ContainerFolder) throws {
         let room = ItemIndex.journalRoom(ofIndexAt: folder.index)
-        guard try FileSystem.exists(room.path) else { return }
+        guard try FileSystem.exists(room.path), try FileSystem.statusFollowing(room.path).isFile else { return }
         let journal = ContentJournal(
             path: room.path, start: room.start, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
             random: SystemRandom())
@@ -95,17 +114,31 @@ package enum Doctor {
         if let failure = restoration.failure { throw failure }
     }
 
+    private static func setJournalAside(_ folder: ContainerFolder) throws(UbiquityError) {
+        let path = ItemIndex.journalRoom(ofIndexAt: folder.index).path
+        try describing("set aside what is no journal", at: path) { () throws(Errno) in
+            try FileSystem.rename(path, to: Path.join(makePlaceAside(folder), "index.journal"))
+            try FileSystem.syncDirectory(folder.path)
+        }
+    }
+
+    /// A new folder for what belongs to one index.
+    private static func makePlaceAside(_ folder: ContainerFolder) throws(Errno) -> String {
+        let aside = Path.join(folder.path, "set-aside")
+        try FileSystem.makeDirectories(aside)
+        var target = Path.join(aside, "index"), number = 2
+        while try FileSystem.exists(target) {
+            target = Path.join(aside, "index-\(number)")
+            number += 1
+        }
+        try FileSystem.makeDirectory(target)
+        return target
+    }
+
     /// - Returns: the folder they are in.
     private static func setIndexAside(_ folder: ContainerFolder) throws(UbiquityError) -> String {
         try describing("set the index aside", at: folder.index) { () throws(Errno) in
-            let aside = Path.join(folder.path, "set-aside")
-            try FileSystem.makeDirectories(aside)
-            var target = Path.join(aside, "index"), number = 2
-            while try FileSystem.exists(target) {
-                target = Path.join(aside, "index-\(number)")
-                number += 1
-            }
-            try FileSystem.makeDirectory(target)
+            let target = try makePlaceAside(folder)
             for name in ["index.db", "index.db-wal", "index.db-shm", "index.journal"] {
                 let path = Path.join(folder.path, name)
                 if try FileSystem.exists(path) { try FileSystem.rename(path, to: Path.join(target, name)) }

@@ -184,7 +184,16 @@ extension IndexTransaction {
     }
 
     /// The first number of the run that was the last to start.
-    private static let firstNumber = "firstNumber"
+    fileprivate static let firstNumber = "firstNumber"
+}
+
+extension IndexReader {
+    /// Whether an item had this content before the last start, and has lost it otherwise than by giving it up: then
+    /// the record of it would have gone as well.
+    package func hadItem(_ content: ContentID) throws -> Bool {
+        guard let first = try metaNumber(IndexTransaction.firstNumber), content.rawValue < first else { return false }
+        return try number("SELECT 1 FROM contents WHERE content = ?", [.int(content.rawValue)]) != nil
+    }
 }
 
 /// The first eight bytes of a chunk's id as an integer: enough to find it, half the size in the index.

@@ -74,6 +74,28 @@ extension IndexReader {
         return result
     }
 
+    /// Files with a content that another one has, too, by contents.
+    package func rowsSharingContents(limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select(
+                """
+                items.kind = 1 AND items.content IN (
+                    SELECT content FROM items WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1)
+                """) + " ORDER BY items.content, items.key LIMIT ?",
+            [.int(Int64(limit))])
+    }
+
+    /// Files whose content is, or may be, nowhere else, in the order of their keys, those after `key`, at most `limit`.
+    package func rowsWithOwnContent(after key: ItemKey, limit: Int) throws -> [ItemRow] {
+        try rows(
+            RowCoding.select(
+                """
+                items.kind = 1 AND (items.version IS NULL OR items.dirty & 32) AND items.dirty & 64 = 0
+                AND entries.item IS NOT NULL AND items.key > ?
+                """) + " ORDER BY items.key LIMIT ?",
+            [SQLValue(key), .int(Int64(limit))])
+    }
+
     /// Items without a place that are neither deleted nor on their way to one.
     package func strayRows(limit: Int) throws -> [ItemRow] {
         try rows(
@@ -86,7 +108,9 @@ extension ItemIndex {
     /// What SQLite finds wrong with the database's pages and indexes; nothing if all is well.
     package func integrityProblems() throws -> [String] {
         try read { reader in
-            try String.fetchAll(reader.db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+            let schema = try SchemaProblems(in: reader.db)
+            return try String.fetchAll(reader.db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+                + schema.beyondRepair + schema.repairable.map(\.problem)
         }
     }
 
@@ -105,12 +129,28 @@ extension ItemIndex {
         }
     }
 
+    /// What is wrong with an index that nobody has open.
+    package struct FileProblems: Sendable {
+        /// Beyond repair.
+        package var database: [String] = []
+        /// What `repairSchema` is for.
+        package var schema: [String] = []
+        package var journal: [String] = []
+        /// Whether something else stands in its place.
+        package var isJournalNoFile = false
+    }
+
     /// Looks at an index that nobody has open. Nothing is changed.
-    /// - Returns: what is wrong with the database, and with the journal.
-    package static func problems(ofIndexAt path: String) throws -> (database: [String], journal: [String]) {
-        let journal = Path.join(Path.parent(of: path), "index.journal")
+    package static func problems(ofIndexAt path: String) throws -> FileProblems {
+        var found = FileProblems()
+        let journal = journalRoom(ofIndexAt: path).path
         guard try FileSystem.exists(path) else {
-            return try FileSystem.exists(journal) ? (["the database is missing"], []) : ([], [])
+            if try FileSystem.exists(journal) { found.database = ["the database is missing"] }
+            return found
+        }
+        guard try FileSystem.statusFollowing(path).isFile else {
+            found.database = ["in its place is no file"]
+            return found
         }
         do {
             var configuration = Configuration()
@@ -119,15 +159,25 @@ extension ItemIndex {
             defer { try? database.close() }
             return try database.unsafeRead { db in
                 var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
-                problems += try Schema.missingTables(in: db).map { "the table \($0) is missing" }
+                let schema = try SchemaProblems(in: db)
+                problems += schema.beyondRepair
                 if problems.isEmpty, try number("journal", db) < 0 {
                     problems.append("its number of changes is damaged")
                 }
-                guard problems.isEmpty else { return (problems, []) }
-                return ([], try journalProblems(journal, db))
+                found.database = problems
+                guard problems.isEmpty else { return found }
+                found.schema = schema.repairable.map(\.problem)
+                if try FileSystem.exists(journal), try !FileSystem.statusFollowing(journal).isFile {
+                    found.isJournalNoFile = true
+                    found.journal = ["in its place is no file; changes may be lost"]
+                } else {
+                    found.journal = try journalProblems(journal, db)
+                }
+                return found
             }
         } catch let error as DatabaseError {
-            return (["\(error.message ?? "\(error)")"], [])
+            found.database = ["\(error.message ?? "\(error)")"]
+            return found
         }
     }
 

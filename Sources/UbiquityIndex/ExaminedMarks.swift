@@ -19,6 +19,14 @@ extension IndexReader {
 
 extension IndexTransaction {
     static let markRepairs = [
+        // What is shown here is of the version that the record tells of.
+        """
+        UPDATE items SET version = (
+            SELECT remote.version FROM remote
+            WHERE remote.id = items.id AND remote.deleted = 0 AND remote.unsettled = 0 AND NOT \(isNoID("remote.version")))
+        WHERE version IS NOT NULL AND \(isNoID("version"))
+        """,
+        "UPDATE items SET nextVersion = NULL WHERE nextVersion IS NOT NULL AND \(isNoID("nextVersion"))",
         "UPDATE items SET flags = flags & \(knownFlags) WHERE flags & ~\(knownFlags)",
         "UPDATE items SET flags = flags & ~36 WHERE key = 1",
         "UPDATE items SET flags = flags & ~4 WHERE \(wronglyLocal)",

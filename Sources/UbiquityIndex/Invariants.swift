@@ -54,6 +54,9 @@ extension IndexReader {
     static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent")) OR \(unreadableName)"
     /// A text is never the same as bytes for SQLite: nobody would find the entry.
     static let unreadableName = "typeof(name) <> 'blob'"
+    static let unreadableVersion = """
+        (version IS NOT NULL AND \(isNoID("version")) OR nextVersion IS NOT NULL AND \(isNoID("nextVersion")))
+        """
     static let unknownChange = "dirty & ~127"
     static let unreadableConflict = "\(unreadableID) OR \(isNoID("item")) OR \(isNoID("device"))"
     static let unreadableAction = "\(isNoID("item")) OR \(isNoID("version")) OR action NOT IN (1, 2, 3)"
@@ -70,6 +73,7 @@ extension IndexReader {
         ("a field that is no number", "SELECT key FROM items WHERE \(unreadableNumber)"),
         ("a number that cannot be one", "SELECT key FROM items WHERE \(impossibleKey) OR \(impossibleInode)"),
         ("the top folder has another id", "SELECT key FROM items WHERE \(wrongTopFolder)"),
+        ("a version that is none", "SELECT key FROM items WHERE \(unreadableVersion)"),
         ("a record that cannot be read", "SELECT rowid FROM remote WHERE \(unreadableRecord)"),
         ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
         ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),

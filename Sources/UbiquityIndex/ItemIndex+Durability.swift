@@ -130,7 +130,7 @@ extension ItemIndex {
     private func openLog(_ path: String) throws(Errno) -> FileDescriptor? {
         if let log = log.withLock({ $0 }) { return log }
         do throws(Errno) {
-            let file = try FileDescriptor.open(path + "-wal", .readOnly)
+            let file = try FileDescriptor.openFile(path + "-wal", .readOnly)
             log.withLock { $0 = file }
             return file
         } catch .ENOENT { return nil }

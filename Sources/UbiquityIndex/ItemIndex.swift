@@ -79,7 +79,11 @@ package final class ItemIndex: Sendable {
         let configuration = Self.configuration
         readers = path.map { ReadConnections(path: $0, configuration: configuration) }
         writer = try mapErrors { try Self.open(path, configuration) }
-        journal = try mapErrors { try path.map { try IndexJournal(path: Self.journalPath($0)) } }
+        journal = try path.map { path in
+            try describing("open the index's journal", at: Self.journalPath(path)) { () throws(Errno) in
+                try IndexJournal(path: Self.journalPath(path))
+            }
+        }
         try mapErrors {
             try probe?.close()
             try writer.writeWithoutTransaction { db in
@@ -281,8 +285,8 @@ package final class ItemIndex: Sendable {
 private func remedy(_ error: DatabaseError) -> String {
     switch error.resultCode {
     case .SQLITE_FULL: "make room on the disk"
-    case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-        "'ubiquity doctor --state DIR' makes it anew from the cloud and keeps what only is here"
+    case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR:
+        "'ubiquity doctor --state DIR' repairs it, or makes it anew from the cloud and keeps what only is here"
     default: "look at the disk; see the log"
     }
 }

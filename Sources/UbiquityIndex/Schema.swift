@@ -5,7 +5,7 @@ internal import UbiquitySystem
 /// The tables of `index.db`, and what to do with a file of another age.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 8
+    static let formatVersion = Int64(steps.count)
 
     /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -17,7 +17,9 @@ enum Schema {
     static func probe(_ path: String) throws -> DatabaseQueue? {
         guard try FileSystem.exists(path) else { return nil }
         guard try FileSystem.exists(path + "-wal"), try FileSystem.status(path + "-wal").size > 0 else {
-            let header = try FileDescriptor.open(path, .readOnly).read(count: versionBytes.upperBound, at: 0)
+            let header = try describing("open the index", at: path) { () throws(Errno) in
+                try FileDescriptor.openFile(path, .readOnly).read(count: versionBytes.upperBound, at: 0)
+            }
             if header.count == versionBytes.upperBound, header.starts(with: magic) {
                 try requireKnown(header[versionBytes].reduce(0) { $0 << 8 | Int64($1) })
             }
@@ -30,7 +32,7 @@ enum Schema {
         return probe
     }
 
-    private static func version(_ db: Database) throws -> Int64 {
+    static func version(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
     }
 
@@ -41,37 +43,28 @@ enum Schema {
             remedy: "install that version; nothing was changed")
     }
 
-    /// Makes the tables in a new file: all of them or none.
-    static func prepare(_ db: Database) throws {
+    /// Makes the tables in a new file, or brings those of an older one to this format: all of it or nothing.
+    static func prepare(_ db: Database) throws { try prepare(db, format: formatVersion) }
+
+    /// - Parameter format: for the doctor, an earlier one.
+    static func prepare(_ db: Database, format: Int64) throws {
         let found = try version(db)
         try requireKnown(found)
-        guard found < formatVersion else { return }
+        guard found < format else { return }
         try db.inTransaction {
-            if found < 1 { try db.execute(sql: version1) }
-            if found < 2 { try db.execute(sql: version2) }
-            if found < 3 { try db.execute(sql: version3) }
-            if found < 4 { try db.execute(sql: version4) }
-            // 5: nothing here; programs of the format before would not find the contents (`ContentFolders`).
-            if found < 6 { try db.execute(sql: version6) }
-            if found < 7 { try db.execute(sql: version7) }
-            if found < 8 { try db.execute(sql: version8) }
-            try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
+            for step in steps[max(0, Int(found))..<Int(format)] { try db.execute(sql: step) }
+            try db.execute(sql: "PRAGMA user_version = \(format)")
             return .commit
         }
     }
 
-    /// Tables that the format has and a file of it has not.
-    static func missingTables(in db: Database) throws -> [String] {
-        guard try version(db) == formatVersion else { return [] }
-        func tables(_ db: Database) throws -> Set<String> {
-            try String.fetchSet(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
-        let expected = try DatabaseQueue().writeWithoutTransaction { db in
-            try prepare(db)
-            return try tables(db)
-        }
-        return try expected.subtracting(tables(db)).sorted()
-    }
+    /// What makes each format from the one before.
+    private static let steps = [
+        version1, version2, version3, version4,
+        // Nothing here; programs of the format before would not find the contents (`ContentFolders`).
+        "",
+        version6, version7, version8,
+    ]
 
     /// What contents that may not be on the disk yet were put over. Programs of the format before would not give that
     /// back.

@@ -40,6 +40,19 @@ package final class FileDescriptor: Sendable {
         try open(at: AT_FDCWD, path, flags, mode: mode)
     }
 
+    /// Opens a file of ours. What stands in its place may be anything: a pipe would let nobody go on who opens it.
+    /// - Throws: `ENXIO` if it is a pipe, a socket or a device; `EISDIR` for a folder.
+    package static func openFile(
+        _ path: some CPath, _ flags: Flags, mode: UInt32 = 0o600
+    ) throws(Errno) -> FileDescriptor {
+        let file = try open(path, flags.union(.nonBlocking), mode: mode)
+        switch try file.status().kind {
+        case .file: return file
+        case .directory: throw .EISDIR
+        default: throw .ENXIO
+        }
+    }
+
     /// Opens `name` in this directory.
     package func open(_ name: some CPath, _ flags: Flags, mode: UInt32 = 0o600) throws(Errno) -> FileDescriptor {
         try Self.open(at: rawValue, name, flags, mode: mode)

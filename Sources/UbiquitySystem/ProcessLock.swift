@@ -13,7 +13,7 @@ package final class ProcessLock: Sendable {
     /// - Throws: `.inUse` naming the process that holds it.
     package init(_ path: String) throws(UbiquityError) {
         let file = try describing("lock", at: path) { () throws(Errno) in
-            try FileDescriptor.open(path, [.readWrite, .create])
+            try FileDescriptor.openFile(path, [.readWrite, .create])
         }
         guard try describing("lock", at: path, { () throws(Errno) in try Self.acquire(file) }) else {
             let holder = Self.pid(in: file).map { "process \($0)" } ?? "another process"
@@ -47,7 +47,7 @@ package final class ProcessLock: Sendable {
     package static func holder(of path: String) throws(UbiquityError) -> Int32? {
         try describing("read the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
-                let file = try FileDescriptor.open(path, .readOnly)
+                let file = try FileDescriptor.openFile(path, .readOnly)
                 guard try file.tryLock(.shared) else { return pid(in: file) }
                 try file.unlock()
                 return nil

@@ -114,8 +114,8 @@ package final class FileChunkStore: ChunkStore {
         do { return try content(of: id) } catch let error as UbiquityError where error.code == .damaged { return nil }
     }
 
-    /// What a disk says of a place that it cannot read, or whose file system it finds broken.
-    private static let badPlaces: Set<Errno> = [.EIO, .EBADMSG, .EUCLEAN]
+    /// What a disk says of a place that it cannot read, or whose file system it finds broken; and of what is no file.
+    private static let badPlaces: Set<Errno> = [.EIO, .EBADMSG, .EUCLEAN, .ENXIO, .EISDIR, .ELOOP]
 
     /// The stored copy as it is; nil if there is none.
     /// - Throws: `.damaged` if the disk cannot read it.
@@ -123,7 +123,7 @@ package final class FileChunkStore: ChunkStore {
         do throws(Errno) {
             return try wherever(id) { path throws(Errno) in
                 try FaultPoints.fail("chunks.read", with: .EIO)
-                let file = try FileDescriptor.open(path, [.readOnly, .noFollow])
+                let file = try FileDescriptor.openFile(path, [.readOnly, .noFollow])
                 // A longer file is damaged; one byte too many shows it.
                 let size = min(try file.status().size, Int64(ChunkCheck.lengths.upperBound) + 1)
                 return try file.read(count: Int(size), at: 0)

@@ -46,14 +46,14 @@ final class IndexJournal: @unchecked Sendable {
     private let wasWhole: Bool
 
     init(path: String) throws(Errno) {
-        file = try FileDescriptor.open(path, [.readWrite, .create])
+        file = try FileDescriptor.openFile(path, [.readWrite, .create])
         wasWhole = try file.status().size >= Self.capacity
         try takeRoom()
     }
 
     /// Only to be looked at.
     init(reading path: String) throws(Errno) {
-        file = try FileDescriptor.open(path, .readOnly)
+        file = try FileDescriptor.openFile(path, .readOnly)
         wasWhole = try file.status().size >= Self.capacity
     }
 

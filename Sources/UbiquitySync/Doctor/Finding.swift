@@ -62,6 +62,13 @@ package struct Finding: Sendable, Hashable {
         self.detail = detail
         self.outcome = outcome
     }
+
+    package var isRepaired: Bool {
+        if case .repaired = outcome { true } else { false }
+    }
+
+    /// The same, whatever came of it.
+    package var subjectMatter: Finding { Finding(kind, subject, detail) }
 }
 
 /// What `doctor` is to do.
@@ -88,6 +95,10 @@ package struct Diagnosis: Sendable {
     package var chunks = 0
     /// Why the cloud could not be asked; nil if it was.
     package var cloudProblem: UbiquityError?
+    /// Whether the cloud is another one than the index knew, so that what it lacks goes up again with the next mount.
+    package var isOfAnotherCloud = false
+
+    var isWholePicture: Bool { cloudProblem == nil && !isOfAnotherCloud }
 
     /// Findings told one by one; who has more has one cause.
     package static let maximumFindings = 10_000

@@ -8,17 +8,35 @@ internal import UbiquityWire
 // `ubiquity doctor`: index, contents and cloud against each other. What can be repaired from another side is; what
 // cannot be trusted is set aside.
 extension SyncEngine {
+    /// Looks that one examination takes at most.
+    private static let maximumLooks = 4
+
     /// Looks at everything. While the mount is in use, what is being changed is passed over.
     package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
+        var diagnosis = try await look(options)
+        guard options.repairs, options.isAlone else { return diagnosis }
+        // What was repaired may have hidden something.
+        var found = diagnosis.findings, known = Set(found.map(\.subjectMatter))
+        for _ in 1..<Self.maximumLooks where diagnosis.isWholePicture && found.contains(where: \.isRepaired) {
+            let next = try await look(options)
+            found = next.findings.filter { known.insert($0.subjectMatter).inserted }
+            diagnosis.add(found)
+            diagnosis.cloudProblem = next.cloudProblem
+        }
+        return diagnosis
+    }
+
+    private func look(_ options: ExaminationOptions) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.add(try await pool.run { try self.examineIndex(options) })
         // What is left of these would end each of the next looks with an error.
         if try await pool.run({ [index] in try index.hasUnreadableRows() }) { return logged(diagnosis) }
         let damaged = try await pool.run { [index] in try index.read { try $0.damagedFields() } }
-        var isAnotherCloud = false
         do {
-            if options.isAlone { isAnotherCloud = try await catchUp(options, &diagnosis) }
-            if !isAnotherCloud { try await examineRecords(options, damaged: Set(damaged.records), &diagnosis) }
+            if options.isAlone { try await catchUp(options, &diagnosis) }
+            if !diagnosis.isOfAnotherCloud || options.repairs {
+                try await examineRecords(options, damaged: Set(damaged.records), &diagnosis)
+            }
             diagnosis.add(try await pool.run { try self.examineItems(options) })
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .signedOut {
             diagnosis.cloudProblem = error
@@ -30,7 +48,7 @@ extension SyncEngine {
         diagnosis.add(contents.findings)
         diagnosis.contents = contents.count
         diagnosis.add(try await examineUnusedContents(options))
-        if diagnosis.cloudProblem == nil, !isAnotherCloud {
+        if diagnosis.cloudProblem == nil, !diagnosis.isOfAnotherCloud || options.repairs {
             do { try await examineChunks(options, &diagnosis) } catch let error as UbiquityError
                 where error.isAboutConnection || error.code == .signedOut
             {
@@ -57,18 +75,18 @@ extension SyncEngine {
     }
 
     /// Connects and reads the feed to its end, for who does not `run`.
-    /// - Returns: whether the cloud is another one, of which nothing was taken in as nothing is to be repaired.
-    private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws -> Bool {
+    /// Of another cloud than the one it knows nothing is taken in if nothing is to be repaired.
+    private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
         let description = try await service.open()
         let known = try await pool.run { [index] in try index.read { try $0.feedPosition().incarnation } }
         if let known, known != description.incarnation {
+            diagnosis.isOfAnotherCloud = true
             try await examineAnotherCloud(options, &diagnosis)
-            guard options.repairs else { return true }
+            guard options.repairs else { return }
         }
         try await meet(description)
         try await readFeed()
         feed.withLock { $0.isCaughtUp = true }
-        return false
     }
 
     // MARK: The index
@@ -87,6 +105,10 @@ extension SyncEngine {
             Finding(.indexDamaged, "index.db", problem, .unrepaired("unmount, and run doctor again with --state"))
         }
         let broken = try index.contradictions(isAlone: options.isAlone)
+        if options.repairs, options.isAlone, try !index.hasUnreadableRows() {
+            try settleSharedContents()
+            findings += try findLostContents(options)
+        }
         guard !broken.isEmpty else { return findings }
         guard options.repairs, options.isAlone else {
             let outcome: Finding.Outcome =
@@ -94,6 +116,7 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
+        if try !index.hasUnreadableRows() { findings += try findLostContents(options) + lostContents() }
         let left = Set(try index.contradictions(isAlone: true))
         return findings
             + broken.map { rule in

@@ -210,13 +210,13 @@ extension SyncEngine {
     // MARK: Contents that no item has
 
     func examineUnusedContents(_ options: ExaminationOptions) async throws -> [Finding] {
-        var unused = try await pool.run { try self.unusedContents() }
+        var unused = try await pool.run { try self.unusedContents(options) }
         if !options.isAlone, !unused.isEmpty {
             let limit = timekeeper.now().advanced(bySeconds: -Self.unusedAge)
             if unused.contains(where: { $0.status.changedAt > limit }) {
                 try await timekeeper.sleep(for: .seconds(Self.unusedAge))
             }
-            let still = Set(try await pool.run { try self.unusedContents() }.map(\.content))
+            let still = Set(try await pool.run { try self.unusedContents(options) }.map(\.content))
             unused.removeAll { !still.contains($0.content) }
         }
         return try await pool.run { [unused] in
@@ -229,16 +229,24 @@ extension SyncEngine {
     }
 
     /// Not those that are empty: files are made in advance, and what is left of these goes at the next start.
-    private func unusedContents() throws -> [(content: ContentID, status: FileStatus)] {
+    func unusedContents(_ options: ExaminationOptions) throws -> [(content: ContentID, status: FileStatus)] {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
+        let leavesLeftovers = try options.isAlone && hasLeftovers()
         return try files.compactMap { content in
             guard !used.contains(content), !store.isRetired(content), !isHeld(content),
                 let status = try store.status(of: content), status.size > 0,
-                try index.read({ try $0.row(content: content) }) == nil
+                try index.read({ try $0.row(content: content) }) == nil,
+                try !leavesLeftovers || index.read({ try $0.hadItem(content) })
             else { return nil }
             return (content, status)
         }
+    }
+
+    /// Whether the last process was killed: what it was about to remove, or had just made, the next mount removes
+    /// (`recover`). Not if the index has lost what it would know of these, or is a new one.
+    private func hasLeftovers() throws -> Bool {
+        try !index.hasLostJournal && index.read { try $0.lastBoot() != nil && !$0.hasEnded() }
     }
 
     /// Files in the store's folders that are no contents, or lie in the wrong one.

@@ -1,0 +1,82 @@
+internal import UbiquityContent
+internal import UbiquityCore
+internal import UbiquityIndex
+internal import UbiquitySystem
+
+// `ubiquity doctor`: which content is whose. The index alone says so; where it has lost that, the files' sizes and times
+// tell.
+extension SyncEngine {
+    /// Of two items with one content the one that is as long as the content keeps it, if that is one.
+    func settleSharedContents() throws {
+        let rows = try index.read { try $0.rowsSharingContents(limit: SyncLimits.rowsPerRead) }
+        for (content, owners) in Dictionary(grouping: rows, by: \.content) {
+            guard let content, let status = try store.status(of: content), status.isFile else { continue }
+            let fitting = owners.filter { $0.size == status.size && $0.contentState == .complete }
+            guard fitting.count == 1, let owner = fitting.first else { continue }
+            try index.write(.startup) { transaction in
+                for row in owners where row.key != owner.key {
+                    var next = row
+                    next.content = nil
+                    next.contentState = .none
+                    try transaction.update(next, before: row)
+                }
+            }
+        }
+    }
+
+    /// Gives files that have what is nowhere else, and do not know their content any more, the one content that is as
+    /// long as the file and that no item has.
+    func findLostContents(_ options: ExaminationOptions) throws -> [Finding] {
+        let rows = try rowsOfLostContents()
+        guard !rows.isEmpty else { return [] }
+        let unused = try unusedContents(options).filter(\.status.isFile)
+        return try rows.compactMap { row in
+            guard let content = only(unused, fitting: row, among: rows) else { return nil }
+            try give(content, to: row)
+            return Finding(
+                .contentMissing, try subject(row), "the index did not know which content it has",
+                .repaired("content \(content) is as long, and no item has it"))
+        }
+    }
+
+    /// Those of them for which there is none.
+    func lostContents() throws -> [Finding] {
+        try rowsOfLostContents().filter { $0.content == nil && $0.version == nil }.map { row in
+            Finding(
+                .contentMissing, try subject(row), "the index does not know which content it has",
+                .unrepaired("it was never uploaded and is lost; remove the file, or write it anew"))
+        }
+    }
+
+    private func rowsOfLostContents() throws -> [ItemRow] {
+        var found = [ItemRow](), key = ItemKey(0)
+        while found.count < Diagnosis.maximumFindings {
+            let rows = try index.read { try $0.rowsWithOwnContent(after: key, limit: SyncLimits.rowsPerRead) }
+            guard let last = rows.last else { break }
+            key = last.key
+            found += try rows.filter { row in try row.content.map { try store.status(of: $0) == nil } ?? true }
+        }
+        return found
+    }
+
+    private func only(
+        _ unused: [(content: ContentID, status: FileStatus)], fitting row: ItemRow, among rows: [ItemRow]
+    ) -> ContentID? {
+        func isOnly(_ fits: (ItemRow, FileStatus) -> Bool) -> ContentID? {
+            let contents = unused.filter { fits(row, $0.status) }
+            let isAmbiguous = contents.count != 1 || rows.filter { fits($0, contents[0].status) }.count != 1
+            return isAmbiguous ? nil : contents[0].content
+        }
+        return isOnly { $0.size == $1.size } ?? isOnly { $0.size == $1.size && $0.modifiedAt == $1.modifiedAt }
+    }
+
+    private func give(_ content: ContentID, to row: ItemRow) throws {
+        try index.write(.startup) { transaction in
+            var next = row
+            next.content = content
+            next.contentState = .complete
+            try transaction.update(next, before: row)
+        }
+        if !row.isExcluded { try markChanged(row) }
+    }
+}
