@@ -51,7 +51,9 @@ extension DoctorTests {
         "UPDATE items SET id = x'00' \(row("g")); UPDATE remote SET kind = 77 WHERE name = CAST('g' AS BLOB)",
         // What one repair brings to light the next one puts right.
         "UPDATE items SET version = 'text' \(row("f"))", "UPDATE items SET dirty = -1 \(row("f"))",
-        "UPDATE items SET dirty = -1 \(row("new"))",
+        "UPDATE items SET dirty = -1 \(row("new"))", "UPDATE items SET dirty = -1 \(row("d"))",
+        "UPDATE items SET dirtyBase = -1 \(row("edited"))", "UPDATE meta SET value = -1 WHERE name = 'incarnation' ",
+        "UPDATE items SET dirty = 0 WHERE dirty & 64",
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
         "UPDATE entries SET item = 1 << 50 WHERE name = CAST('f' AS BLOB)",
@@ -68,7 +70,7 @@ extension DoctorTests {
                 """)
             try await world.settle(a)
             try await a.ubiquity("offline", "")
-            try await a.shell("echo more >> edited; echo new > new; sync edited new")
+            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone")
             let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name; stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)
