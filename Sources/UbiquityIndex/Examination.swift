@@ -283,6 +283,10 @@ extension IndexTransaction {
         "UPDATE OR IGNORE entries SET name = CAST(name AS BLOB) WHERE \(unreadableName)",
         "DELETE FROM entries WHERE \(unreadableName)",
         "UPDATE items SET dirty = dirty & 127 WHERE \(unknownChange)",
+        """
+        UPDATE items SET dirtyBase = max(0, ifnull((SELECT revision FROM remote WHERE remote.id = items.id), 0))
+        WHERE dirtyBase < 0
+        """,
         "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
         // What has a place is not deleted, whatever its mark says: else it would go on all devices.
         "UPDATE items SET dirty = dirty & ~64 WHERE dirty & 64 AND key IN (SELECT item FROM entries)",
@@ -310,12 +314,17 @@ extension IndexTransaction {
         UPDATE items SET flags = flags | 512 WHERE flags & 512 = 0 AND EXISTS (
             SELECT 1 FROM items AS link JOIN entries ON item = link.key WHERE link.kind = 4 AND link.link = items.id)
         """,
-        "UPDATE items SET content = NULL, contentState = 0 WHERE kind <> 1",
+        "UPDATE items SET content = NULL, contentState = 0, dirty = dirty & ~32 WHERE kind <> 1",
         """
         UPDATE items SET content = NULL, contentState = 0 WHERE content IS NOT NULL AND EXISTS (
             SELECT 1 FROM items AS other WHERE other.content = items.content AND other.key < items.key)
         """,
         "UPDATE items SET contentState = 0 WHERE content IS NULL",
+        // Of a file that was never sent, and has neither a content nor a place, there is nothing to keep.
+        """
+        DELETE FROM items WHERE kind = 1 AND content IS NULL AND version IS NULL AND dirty & 64 = 0
+        AND key NOT IN (SELECT item FROM entries) AND id NOT IN (SELECT id FROM remote)
+        """,
         "UPDATE items SET contentState = 2 WHERE content IS NOT NULL AND contentState = 0",
         "UPDATE items SET dirty = dirty & ~32 WHERE dirty & 96 = 32 AND contentState <> 2 AND version IS NOT NULL",
     ]

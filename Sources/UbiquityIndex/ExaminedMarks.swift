@@ -22,8 +22,8 @@ extension IndexTransaction {
         // What is shown here is of the version that the record tells of.
         """
         UPDATE items SET version = (
-            SELECT remote.version FROM remote
-            WHERE remote.id = items.id AND remote.deleted = 0 AND remote.unsettled = 0 AND NOT \(isNoID("remote.version")))
+            SELECT remote.version FROM remote WHERE remote.id = items.id AND remote.deleted = 0
+            AND remote.unsettled = 0 AND NOT \(isNoID("remote.version")))
         WHERE version IS NOT NULL AND \(isNoID("version"))
         """,
         "UPDATE items SET nextVersion = NULL WHERE nextVersion IS NOT NULL AND \(isNoID("nextVersion"))",

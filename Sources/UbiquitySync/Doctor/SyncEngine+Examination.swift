@@ -78,10 +78,9 @@ extension SyncEngine {
     /// Of another cloud than the one it knows nothing is taken in if nothing is to be repaired.
     private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
         let description = try await service.open()
-        let known = try await pool.run { [index] in try index.read { try $0.feedPosition().incarnation } }
-        if let known, known != description.incarnation {
-            diagnosis.isOfAnotherCloud = true
-            try await examineAnotherCloud(options, &diagnosis)
+        let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+        if let known = position.incarnation, known != description.incarnation {
+            try await examineAnotherCloud(description, position, options, &diagnosis)
             guard options.repairs else { return }
         }
         try await meet(description)
@@ -116,14 +115,17 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
-        if try !index.hasUnreadableRows() { findings += try findLostContents(options) + lostContents() }
+        let lost = try index.hasUnreadableRows() ? [] : findLostContents(options) + lostContents()
+        findings += lost
+        let remedy = lost.allSatisfy(\.isRepaired)
+            ? "set index.db aside and mount again" : "by the files whose content is missing"
         let left = Set(try index.contradictions(isAlone: true))
         return findings
             + broken.map { rule in
                 let isLeft = left.contains(rule)
                 return Finding(
                     .indexInconsistent, "index.db", rule,
-                    isLeft ? .unrepaired("set index.db aside and mount again") : .repaired("made to agree"))
+                    isLeft ? .unrepaired(remedy) : .repaired("made to agree"))
             }
     }
 

@@ -29,25 +29,47 @@ extension SyncEngine {
         return items + records
     }
 
-    /// The cloud has lost what it knew, or is another one. Nothing is changed here.
-    func examineAnotherCloud(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
-        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>()
+    /// The cloud has lost what it knew, or is another one; or the index has lost which it is. Nothing else is changed
+    /// here.
+    func examineAnotherCloud(
+        _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions,
+        _ diagnosis: inout Diagnosis
+    ) async throws {
+        var revision = Revision.zero, hasMore = true, seen = [ItemID: Revision]()
         while hasMore {
             let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
-            seen.formUnion(page.items.filter { !$0.isDeleted }.map(\.id))
+            for item in page.items where !item.isDeleted { seen[item.id] = item.revision }
             revision = page.revision
             hasMore = page.hasMore
         }
         diagnosis.records = seen.count
-        let there = seen
+        let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
+        // One that has been put back as it was before lacks what came after, and begins anew.
+        if position.revision <= description.revision, known.allSatisfy({ there[$0.key] == $0.value }) {
+            return diagnosis.add([try await rename(description, position, options)])
+        }
+        diagnosis.isOfAnotherCloud = true
         diagnosis.add(
             try await pool.run { [index] in
-                let lost = try index.read { try $0.liveRecords() }.keys.filter { !there.contains($0) }.sorted()
+                let lost = known.keys.filter { there[$0] == nil }.sorted()
                 return try lost.prefix(Diagnosis.maximumFindings).compactMap { id in
                     let (known, row) = try index.read { (try $0.remote(id: id), try $0.row(id: id)) }
                     return known.map { self.lost($0, row, options) }
                 }
             })
+    }
+
+    private func rename(
+        _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions
+    ) async throws -> Finding {
+        if options.repairs {
+            var next = position
+            next.incarnation = description.incarnation
+            try await pool.run { [index, next] in try index.write(.startup) { try $0.setFeedPosition(next) } }
+        }
+        return Finding(
+            .indexInconsistent, "index.db", "it names another cloud, and knows all of this one",
+            options.repairs ? .repaired("names this one") : .found)
     }
 
     private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {

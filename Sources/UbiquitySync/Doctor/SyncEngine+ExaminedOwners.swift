@@ -3,8 +3,8 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// `ubiquity doctor`: which content is whose. The index alone says so; where it has lost that, the files' sizes and times
-// tell.
+// `ubiquity doctor`: which content is whose. The index alone says so; where it has lost that, the sizes and times of
+// files tell.
 extension SyncEngine {
     /// Of two items with one content the one that is as long as the content keeps it, if that is one.
     func settleSharedContents() throws {
