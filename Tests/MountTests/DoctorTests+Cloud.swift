@@ -92,6 +92,29 @@ extension DoctorTests {
         }
     }
 
+    /// Earlier versions that the cloud cannot read are not listed, and nobody can send them: they are told of.
+    @Test func earlierVersionsThatCannotBeReadAreFound() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f; echo 1 > g")
+            try await world.settle(a, b)
+            for number in 2...3 {
+                try await a.shell("echo \(number) > f; echo \(number) > g")
+                try await world.settle(a, b)
+            }
+            try await sql(
+                world.cloudData + "/metadata.db",
+                "UPDATE versions SET device = x'00' WHERE item = (SELECT id FROM items \(Self.item("f"))) AND role = 2",
+                in: world)
+            for device in [a, b] {
+                let found = try await examine(device)
+                #expect(found.status == 1 && found.found.map(\.kind) == ["version-missing"], "\(found)")
+                #expect(found.found.map(\.subject) == ["f"] && found.found.map(\.outcome) == [.unrepaired], "\(found)")
+                #expect(try await device.shell("cat f .versions/g/* | sort") == "1\n2\n3")
+            }
+        }
+    }
+
     /// What only a creation tells cannot be sent again; what is here stays.
     @Test func aLinkThatTheCloudHasOtherwiseStays() async throws {
         try await World.run { world in
