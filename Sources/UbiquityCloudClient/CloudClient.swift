@@ -75,8 +75,8 @@ package final class CloudClient: CloudService {
         try await call(.GET, "/versions/\(version)", as: VersionManifest.self).chunks
     }
 
-    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
-        try await call(.GET, "/items/\(item)/versions", as: ItemVersions.self).versions
+    package func allVersions(of item: ItemID) async throws -> ItemVersions {
+        try await call(.GET, "/items/\(item)/versions", as: ItemVersions.self)
     }
 
     package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {

@@ -59,7 +59,7 @@ struct ContainerRoutes: Sendable {
     @Sendable private func versions(_ request: Request, _ context: CloudContext) async throws -> Response {
         let service = try await access.service(request, context)
         guard let item = context.parameters.get("item").flatMap({ ItemID(hex: $0) }) else { throw Self.noItem }
-        return try Response(ItemVersions(await service.versions(of: item)), for: request)
+        return try Response(await service.allVersions(of: item), for: request)
     }
 
     /// `in` is a folder's id; `deleted` (nanoseconds) and `after` (an id) say together after which item to begin.

@@ -51,8 +51,8 @@ struct EmbeddedCloudService: CloudService {
         try await reaching { try await base.manifest(of: version) }
     }
 
-    func versions(of item: ItemID) async throws -> [RemoteVersion] {
-        try await reaching { try await base.versions(of: item) }
+    func allVersions(of item: ItemID) async throws -> ItemVersions {
+        try await reaching { try await base.allVersions(of: item) }
     }
 
     func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {

@@ -50,7 +50,7 @@ package protocol CloudService: Sendable {
 
     /// The versions of an item, deleted or not: the current one, the unresolved conflicts, then the others from the
     /// newest back, at most `Limits.maximumVersionsPerAnswer`. `.notFound` if there is no such item.
-    func versions(of item: ItemID) async throws -> [RemoteVersion]
+    func allVersions(of item: ItemID) async throws -> ItemVersions
 
     /// Deleted items, from the one deleted last back.
     /// - Parameters:
@@ -76,8 +76,11 @@ extension CloudService {
     /// For a cloud whose chunks cannot be damaged.
     package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] { try await missingChunks(of: ids) }
 
+    /// Those that the cloud can read.
+    package func versions(of item: ItemID) async throws -> [RemoteVersion] { try await allVersions(of: item).versions }
+
     /// For a cloud that keeps nothing but the current versions.
-    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
+    package func allVersions(of item: ItemID) async throws -> ItemVersions {
         throw UbiquityError(.notSupported, "this cloud tells nothing of versions")
     }
 

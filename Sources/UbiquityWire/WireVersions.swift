@@ -60,7 +60,13 @@ extension RemoteVersion.Kind {
 /// The answer to "the versions of this item".
 package struct ItemVersions: Hashable, Sendable {
     package var versions: [RemoteVersion]
-    package init(_ versions: [RemoteVersion]) { self.versions = versions }
+    /// Whether the cloud has versions beside the current one that it cannot read.
+    package var isIncomplete: Bool
+
+    package init(_ versions: [RemoteVersion], isIncomplete: Bool = false) {
+        self.versions = versions
+        self.isIncomplete = isIncomplete
+    }
 }
 
 extension ItemVersions: MessageConvertible {
@@ -68,12 +74,13 @@ extension ItemVersions: MessageConvertible {
         guard message.versions.count <= Limits.maximumVersionsPerAnswer else {
             throw .malformed("\(message.versions.count) versions of one item")
         }
-        self.init(try RemoteVersion.list(message.versions))
+        self.init(try RemoteVersion.list(message.versions), isIncomplete: message.isIncomplete)
     }
 
     func message() -> PBVersions {
         var result = PBVersions()
         result.versions = versions.map(\.message)
+        result.isIncomplete = isIncomplete
         return result
     }
 }

@@ -353,6 +353,9 @@ nonisolated struct PBVersions: Sendable {
 
   var versions: [PBVersion] = []
 
+  /// The cloud cannot read some that it has.
+  var isIncomplete: Bool = false
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -1627,7 +1630,7 @@ nonisolated extension PBVersion: SwiftProtobuf.Message, SwiftProtobuf._MessageIm
 
 nonisolated extension PBVersions: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".Versions"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}versions\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}versions\0\u{3}is_incomplete\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1636,6 +1639,7 @@ nonisolated extension PBVersions: SwiftProtobuf.Message, SwiftProtobuf._MessageI
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeRepeatedMessageField(value: &self.versions) }()
+      case 2: try { try decoder.decodeSingularBoolField(value: &self.isIncomplete) }()
       default: break
       }
     }
@@ -1645,11 +1649,15 @@ nonisolated extension PBVersions: SwiftProtobuf.Message, SwiftProtobuf._MessageI
     if !self.versions.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.versions, fieldNumber: 1)
     }
+    if self.isIncomplete != false {
+      try visitor.visitSingularBoolField(value: self.isIncomplete, fieldNumber: 2)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   static func ==(lhs: PBVersions, rhs: PBVersions) -> Bool {
     if lhs.versions != rhs.versions {return false}
+    if lhs.isIncomplete != rhs.isIncomplete {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

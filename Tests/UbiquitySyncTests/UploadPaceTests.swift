@@ -2,6 +2,7 @@ import Testing
 import UbiquityCore
 import UbiquityIndex
 import UbiquityTestSupport
+import UbiquityWire
 
 @testable import UbiquitySync
 

@@ -167,14 +167,14 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
-    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
-        if let stored { return try await stored.reaching { try await $0.versions(of: item) } }
+    package func allVersions(of item: ItemID) async throws -> ItemVersions {
+        if let stored { return try await stored.reaching { try await $0.allVersions(of: item) } }
         return try state.withLock { state in
             guard state.memory.items[item] != nil else { throw UbiquityError(.notFound, "there is no such item") }
             let all = state.memory.versions.values.filter { $0.item == item }.map(\.remoteVersion)
             let first = all.filter { $0.kind == .current } + all.filter { $0.kind == .conflict }
-            return first + all.filter { $0.kind == .history || $0.kind == .resolved }
-                .sorted { $0.isListed(before: $1) }
+            return ItemVersions(
+                first + all.filter { $0.kind == .history || $0.kind == .resolved }.sorted { $0.isListed(before: $1) })
         }
     }
 

@@ -214,8 +214,8 @@ package final class SimulatedLink: CloudService {
         try await call(.manifest) { try await cloud.manifest(of: version) }
     }
 
-    package func versions(of item: ItemID) async throws -> [RemoteVersion] {
-        try await call(.versions) { try await cloud.versions(of: item) }
+    package func allVersions(of item: ItemID) async throws -> ItemVersions {
+        try await call(.versions) { try await cloud.allVersions(of: item) }
     }
 
     package func trash(in folder: ItemID?, after position: TrashPosition?, limit: Int) async throws -> TrashPage {

@@ -24,6 +24,7 @@ import UbiquityWire
         try check(VersionManifest(try Sample.manifest()), format)
         try check(VersionManifest([]), format)
         try check(ItemVersions(try RemoteVersion.Kind.allCases.map(Sample.version)), format)
+        try check(ItemVersions([], isIncomplete: true), format)
         let trashed = TrashedItem(
             item: try Sample.items()[1], deletedAt: Timestamp(nanoseconds: 5), device: Sample.device, path: "a/d")
         try check(TrashPage(items: [trashed], hasMore: true), format)

@@ -145,9 +145,7 @@ enum VersionRows {
         else { return nil }
         var size = row.number(first + 3), manifest: Manifest?
         if let bytes = row.bytes(first + 9) {
-            guard let chunks = try? BlobCoding.manifest(bytes), chunks.allSatisfy({ (try? $0.check()) != nil }) else {
-                return nil
-            }
+            guard let chunks = self.manifest(bytes) else { return nil }
             // What the chunks have is the size, if all of them are there.
             if isWhole || chunks.count <= Limits.inlineManifestChunks {
                 size = chunks.reduce(0) { $0 + Int64($1.length) }
@@ -166,6 +164,14 @@ enum VersionRows {
     }
 
     /// A content is worth more than what it was called.
+    /// Nil if it cannot be one.
+    static func manifest(_ bytes: [UInt8]) -> Manifest? {
+        guard let chunks = try? BlobCoding.manifest(bytes), chunks.allSatisfy({ (try? $0.check()) != nil }) else {
+            return nil
+        }
+        return chunks
+    }
+
     private static func savedName(_ bytes: [UInt8]?) -> ItemName {
         bytes.flatMap { try? ItemName($0) } ?? ItemName(stored: Array("unknown".utf8))
     }

@@ -177,7 +177,7 @@ struct ContainerService: CloudService {
         }
     }
 
-    func versions(of item: ItemID) async throws -> [RemoteVersion] {
+    func allVersions(of item: ItemID) async throws -> ItemVersions {
         try await cloud.pool.run { [self] in
             try cloud.read { db in
                 let tables = ContainerTables(db: db, container: try required(db).number)

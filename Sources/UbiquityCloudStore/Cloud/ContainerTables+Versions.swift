@@ -5,24 +5,35 @@ internal import UbiquityWire
 // Versions and deleted items, as people ask for them.
 extension ContainerTables {
     /// The current version, the unresolved conflicts, then the others from the newest back.
-    func versions(of item: ItemRecord, limit: Int) throws -> [RemoteVersion] {
-        let versions = try fetchAll(
+    func versions(of item: ItemRecord, limit: Int) throws -> ItemVersions {
+        let rows = try fetchAll(
             """
             SELECT \(VersionRows.columnsToTell) FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ?
             AND (manifest IS NOT NULL OR role NOT IN \(Cloud.expiring))
             ORDER BY role = \(VersionRecord.Role.current.rawValue) DESC,
                 role = \(VersionRecord.Role.conflict.rawValue) DESC, modified DESC, id DESC LIMIT ?
             """, [Bytes(item.id.bytes), limit]
-        ).compactMap { VersionRows.record($0, isWhole: false) }
-        guard let current = item.version else { return versions.map(\.remoteVersion) }
-        // Which is the current one the item says.
-        return (versions.filter { $0.id == current } + versions.filter { $0.id != current }).map { version in
+        )
+        let versions = rows.compactMap { VersionRows.record($0, isWhole: false) }
+        guard let current = item.version else {
+            return ItemVersions(versions.map(\.remoteVersion), isIncomplete: versions.count < rows.count)
+        }
+        // Which is the current one the item says; of that one the record tells if it cannot be read.
+        let told = (versions.filter { $0.id == current } + versions.filter { $0.id != current }).map { version in
             var version = version
             if version.id == current { version.role = .current } else if version.role == .current {
                 version.role = .history
             }
             return version.remoteVersion
         }
+        let isCurrentThere = versions.contains { $0.id == current }
+        let others = rows.count { $0.bytes(0).flatMap { VersionID(bytes: $0) } != current }
+        return ItemVersions(told, isIncomplete: versions.count - (isCurrentThere ? 1 : 0) < others)
+    }
+
+    func manifest(ofUnreadable version: VersionID) throws -> Manifest? {
+        try fetchOne("SELECT manifest FROM versions WHERE container = ? AND id = ?", [Bytes(version.bytes)])?
+            .bytes(0).flatMap(VersionRows.manifest)
     }
 
     func history(of item: ItemID) throws -> [VersionID] {

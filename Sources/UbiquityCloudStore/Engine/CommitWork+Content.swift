@@ -137,6 +137,10 @@ extension CommitWork {
     ) throws -> ContentResult {
         guard content.manifest != nil, try version(content.version) == nil else { return .isAside }
         try revive(item.id, change)
+        // What has the same, or nothing that can be read, is of no use any more.
+        if let lost = item.version, try state.manifest(ofUnreadable: lost).map({ $0 == content.manifest }) ?? true {
+            removedVersions.insert(lost)
+        }
         put(make(content, change, item: item, name: fields.place?.name, modifiedAt: fields.modifiedAt))
         try update(item.id) { draft in
             draft.record.version = content.version

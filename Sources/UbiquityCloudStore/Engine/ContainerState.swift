@@ -10,12 +10,19 @@ package protocol ContainerState {
     /// Live hard links to an item.
     func liveLinks(to item: ItemID) throws -> [ItemID]
     func version(_ id: VersionID) throws -> VersionRecord?
+    /// What a version that cannot be read consists of, if that much can be.
+    func manifest(ofUnreadable version: VersionID) throws -> Manifest?
     /// The unresolved conflict versions of an item.
     func conflicts(of item: ItemID) throws -> [VersionRecord]
     /// The earlier versions of an item whose content is there.
     func history(of item: ItemID) throws -> [VersionID]
     /// What a device was called in its last commit; nil or empty if that is not known.
     func name(of device: DeviceID) throws -> String?
+}
+
+extension ContainerState {
+    /// Where all can be read.
+    package func manifest(ofUnreadable version: VersionID) throws -> Manifest? { nil }
 }
 
 /// What a commit comes to. Nothing has been written yet: the store writes all of it in one transaction.

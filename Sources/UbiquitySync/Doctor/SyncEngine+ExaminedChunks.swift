@@ -21,7 +21,10 @@ extension SyncEngine {
         let others = try await pool.run { [index] in
             try index.read { try $0.itemsWithVersions(conflictsOnly: conflictsOnly) }
         }
-        for id in others { try await examine(try await otherVersions(of: id), &checked, options, &diagnosis) }
+        for id in others {
+            let known = try await otherVersions(of: id, &diagnosis)
+            try await examine(known, &checked, options, &diagnosis)
+        }
     }
 
     private func examine(
@@ -36,11 +39,16 @@ extension SyncEngine {
     }
 
     /// Conflicts and earlier versions of a file, or states of a package.
-    private func otherVersions(of id: ItemID) async throws -> [KnownContent] {
+    private func otherVersions(of id: ItemID, _ diagnosis: inout Diagnosis) async throws -> [KnownContent] {
         guard let item = try await pool.run({ [index] in try index.read { try $0.remote(id: id) } }) else { return [] }
         var result = [KnownContent]()
         do {
-            for version in try await service.versions(of: id) where version.kind != .current {
+            let all = try await service.allVersions(of: id)
+            // Of conflicts the records tell.
+            if all.isIncomplete, all.versions.count(where: { $0.kind == .conflict }) >= item.conflictCount {
+                diagnosis.add([Self.unreadableVersions(of: item)])
+            }
+            for version in all.versions where version.kind != .current {
                 guard version.content.isAvailable, version.content.size > 0 else { continue }
                 let moment = CivilTime.text(version.modifiedAt).prefix(19)
                 let name = "\(item.name), version of \(moment)Z (\(version.id.description.prefix(8)))"
@@ -50,6 +58,12 @@ extension SyncEngine {
             // Deleted or removed meanwhile, or found to be damaged already.
         }
         return result
+    }
+
+    private static func unreadableVersions(of item: RemoteItem) -> Finding {
+        Finding(
+            .versionMissing, "\(item.name)", "the cloud cannot read all earlier versions of item \(item.id)",
+            .unrepaired("nobody else has them; the current version and those that it lists are whole"))
     }
 
     private struct KnownContent: Sendable {
