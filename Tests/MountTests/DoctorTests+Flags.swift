@@ -7,6 +7,11 @@ extension DoctorTests {
         "WHERE key = (SELECT item FROM entries WHERE name = CAST('\(name)' AS BLOB))"
     }
 
+    /// Of rules whose texts are missing, and how far numbers have been given, the next mount finds out by itself.
+    private static func isSilent(_ damage: String) -> Bool {
+        damage.contains("ignore/") || damage.contains("'numbers'")
+    }
+
     private static let unknownID = "x'07070707070707070707070707070707'"
 
     @Test(arguments: [
@@ -53,7 +58,9 @@ extension DoctorTests {
         "UPDATE items SET version = 'text' \(row("f"))", "UPDATE items SET dirty = -1 \(row("f"))",
         "UPDATE items SET dirty = -1 \(row("new"))", "UPDATE items SET dirty = -1 \(row("d"))",
         "UPDATE items SET dirtyBase = -1 \(row("edited"))", "UPDATE meta SET value = -1 WHERE name = 'incarnation' ",
-        "UPDATE items SET dirty = 0 WHERE dirty & 64",
+        "UPDATE items SET dirty = 0 WHERE dirty & 64", "UPDATE items SET version = NULL \(row("f"))",
+        "UPDATE meta SET value = -1 WHERE name = 'revision' ", "UPDATE items SET kind = 1 \(row("nd"))",
+        "UPDATE meta SET value = 1 << 61 WHERE name = 'numbers' ",
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
         "UPDATE entries SET item = 1 << 50 WHERE name = CAST('f' AS BLOB)",
@@ -70,8 +77,8 @@ extension DoctorTests {
                 """)
             try await world.settle(a)
             try await a.ubiquity("offline", "")
-            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone")
-            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name; stat -c %h g"
+            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone; mkdir nd; echo n > nd/n")
+            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)
             try await a.unmount()
@@ -79,8 +86,7 @@ extension DoctorTests {
             #expect(healthy.found == [], "\(healthy)")
             try await sql(a.containerState + "/index.db", damage, in: world)
             let found = try await examineUnmounted(a, "--check")
-            // Where nothing but the texts of the rules is missing they are read again with the next mount.
-            #expect(found.status == 1 && !found.found.isEmpty || damage.contains("ignore/"), "\(found)")
+            #expect(found.status == 1 && !found.found.isEmpty || Self.isSilent(damage), "\(found)")
             let repaired = try await examineUnmounted(a)
             #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
             #expect(try await examineUnmounted(a, "--check").found == [])
