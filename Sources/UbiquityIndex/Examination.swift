@@ -278,11 +278,13 @@ extension IndexTransaction {
         """,
         """
         UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)
-        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
+        AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
+            OR version IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id))
         """,
         "UPDATE OR IGNORE entries SET name = CAST(name AS BLOB) WHERE \(unreadableName)",
         "DELETE FROM entries WHERE \(unreadableName)",
         "UPDATE items SET dirty = dirty & 127 WHERE \(unknownChange)",
+        "UPDATE meta SET value = 0 WHERE name = 'revision' AND value < 0",
         """
         UPDATE items SET dirtyBase = max(0, ifnull((SELECT revision FROM remote WHERE remote.id = items.id), 0))
         WHERE dirtyBase < 0

@@ -25,6 +25,7 @@ extension IndexTransaction {
             SELECT remote.version FROM remote WHERE remote.id = items.id AND remote.deleted = 0
             AND remote.unsettled = 0 AND NOT \(isNoID("remote.version")))
         WHERE version IS NOT NULL AND \(isNoID("version"))
+        OR version IS NULL AND kind = 1 AND contentState <> 2 AND flags & 4 = 0
         """,
         "UPDATE items SET nextVersion = NULL WHERE nextVersion IS NOT NULL AND \(isNoID("nextVersion"))",
         "UPDATE items SET flags = flags & \(knownFlags) WHERE flags & ~\(knownFlags)",

@@ -78,6 +78,7 @@ extension IndexReader {
         ("a version in conflict that cannot be read", "SELECT 1 FROM conflicts WHERE \(unreadableConflict)"),
         ("a decision that cannot be read", "SELECT number FROM versionActions WHERE \(unreadableAction)"),
         ("a change without a place in the order", "SELECT key FROM items WHERE dirty <> 0 AND dirtyOrder < 1"),
+        ("a place in the feed that cannot be", "SELECT value FROM meta WHERE name = 'revision' AND value < 0"),
         ("a change of a state that cannot be", "SELECT key FROM items WHERE dirtyBase < 0"),
         ("a change of what is unknown", "SELECT key FROM items WHERE \(unknownChange)"),
         ("a name that cannot be read", "SELECT item FROM entries WHERE \(unreadableName)"),

@@ -11,6 +11,9 @@ struct NumberReserve {
     /// A transaction may draw this many; a new block is taken before one that might run out.
     static let perTransaction: Int64 = 20_000
 
+    /// Beyond lies what means something else (`ItemIndex.versionNumberBit`).
+    static let last = (Int64(1) << ItemIndex.versionNumberBit) - 1
+
     var next: Int64 = 0
     var end: Int64 = 0
 
@@ -43,17 +46,17 @@ extension ItemIndex {
 
     private static let reserving = "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)"
 
-    /// Of an index that does not say how far its numbers have been given, beyond all that it has. In a new one 1 is the
+    /// Of an index that does not say, or cannot be right about, how far its numbers have been given, beyond all that it has. In a new one 1 is the
     /// top folder's.
     private static func unknownNumbers(_ db: Database) throws -> Int64 {
         let used = try Int64.fetchOne(
             db,
             sql: """
                 SELECT max(number) FROM (
-                    SELECT max(key) AS number FROM items
-                    UNION ALL SELECT max(ino) FROM items WHERE ino BETWEEN 0 AND \((Int64(1) << versionNumberBit) - 1)
-                    UNION ALL SELECT max(content) FROM items UNION ALL SELECT max(dirtyOrder) FROM items
-                    UNION ALL SELECT max(content) FROM contents)
+                    SELECT key AS number FROM items UNION ALL SELECT ino FROM items
+                    UNION ALL SELECT content FROM items UNION ALL SELECT dirtyOrder FROM items
+                    UNION ALL SELECT content FROM contents)
+                WHERE number BETWEEN 1 AND \(NumberReserve.last)
                 """)
         guard let used, used > 1 else { return 2 }
         return used + NumberReserve.block
@@ -68,7 +71,8 @@ extension ItemIndex {
     func reserveNumbers(_ db: Database) throws {
         guard needsNumbers else { return }
         let next = numbers.withLock { $0.next }
-        let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'numbers'")
+        let stored = try Int64.fetchOne(
+            db, sql: "SELECT value FROM meta WHERE name = 'numbers' AND value BETWEEN 1 AND \(NumberReserve.last)")
             ?? Self.unknownNumbers(db)
         let start = max(stored, next)
         let newEnd = max(stored, start) + NumberReserve.block

@@ -52,7 +52,8 @@ extension IndexReader {
     /// Where this device stands in the change feed, and of which cloud.
     package func feedPosition() throws -> FeedPosition {
         FeedPosition(
-            revision: Revision(try metaNumber("revision") ?? 0),
+            // One that cannot be: from the beginning.
+            revision: Revision(max(0, try metaNumber("revision") ?? 0)),
             incarnation: try metaNumber("incarnation").map { UInt64(bitPattern: $0) },
             snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1)
     }
