@@ -46,8 +46,8 @@ extension ItemIndex {
 
     private static let reserving = "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)"
 
-    /// Of an index that does not say, or cannot be right about, how far its numbers have been given, beyond all that it has. In a new one 1 is the
-    /// top folder's.
+    /// Of an index that does not say, or cannot be right about, how far its numbers have been given, beyond all that it
+    /// has. In a new one 1 is the top folder's.
     private static func unknownNumbers(_ db: Database) throws -> Int64 {
         let used = try Int64.fetchOne(
             db,
