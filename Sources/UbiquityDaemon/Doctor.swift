@@ -46,10 +46,12 @@ package enum Doctor {
             // What it held counts by now, as far as it was whole.
             if !wanted.check, !before.findings.isEmpty { try parts.index.renewJournal() }
             let diagnosis = try await parts.engine.examine(
-                ExaminationOptions(repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true))
+                ExaminationOptions(
+                    repairs: !wanted.check, readsAll: !wanted.quick, isAlone: true,
+                    trustsIndex: before.findings.isEmpty))
             await parts.client.shutdown()
             // Contents without an item were set aside.
-            if !wanted.check, try parts.index.hasLostJournal { try parts.index.forgetJournalLoss() }
+            if !wanted.check, diagnosis.isComplete, try parts.index.hasLostJournal { try parts.index.forgetJournalLoss() }
             try parts.index.close()
             var report = DoctorReport(diagnosis)
             report.findings = before.findings + report.findings

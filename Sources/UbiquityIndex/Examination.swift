@@ -148,7 +148,7 @@ extension ItemIndex {
             if try FileSystem.exists(journal) { found.database = ["the database is missing"] }
             return found
         }
-        guard try FileSystem.statusFollowing(path).isFile else {
+        guard (try? FileSystem.statusFollowing(path))?.isFile ?? false else {
             found.database = ["in its place is no file"]
             return found
         }
@@ -274,21 +274,21 @@ extension IndexTransaction {
         // What has a content, and is a file by its record, is one: else the content would go.
         """
         UPDATE items SET kind = 1 WHERE kind <> 1 AND content IS NOT NULL
-        AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 1)
+        AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 1)
+            OR version IS NULL AND link IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id))
         """,
         """
         UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)
         AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
-            OR version IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id))
+            OR version IS NULL AND link IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
+            AND EXISTS (SELECT 1 FROM entries AS own WHERE own.item = items.key AND own.directory))
         """,
         "UPDATE OR IGNORE entries SET name = CAST(name AS BLOB) WHERE \(unreadableName)",
         "DELETE FROM entries WHERE \(unreadableName)",
         "UPDATE items SET dirty = dirty & 127 WHERE \(unknownChange)",
         "UPDATE meta SET value = 0 WHERE name = 'revision' AND value < 0",
-        """
-        UPDATE items SET dirtyBase = max(0, ifnull((SELECT revision FROM remote WHERE remote.id = items.id), 0))
-        WHERE dirtyBase < 0
-        """,
+        // Older than all that anybody has done since: of a new item and a deletion 0 says so.
+        "UPDATE items SET dirtyBase = CASE WHEN dirty & 65 THEN 0 ELSE 1 END WHERE dirtyBase < 0",
         "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
         // What has a place is not deleted, whatever its mark says: else it would go on all devices.
         "UPDATE items SET dirty = dirty & ~64 WHERE dirty & 64 AND key IN (SELECT item FROM entries)",

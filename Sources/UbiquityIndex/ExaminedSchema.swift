@@ -4,6 +4,9 @@ import GRDB
 struct SchemaProblems {
     /// What a table lacks nobody can make up.
     var beyondRepair: [String] = []
+    /// Of these nothing is needed that the contents and the cloud do not tell.
+    private static let replaceable: Set = ["chunks", "contents", "sentVersions", "replacements"]
+
     /// Each with the statement that puts it right.
     var repairable: [(problem: String, repair: String)] = []
 
@@ -29,11 +32,15 @@ struct SchemaProblems {
 
     private mutating func compare(_ found: Layout, with expected: Layout) {
         for (table, columns) in expected.columns.sorted(by: { $0.key < $1.key }) {
-            guard let there = found.columns[table] else {
-                beyondRepair.append("the table \(table) is missing")
-                continue
+            let missing = found.columns[table].map { columns.subtracting($0).sorted() }
+            let problems = missing.map { $0.map { "the table \(table) has no column \($0)" } }
+                ?? ["the table \(table) is missing"]
+            if Self.replaceable.contains(table), let statement = expected.tables[table] {
+                repairable += problems.map { ($0, "DROP TABLE IF EXISTS \(table); \(statement)") }
+            } else {
+                beyondRepair += problems
             }
-            beyondRepair += columns.subtracting(there).sorted().map { "the table \(table) has no column \($0)" }
+            guard let there = found.columns[table] else { continue }
             repairable += there.subtracting(columns).sorted().map {
                 (
                     "the table \(table) has a column \($0) that is none of ours",
@@ -41,6 +48,7 @@ struct SchemaProblems {
                 )
             }
         }
+        // Those of a table that was made anew are missing when it is looked at again.
         for (index, statement) in expected.indexes.sorted(by: { $0.key < $1.key }) where found.indexes[index] == nil {
             repairable.append(("the index \(index) is missing", statement))
         }
@@ -51,6 +59,7 @@ struct SchemaProblems {
 private struct Layout {
     var columns: [String: Set<String>] = [:]
     /// With the statement that makes each.
+    var tables: [String: String] = [:]
     var indexes: [String: String] = [:]
 
     init(_ db: Database) throws {
@@ -60,6 +69,7 @@ private struct Layout {
             let name: String = row["name"]
             switch row["type"] as String {
             case "table":
+                tables[name] = row["sql"]
                 columns[name] = try String.fetchSet(
                     db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [name])
             case "index": indexes[name] = row["sql"]
@@ -88,7 +98,10 @@ extension ItemIndex {
         try mapErrors {
             let database = try DatabaseQueue(path: path)
             let left = try database.writeWithoutTransaction { db in
-                for (_, repair) in try SchemaProblems(in: db).repairable { try? db.execute(sql: repair) }
+                // What a table has lost with itself shows when it is there again.
+                for _ in 1...2 {
+                    for (_, repair) in try SchemaProblems(in: db).repairable { try? db.execute(sql: repair) }
+                }
                 return try SchemaProblems(in: db).repairable.map(\.problem)
             }
             try database.close()

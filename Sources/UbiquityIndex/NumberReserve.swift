@@ -1,4 +1,5 @@
 import GRDB
+package import UbiquityCore
 internal import UbiquitySystem
 
 /// Numbers for keys, inodes and contents: each is given once in the life of the index, also across crashes.
@@ -12,7 +13,7 @@ struct NumberReserve {
     static let perTransaction: Int64 = 20_000
 
     /// Beyond lies what means something else (`ItemIndex.versionNumberBit`).
-    static let last = (Int64(1) << ItemIndex.versionNumberBit) - 1
+    static let last = (Int64(1) << ItemIndex.versionNumberBit) - 1 - 2 * block
 
     var next: Int64 = 0
     var end: Int64 = 0
@@ -27,6 +28,11 @@ struct NumberReserve {
         guard end - next >= count else { return nil }
         return (0..<count).map { _ in take() }
     }
+}
+
+extension ContentID {
+    /// Whether an index can have given it.
+    package var isPossible: Bool { (1...NumberReserve.last).contains(rawValue) }
 }
 
 extension ItemIndex {

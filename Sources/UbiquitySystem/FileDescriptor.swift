@@ -45,7 +45,11 @@ package final class FileDescriptor: Sendable {
     package static func openFile(
         _ path: some CPath, _ flags: Flags, mode: UInt32 = 0o600
     ) throws(Errno) -> FileDescriptor {
-        let file = try open(path, flags.union(.nonBlocking), mode: mode)
+        let file: FileDescriptor
+        // Somebody holds a lease of it, which a file alone can have.
+        do throws(Errno) { file = try open(path, flags.union(.nonBlocking), mode: mode) } catch .EAGAIN {
+            file = try open(path, flags, mode: mode)
+        }
         switch try file.status().kind {
         case .file: return file
         case .directory: throw .EISDIR

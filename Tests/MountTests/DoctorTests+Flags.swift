@@ -66,7 +66,17 @@ extension DoctorTests {
         "UPDATE entries SET item = 1 << 50 WHERE name = CAST('f' AS BLOB)",
         "UPDATE entries SET parent = 1 << 50 WHERE name = CAST('d' AS BLOB)",
     ])
-    func wrongMarksAreFound(damage: String) async throws {
+    func wrongMarksAreFound(damage: String) async throws { try await findWrongMarks(damage, isKilled: false) }
+
+    /// What a daemon that was killed left is no leftover then.
+    @Test(arguments: [
+        "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
+        "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
+        "UPDATE items SET kind = 3 \(row("new"))", "UPDATE items SET content = NULL \(row("edited"))",
+    ])
+    func wrongMarksAreFoundAfterAKill(damage: String) async throws { try await findWrongMarks(damage, isKilled: true) }
+
+    private func findWrongMarks(_ damage: String, isKilled: Bool) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell(
@@ -81,7 +91,7 @@ extension DoctorTests {
             let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)
-            try await a.unmount()
+            if isKilled { try await a.kill() } else { try await a.unmount() }
             let healthy = try await examineUnmounted(a, "--check")
             #expect(healthy.found == [], "\(healthy)")
             try await sql(a.containerState + "/index.db", damage, in: world)

@@ -112,6 +112,11 @@ extension FileChunkStore {
             do throws(Errno) {
                 try FileSystem.rename(incomingPath(number), to: path)
                 return true
+            } catch .EISDIR {
+                // Somebody has put it there; with something in it, it is not ours to remove.
+                try FileSystem.removeDirectory(path)
+                try FileSystem.rename(incomingPath(number), to: path)
+                return true
             } catch .ENOENT {
                 // Another call for the same chunk was first; or its file was given up.
                 return try FileSystem.exists(path)

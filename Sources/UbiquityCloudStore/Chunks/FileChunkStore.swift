@@ -104,7 +104,10 @@ package final class FileChunkStore: ChunkStore {
     package func length(of id: ChunkID) throws -> Int? {
         guard !staged.isDamaged(id) else { return nil }
         let size = try describing("look for chunk \(id)", at: directory) { () throws(Errno) in
-            try wherever(id) { path throws(Errno) in try FileSystem.status(path).size }
+            try wherever(id) { path throws(Errno) in
+                let status = try FileSystem.status(path)
+                return status.isFile ? status.size : 0
+            }
         }
         return size.flatMap { Int(exactly: $0) }.flatMap { ChunkCheck.lengths.contains($0) ? $0 : nil }
     }

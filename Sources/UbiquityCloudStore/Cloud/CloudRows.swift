@@ -163,7 +163,6 @@ enum VersionRows {
         return (try? version.remoteContent.check()) != nil ? version : nil
     }
 
-    /// A content is worth more than what it was called.
     /// Nil if it cannot be one.
     static func manifest(_ bytes: [UInt8]) -> Manifest? {
         guard let chunks = try? BlobCoding.manifest(bytes), chunks.allSatisfy({ (try? $0.check()) != nil }) else {
@@ -172,6 +171,7 @@ enum VersionRows {
         return chunks
     }
 
+    /// A content is worth more than what it was called.
     private static func savedName(_ bytes: [UInt8]?) -> ItemName {
         bytes.flatMap { try? ItemName($0) } ?? ItemName(stored: Array("unknown".utf8))
     }

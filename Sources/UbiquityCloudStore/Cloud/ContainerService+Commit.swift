@@ -32,6 +32,7 @@ extension ContainerService {
             for item in plan.items { try tables.put(item) }
             for version in plan.versions { try tables.put(version) }
             for version in plan.removedVersions { try tables.remove(version) }
+            for version in plan.lostVersions { try tables.supersede(version, at: cloud.timekeeper.now()) }
             try tables.trimHistory(of: plan, to: cloud.keeping.versionsPerItem)
             try tables.keep(plan.outcomes, at: plan.revision, for: request.id)
             return (found.number, try response(plan.outcomes, at: plan.revision, tables))

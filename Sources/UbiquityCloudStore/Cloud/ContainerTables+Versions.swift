@@ -36,6 +36,14 @@ extension ContainerTables {
             .bytes(0).flatMap(VersionRows.manifest)
     }
 
+    /// Has one that cannot be read expire as earlier versions do.
+    func supersede(_ version: VersionID, at now: Timestamp) throws {
+        try execute(
+            "UPDATE versions SET role = \(VersionRecord.Role.history.rawValue), superseded = ? "
+                + "WHERE container = ? AND id = ?",
+            [now.nanoseconds, container, Bytes(version.bytes)])
+    }
+
     func history(of item: ItemID) throws -> [VersionID] {
         try fetchAll(
             "SELECT id FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role = "

@@ -137,9 +137,12 @@ extension CommitWork {
     ) throws -> ContentResult {
         guard content.manifest != nil, try version(content.version) == nil else { return .isAside }
         try revive(item.id, change)
-        // What has the same, or nothing that can be read, is of no use any more.
-        if let lost = item.version, try state.manifest(ofUnreadable: lost).map({ $0 == content.manifest }) ?? true {
-            removedVersions.insert(lost)
+        if let lost = item.version, lost != content.version {
+            // What has the same, or nothing that can be read, is of no use any more; the rest is an earlier version.
+            let manifest = try state.manifest(ofUnreadable: lost)
+            if manifest == nil || manifest == content.manifest { removedVersions.insert(lost) } else {
+                lostVersions.append(lost)
+            }
         }
         put(make(content, change, item: item, name: fields.place?.name, modifiedAt: fields.modifiedAt))
         try update(item.id) { draft in

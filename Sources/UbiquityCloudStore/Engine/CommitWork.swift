@@ -40,6 +40,7 @@ final class CommitWork {
     var changedVersionsOfItem: [ItemID: [VersionID]] = [:]
     /// Versions that go away.
     var removedVersions: Set<VersionID> = []
+    var lostVersions: [VersionID] = []
     var newManifests: [Manifest] = []
     /// New folders that became one with an existing one, and other items that did.
     var mergedInto: [ItemID: ItemID] = [:]
@@ -118,6 +119,7 @@ final class CommitWork {
         }
         plan.versions = changedVersions.filter { !removedVersions.contains($0) }.compactMap { versions[$0] }
         plan.removedVersions = removedVersions.sorted()
+        plan.lostVersions = lostVersions
         if !plan.items.isEmpty { plan.revision = revision.next }
         return plan
     }

@@ -42,6 +42,8 @@ package struct CommitPlan: Sendable {
     package var versions: [VersionRecord] = []
     /// Versions that somebody has done away with.
     package var removedVersions: [VersionID] = []
+    /// Versions that cannot be read, and are not the current ones any more.
+    package var lostVersions: [VersionID] = []
     /// Manifests that versions have now and had not before: their chunks must be there, and are in use from now on.
     package var newManifests: [Manifest] = []
     /// One per change, in the order of the request.

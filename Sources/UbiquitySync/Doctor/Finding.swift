@@ -79,11 +79,15 @@ package struct ExaminationOptions: Sendable, Hashable {
     package var readsAll: Bool
     /// Whether nobody else works with the index.
     package var isAlone: Bool
+    /// Whether contents that no item has are left to the next mount, as what a killed process was about to remove.
+    var leavesLeftovers = false
 
-    package init(repairs: Bool, readsAll: Bool, isAlone: Bool) {
+    /// - Parameter trustsIndex: whether the files of the index are well: else no content is taken for a leftover.
+    package init(repairs: Bool, readsAll: Bool, isAlone: Bool, trustsIndex: Bool = true) {
         self.repairs = repairs
         self.readsAll = readsAll
         self.isAlone = isAlone
+        leavesLeftovers = isAlone && trustsIndex
     }
 }
 
@@ -97,6 +101,8 @@ package struct Diagnosis: Sendable {
     package var cloudProblem: UbiquityError?
     /// Whether the cloud is another one than the index knew, so that what it lacks goes up again with the next mount.
     package var isOfAnotherCloud = false
+    /// Whether all was looked at: rows that cannot be read hide the rest.
+    package var isComplete = false
 
     var isWholePicture: Bool { cloudProblem == nil && !isOfAnotherCloud }
 
@@ -104,6 +110,28 @@ package struct Diagnosis: Sendable {
     package static let maximumFindings = 10_000
 
     package init() {}
+
+    /// What a further look has found. What was found before and is there still was not repaired.
+    /// - Returns: whether something new was repaired.
+    mutating func merge(_ next: Diagnosis) -> Bool {
+        var places = [Finding: Int]()
+        for (place, finding) in findings.enumerated() { places[finding.subjectMatter] = place }
+        var repairedMore = false
+        for finding in next.findings {
+            guard let place = places[finding.subjectMatter] else {
+                add([finding])
+                repairedMore = repairedMore || finding.isRepaired
+                continue
+            }
+            if findings[place].isRepaired {
+                findings[place].outcome = finding.isRepaired
+                    ? .unrepaired("it was there again after it had been repaired") : finding.outcome
+            }
+        }
+        cloudProblem = next.cloudProblem
+        isComplete = next.isComplete
+        return repairedMore
+    }
 
     package mutating func add(_ more: [Finding]) {
         findings += more.prefix(max(0, Self.maximumFindings - findings.count))

@@ -13,15 +13,19 @@ extension SyncEngine {
 
     /// Looks at everything. While the mount is in use, what is being changed is passed over.
     package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
+        var options = options
+        // Once, before anything is repaired.
+        if options.leavesLeftovers {
+            options.leavesLeftovers = try await pool.run { try self.hasLeftovers() && self.isIndexTrustworthy() }
+        }
         var diagnosis = try await look(options)
         guard options.repairs, options.isAlone else { return diagnosis }
-        // What was repaired may have hidden something.
-        var found = diagnosis.findings, known = Set(found.map(\.subjectMatter))
-        for _ in 1..<Self.maximumLooks where diagnosis.isWholePicture && found.contains(where: \.isRepaired) {
-            let next = try await look(options)
-            found = next.findings.filter { known.insert($0.subjectMatter).inserted }
-            diagnosis.add(found)
-            diagnosis.cloudProblem = next.cloudProblem
+        // What was repaired may have hidden something. The bytes were read, and are not read once more.
+        options.readsAll = false
+        var hasRepaired = diagnosis.findings.contains(where: \.isRepaired), looks = 1
+        while hasRepaired, diagnosis.isWholePicture, looks < Self.maximumLooks {
+            looks += 1
+            hasRepaired = diagnosis.merge(try await look(options))
         }
         return diagnosis
     }
@@ -37,7 +41,7 @@ extension SyncEngine {
             if !diagnosis.isOfAnotherCloud || options.repairs {
                 try await examineRecords(options, damaged: Set(damaged.records), &diagnosis)
             }
-            diagnosis.add(try await pool.run { try self.examineItems(options) })
+            diagnosis.add(try await pool.run { try self.examineItems(options) + self.lostContents(options) })
         } catch let error as UbiquityError where error.isAboutConnection || error.code == .signedOut {
             diagnosis.cloudProblem = error
         }
@@ -60,7 +64,14 @@ extension SyncEngine {
             pushSignal.fire()
             downloadSignal.fire()
         }
+        diagnosis.isComplete = true
         return logged(diagnosis)
+    }
+
+    /// Whether the index breaks none of its rules and has lost no content: then what no item has was given up.
+    private func isIndexTrustworthy() throws -> Bool {
+        guard try !index.hasUnreadableRows(), try index.contradictions(isAlone: true).isEmpty else { return false }
+        return try rowsWithoutContent().isEmpty
     }
 
     private func logged(_ diagnosis: Diagnosis) -> Diagnosis {
@@ -79,7 +90,9 @@ extension SyncEngine {
     private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
         let description = try await service.open()
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
-        if let known = position.incarnation, known != description.incarnation {
+        if let known = position.incarnation,
+            known != description.incarnation || position.revision > description.revision
+        {
             try await examineAnotherCloud(description, position, options, &diagnosis)
             guard options.repairs else { return }
         }
@@ -115,19 +128,21 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
-        let lost = try index.hasUnreadableRows() ? [] : findLostContents(options) + lostContents()
-        findings += lost
-        let remedy = lost.allSatisfy(\.isRepaired)
-            ? "set index.db aside and mount again" : "by the files whose content is missing"
+        if try !index.hasUnreadableRows() { findings += try findLostContents(options) }
         let left = Set(try index.contradictions(isAlone: true))
         return findings
             + broken.map { rule in
                 let isLeft = left.contains(rule)
                 return Finding(
                     .indexInconsistent, "index.db", rule,
-                    isLeft ? .unrepaired(remedy) : .repaired("made to agree"))
+                    isLeft ? .unrepaired(Self.whatIsLeft) : .repaired("made to agree"))
             }
     }
+
+    private static let whatIsLeft = """
+        files that this is about are told of by name; if there are none, move index.db away and mount again: what is \
+        only here is put into set-aside then
+        """
 
     /// An item's path, or its id if it has none.
     func subject(_ row: ItemRow) throws -> String {

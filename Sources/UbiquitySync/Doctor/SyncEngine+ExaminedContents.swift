@@ -210,13 +210,13 @@ extension SyncEngine {
     // MARK: Contents that no item has
 
     func examineUnusedContents(_ options: ExaminationOptions) async throws -> [Finding] {
-        var unused = try await pool.run { try self.unusedContents(options) }
+        var unused = try await pool.run { try self.unusedContents(leavesLeftovers: options.leavesLeftovers) }
         if !options.isAlone, !unused.isEmpty {
             let limit = timekeeper.now().advanced(bySeconds: -Self.unusedAge)
             if unused.contains(where: { $0.status.changedAt > limit }) {
                 try await timekeeper.sleep(for: .seconds(Self.unusedAge))
             }
-            let still = Set(try await pool.run { try self.unusedContents(options) }.map(\.content))
+            let still = Set(try await pool.run { try self.unusedContents(leavesLeftovers: false) }.map(\.content))
             unused.removeAll { !still.contains($0.content) }
         }
         return try await pool.run { [unused] in
@@ -229,12 +229,13 @@ extension SyncEngine {
     }
 
     /// Not those that are empty: files are made in advance, and what is left of these goes at the next start.
-    func unusedContents(_ options: ExaminationOptions) throws -> [(content: ContentID, status: FileStatus)] {
+    func unusedContents(leavesLeftovers: Bool) throws -> [(content: ContentID, status: FileStatus)] {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
-        let leavesLeftovers = try options.isAlone && hasLeftovers()
+        // A start after a loss of power may give these back.
+        let replaced = Set(try index.read { try $0.replacedContents() }.flatMap { [$0.content, $0.old] })
         return try files.compactMap { content in
-            guard !used.contains(content), !store.isRetired(content), !isHeld(content),
+            guard !used.contains(content), !store.isRetired(content), !isHeld(content), !replaced.contains(content),
                 let status = try store.status(of: content), status.size > 0,
                 try index.read({ try $0.row(content: content) }) == nil,
                 try !leavesLeftovers || index.read({ try $0.hadItem(content) })
@@ -245,7 +246,7 @@ extension SyncEngine {
 
     /// Whether the last process was killed: what it was about to remove, or had just made, the next mount removes
     /// (`recover`). Not if the index has lost what it would know of these, or is a new one.
-    private func hasLeftovers() throws -> Bool {
+    func hasLeftovers() throws -> Bool {
         try !index.hasLostJournal && index.read { try $0.lastBoot() != nil && !$0.hasEnded() }
     }
 

@@ -29,29 +29,34 @@ extension SyncEngine {
         return items + records
     }
 
-    /// The cloud has lost what it knew, or is another one; or the index has lost which it is. Nothing else is changed
-    /// here.
+    /// The cloud has lost what it knew, or is another one; or the index has lost which it is, or how far it has read.
+    /// Nothing else is changed here.
     func examineAnotherCloud(
         _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions,
         _ diagnosis: inout Diagnosis
     ) async throws {
-        var revision = Revision.zero, hasMore = true, seen = [ItemID: Revision]()
+        var revision = Revision.zero, hasMore = true, seen = Set<ItemID>(), same = Set<ItemID>()
         while hasMore {
             let page = try await service.snapshot(after: revision, limit: SyncLimits.listingPage)
-            for item in page.items where !item.isDeleted { seen[item.id] = item.revision }
+            let items = page.items.filter { !$0.isDeleted }
+            seen.formUnion(items.map(\.id))
+            same.formUnion(
+                try await pool.run { [index] in
+                    try items.filter { item in try index.read { try $0.remote(id: item.id) }?.isSame(as: item) ?? false }
+                }.map(\.id))
             revision = page.revision
             hasMore = page.hasMore
         }
         diagnosis.records = seen.count
         let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
         // One that has been put back as it was before lacks what came after, and begins anew.
-        if position.revision <= description.revision, known.allSatisfy({ there[$0.key] == $0.value }) {
+        if !known.isEmpty, known.keys.allSatisfy(same.contains) {
             return diagnosis.add([try await rename(description, position, options)])
         }
         diagnosis.isOfAnotherCloud = true
         diagnosis.add(
             try await pool.run { [index] in
-                let lost = known.keys.filter { there[$0] == nil }.sorted()
+                let lost = known.keys.filter { !there.contains($0) }.sorted()
                 return try lost.prefix(Diagnosis.maximumFindings).compactMap { id in
                     let (known, row) = try index.read { (try $0.remote(id: id), try $0.row(id: id)) }
                     return known.map { self.lost($0, row, options) }
@@ -62,14 +67,19 @@ extension SyncEngine {
     private func rename(
         _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions
     ) async throws -> Finding {
+        let isAhead = position.revision > description.revision
         if options.repairs {
             var next = position
             next.incarnation = description.incarnation
+            if isAhead { next.revision = .zero }
             try await pool.run { [index, next] in try index.write(.startup) { try $0.setFeedPosition(next) } }
         }
+        let detail = isAhead
+            ? "it has read further than the feed goes, and knows all of the cloud"
+            : "it names another cloud, and knows all of this one"
         return Finding(
-            .indexInconsistent, "index.db", "it names another cloud, and knows all of this one",
-            options.repairs ? .repaired("names this one") : .found)
+            .indexInconsistent, "index.db", detail,
+            options.repairs ? .repaired(isAhead ? "reads it from the beginning" : "names this one") : .found)
     }
 
     private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {

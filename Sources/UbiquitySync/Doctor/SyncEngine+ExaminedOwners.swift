@@ -10,7 +10,10 @@ extension SyncEngine {
     func settleSharedContents() throws {
         let rows = try index.read { try $0.rowsSharingContents(limit: SyncLimits.rowsPerRead) }
         for (content, owners) in Dictionary(grouping: rows, by: \.content) {
-            guard let content, let status = try store.status(of: content), status.isFile else { continue }
+            // What was being written has a size that the index does not know yet.
+            guard let content, let status = try store.status(of: content), status.isFile,
+                !owners.contains(where: \.isWriting)
+            else { continue }
             let fitting = owners.filter { $0.size == status.size && $0.contentState == .complete }
             guard fitting.count == 1, let owner = fitting.first else { continue }
             try index.write(.startup) { transaction in
@@ -25,30 +28,37 @@ extension SyncEngine {
     }
 
     /// Gives files that have what is nowhere else, and do not know their content any more, the one content that is as
-    /// long as the file and that no item has.
+    /// long and as old as the file and that no item has.
     func findLostContents(_ options: ExaminationOptions) throws -> [Finding] {
-        let rows = try rowsOfLostContents()
+        let rows = try rowsWithoutContent().filter { $0.content.map { !$0.isPossible } ?? true }
         guard !rows.isEmpty else { return [] }
-        let unused = try unusedContents(options).filter(\.status.isFile)
+        let unused = try unusedContents(leavesLeftovers: false).filter(\.status.isFile)
         return try rows.compactMap { row in
             guard let content = only(unused, fitting: row, among: rows) else { return nil }
             try give(content, to: row)
             return Finding(
                 .contentMissing, try subject(row), "the index did not know which content it has",
-                .repaired("content \(content) is as long, and no item has it"))
+                .repaired("content \(content) is as long and as old, and no item has it"))
         }
     }
 
-    /// Those of them for which there is none.
-    func lostContents() throws -> [Finding] {
-        try rowsOfLostContents().filter { $0.content == nil && $0.version == nil }.map { row in
+    /// Those for which there was none, and which the cloud does not have. To be called when it has told all.
+    func lostContents(_ options: ExaminationOptions) throws -> [Finding] {
+        guard options.isAlone, try !index.read({ try $0.feedPosition().isInSnapshot }) else { return [] }
+        let lost = try rowsWithoutContent().filter { row in
+            try row.content == nil && row.version == nil && (row.isExcluded || !hasVersionThere(row))
+        }
+        return try lost.map { row in
             Finding(
                 .contentMissing, try subject(row), "the index does not know which content it has",
-                .unrepaired("it was never uploaded and is lost; remove the file, or write it anew"))
+                options.repairs
+                    ? .unrepaired("it was never uploaded, and is in set-aside if it is anywhere; write the file anew")
+                    : .found)
         }
     }
 
-    private func rowsOfLostContents() throws -> [ItemRow] {
+    /// Files whose content is nowhere else and not here either.
+    func rowsWithoutContent() throws -> [ItemRow] {
         var found = [ItemRow](), key = ItemKey(0)
         while found.count < Diagnosis.maximumFindings {
             let rows = try index.read { try $0.rowsWithOwnContent(after: key, limit: SyncLimits.rowsPerRead) }
@@ -62,12 +72,12 @@ extension SyncEngine {
     private func only(
         _ unused: [(content: ContentID, status: FileStatus)], fitting row: ItemRow, among rows: [ItemRow]
     ) -> ContentID? {
-        func isOnly(_ fits: (ItemRow, FileStatus) -> Bool) -> ContentID? {
-            let contents = unused.filter { fits(row, $0.status) }
-            let isAmbiguous = contents.count != 1 || rows.filter { fits($0, contents[0].status) }.count != 1
-            return isAmbiguous ? nil : contents[0].content
+        func fits(_ row: ItemRow, _ status: FileStatus) -> Bool {
+            row.size == status.size && row.modifiedAt == status.modifiedAt
         }
-        return isOnly { $0.size == $1.size } ?? isOnly { $0.size == $1.size && $0.modifiedAt == $1.modifiedAt }
+        let contents = unused.filter { fits(row, $0.status) }
+        guard contents.count == 1, rows.filter({ fits($0, contents[0].status) }).count == 1 else { return nil }
+        return contents[0].content
     }
 
     private func give(_ content: ContentID, to row: ItemRow) throws {

@@ -392,7 +392,7 @@ extension ItemRow {
 
 extension RemoteItem {
     /// Whether it tells the same, but for conflict versions, which are asked for by themselves.
-    fileprivate func isSame(as other: RemoteItem) -> Bool {
+    func isSame(as other: RemoteItem) -> Bool {
         revision == other.revision && kind == other.kind && isDeleted == other.isDeleted && parent == other.parent
             && name == other.name && mode == other.mode && modifiedAt == other.modifiedAt && xattrs == other.xattrs
             && createdAt == other.createdAt && conflictCount == other.conflictCount
