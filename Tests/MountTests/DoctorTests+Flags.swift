@@ -61,6 +61,9 @@ extension DoctorTests {
         "UPDATE items SET dirty = 0 WHERE dirty & 64", "UPDATE items SET version = NULL \(row("f"))",
         "UPDATE meta SET value = -1 WHERE name = 'revision' ", "UPDATE items SET kind = 1 \(row("nd"))",
         "UPDATE meta SET value = 1 << 61 WHERE name = 'numbers' ",
+        "UPDATE meta SET value = 1 << 60 WHERE name = 'revision' ",
+        // What leads to a link makes no folder of it.
+        "UPDATE entries SET parent = (SELECT key FROM items \(row("link"))) WHERE name = CAST('d' AS BLOB)",
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
         "UPDATE entries SET item = 1 << 50 WHERE name = CAST('f' AS BLOB)",
@@ -87,8 +90,8 @@ extension DoctorTests {
                 """)
             try await world.settle(a)
             try await a.ubiquity("offline", "")
-            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone; mkdir nd; echo n > nd/n")
-            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); stat -c %h g"
+            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone; mkdir nd; echo n > nd/n; ln -s to link")
+            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); readlink link; stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)
             if isKilled { try await a.kill() } else { try await a.unmount() }

@@ -277,6 +277,28 @@ import UbiquityWire
         #expect(try await !service.changes(after: .zero, limit: 10).isIncomplete)
     }
 
+    /// A current version that cannot be read gives way to what is sent. What has the same goes, what has another content
+    /// is an earlier version, and one that is sent again under its own name is itself.
+    @Test(arguments: [("same", nil as UInt64?), ("other", nil), ("itself", 1)])
+    func aLostVersionGivesWay(_ what: String, _ version: UInt64?) async throws {
+        _ = try await bench.container().commit(bench.request([try bench.file(1, "a", [small], version: 1)], [small]))
+        try await damage("UPDATE versions SET device = x'00'")
+        let service = try await bench.container()
+        let content = what == "other" ? large : small
+        _ = try await service.commit(
+            bench.request([try bench.file(1, "a", [content], version: version ?? 7)], [content]))
+        let item = try #require(try await service.changes(after: .zero, limit: 10).items.first)
+        let current = try #require(item.content)
+        #expect(current.version == .number(version ?? 7) && current.size == Int64(content.bytes.count))
+        #expect(try await service.manifest(of: current.version).map(\.id) == [content.id])
+        let all = try await service.allVersions(of: .number(1))
+        #expect(all.versions.map(\.kind) == [.current] && all.isIncomplete == (what == "other"))
+        // It goes in its time.
+        bench.clock.advance(seconds: 40 * 24 * Self.hour)
+        try await bench.cloud.maintain()
+        #expect(try await !service.allVersions(of: .number(1)).isIncomplete)
+    }
+
     /// The feed goes on to its end, however its pages fall.
     @Test(arguments: ["stamps = x'07'", "revision = 'text'", "revision = 1 << 40", "id = 'text' || revision", "name = 'text'"])
     func damagedRecordsDoNotEndTheFeed(_ change: String) async throws {
