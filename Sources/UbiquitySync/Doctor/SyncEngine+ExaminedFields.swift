@@ -51,6 +51,8 @@ extension SyncEngine {
         let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
         // One that has been put back as it was before lacks what came after, and begins anew.
         if !known.isEmpty, known.keys.allSatisfy(same.contains) {
+            // By a place that the feed does not have nothing more can be compared.
+            diagnosis.isOfAnotherCloud = !options.repairs
             return diagnosis.add([try await rename(description, position, options)])
         }
         diagnosis.isOfAnotherCloud = true
