@@ -51,7 +51,9 @@ package enum Doctor {
                     trustsIndex: before.findings.isEmpty))
             await parts.client.shutdown()
             // Contents without an item were set aside.
-            if !wanted.check, diagnosis.isComplete, try parts.index.hasLostJournal { try parts.index.forgetJournalLoss() }
+            if !wanted.check, diagnosis.isComplete, try parts.index.hasLostJournal {
+                try parts.index.forgetJournalLoss()
+            }
             try parts.index.close()
             var report = DoctorReport(diagnosis)
             report.findings = before.findings + report.findings

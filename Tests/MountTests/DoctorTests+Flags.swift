@@ -90,7 +90,11 @@ extension DoctorTests {
                 """)
             try await world.settle(a)
             try await a.ubiquity("offline", "")
-            try await a.shell("echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone; mkdir nd; echo n > nd/n; ln -s to link")
+            try await a.shell(
+                """
+                echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone
+                mkdir nd; echo n > nd/n; ln -s to link
+                """)
             let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); readlink link; stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)

@@ -42,7 +42,9 @@ extension SyncEngine {
             seen.formUnion(items.map(\.id))
             same.formUnion(
                 try await pool.run { [index] in
-                    try items.filter { item in try index.read { try $0.remote(id: item.id) }?.isSame(as: item) ?? false }
+                    try items.filter { item in
+                        try index.read { try $0.remote(id: item.id) }?.isSame(as: item) ?? false
+                    }
                 }.map(\.id))
             revision = page.revision
             hasMore = page.hasMore
