@@ -81,6 +81,8 @@ package struct ExaminationOptions: Sendable, Hashable {
     package var isAlone: Bool
     /// Whether contents that no item has are left to the next mount, as what a killed process was about to remove.
     var leavesLeftovers = false
+    /// Whether it was looked already: what was put right as the store was opened has been told.
+    var isFurtherLook = false
 
     /// - Parameter trustsIndex: whether the files of the index are well: else no content is taken for a leftover.
     package init(repairs: Bool, readsAll: Bool, isAlone: Bool, trustsIndex: Bool = true) {

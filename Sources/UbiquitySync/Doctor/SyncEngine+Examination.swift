@@ -22,6 +22,7 @@ extension SyncEngine {
         guard options.repairs, options.isAlone else { return diagnosis }
         // What was repaired may have hidden something. The bytes were read, and are not read once more.
         options.readsAll = false
+        options.isFurtherLook = true
         var hasRepaired = diagnosis.findings.contains(where: \.isRepaired), looks = 1
         while hasRepaired, diagnosis.isWholePicture, looks < Self.maximumLooks {
             looks += 1

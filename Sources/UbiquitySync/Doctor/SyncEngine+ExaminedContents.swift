@@ -253,7 +253,7 @@ extension SyncEngine {
     /// Files in the store's folders that are no contents, or lie in the wrong one.
     private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
         // On a mount whoever mounted it was told.
-        let before = (options.isAlone ? store.movedAside : []).map { name, path in
+        let before = (options.isAlone && !options.isFurtherLook ? store.movedAside : []).map { name, path in
             Finding(.contentUnused, "content/\(name)", "it is no folder", .repaired("set aside as \(path)"))
         }
         return try before + store.strayFiles().map { name in

@@ -17,7 +17,7 @@ final class World: Sendable {
     private let folders = Lock([String]())
 
     /// Worlds at a time: each has several busy processes.
-    private static let slots = Slots(2)
+    private static let slots = Slots(4)
 
     private init() throws {
         let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
