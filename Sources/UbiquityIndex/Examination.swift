@@ -275,7 +275,8 @@ extension IndexTransaction {
         """
         UPDATE items SET kind = 1 WHERE kind <> 1 AND content IS NOT NULL
         AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 1)
-            OR version IS NULL AND link IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id))
+            OR version IS NULL AND link IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
+            AND NOT EXISTS (SELECT 1 FROM entries AS own WHERE own.item = items.key AND own.directory))
         """,
         """
         UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)

@@ -60,6 +60,7 @@ extension DoctorTests {
         "UPDATE items SET dirtyBase = -1 \(row("edited"))", "UPDATE meta SET value = -1 WHERE name = 'incarnation' ",
         "UPDATE items SET dirty = 0 WHERE dirty & 64", "UPDATE items SET version = NULL \(row("f"))",
         "UPDATE meta SET value = -1 WHERE name = 'revision' ", "UPDATE items SET kind = 1 \(row("nd"))",
+        "UPDATE items SET content = 7777 \(row("nd"))",
         "UPDATE meta SET value = 1 << 61 WHERE name = 'numbers' ",
         "UPDATE meta SET value = 1 << 60 WHERE name = 'revision' ",
         // What leads to a link makes no folder of it.
