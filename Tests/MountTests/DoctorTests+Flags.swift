@@ -60,7 +60,7 @@ extension DoctorTests {
         "UPDATE items SET dirtyBase = -1 \(row("edited"))", "UPDATE meta SET value = -1 WHERE name = 'incarnation' ",
         "UPDATE items SET dirty = 0 WHERE dirty & 64", "UPDATE items SET version = NULL \(row("f"))",
         "UPDATE meta SET value = -1 WHERE name = 'revision' ", "UPDATE items SET kind = 1 \(row("nd"))",
-        "UPDATE items SET content = 7777 \(row("nd"))",
+        "UPDATE items SET content = 7777 \(row("nd"))", "UPDATE items SET kind = 1 \(row("empty"))",
         "UPDATE meta SET value = 1 << 61 WHERE name = 'numbers' ",
         "UPDATE meta SET value = 1 << 60 WHERE name = 'revision' ",
         // What leads to a link makes no folder of it.
@@ -77,6 +77,7 @@ extension DoctorTests {
         "UPDATE items SET content = NULL \(row("new"))", "UPDATE items SET content = -1 \(row("new"))",
         "UPDATE items SET content = (SELECT content FROM items \(row("f"))) \(row("new"))",
         "UPDATE items SET kind = 3 \(row("new"))", "UPDATE items SET content = NULL \(row("edited"))",
+        "UPDATE items SET content = NULL \(row("over"))", "UPDATE items SET content = -1 \(row("over"))",
     ])
     func wrongMarksAreFoundAfterAKill(damage: String) async throws { try await findWrongMarks(damage, isKilled: true) }
 
@@ -85,7 +86,7 @@ extension DoctorTests {
             let a = try await world.mounted("a")
             try await a.shell(
                 """
-                echo '*.local' > .ubiquityignore; echo f > f; echo base > edited; mkdir d; echo x > d/x; echo g > g
+                echo '*.local' > .ubiquityignore; echo f > f; echo base > edited; mkdir d; echo x > d/x; echo g > g; echo was > over
                 ln g hard; echo local > a.local; mkdir build.local; echo inner > build.local/inner
                 echo in > d/in.local; mkdir std.local~; echo i > std.local~/i; echo two > 'n.local~'; ln 'n.local~' name
                 """)
@@ -94,9 +95,9 @@ extension DoctorTests {
             try await a.shell(
                 """
                 echo more >> edited; echo new > new; sync edited new; echo gone > gone; rm gone
-                mkdir nd; echo n > nd/n; ln -s to link
+                mkdir nd empty; echo n > nd/n; ln -s to link; echo saved > t; sync t; mv t over
                 """)
-            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name $(ls nd/n); readlink link; stat -c %h g"
+            let list = "find . ! -path '*.local*' | sort; cat f edited d/x g hard new name over $(ls nd/n); readlink link; stat -c %h g"
             let local = "cat a.local build.local/inner d/in.local std.local~/i n.local~"
             let before = try await a.shell(list)
             if isKilled { try await a.kill() } else { try await a.unmount() }

@@ -135,6 +135,31 @@ extension DoctorTests {
         }
     }
 
+    /// Also if others have done something meanwhile: none of them notices.
+    @Test func aPlaceThatNoFeedHasConcernsNobodyElse() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("echo 1 > f; echo gone > gone")
+            try await world.settle(a, b)
+            try await b.ubiquity("offline", "")
+            try await b.shell("rm gone")
+            try await a.unmount()
+            try await sql(a.containerState + "/index.db", "UPDATE meta SET value = 1 << 60 WHERE name = 'revision' ", in: world)
+            let c = try await world.mounted("c")
+            try await c.shell("echo 2 > f")
+            try await world.settle(c)
+            for options in [["--check"], []] {
+                let found = try await world.attempt([World.program, "doctor", "--state", a.state, "--json"] + options)
+                #expect(found.out.contains("read further than any feed goes"), "\(found)")
+            }
+            #expect(try await examineUnmounted(a, "--check").found == [])
+            try await a.mount()
+            try await b.ubiquity("online", "")
+            try await world.settle(b, a, c)
+            for device in [a, b, c] { #expect(try await device.shell("cat f; ls") == "2\nf") }
+        }
+    }
+
     /// The tables themselves are not as the format has them.
     @Test(arguments: [
         ("PRAGMA user_version = 5", "its format is 5"), ("PRAGMA user_version = 0", "its format is 0"),
