@@ -279,8 +279,9 @@ extension IndexTransaction {
             AND NOT EXISTS (SELECT 1 FROM entries AS own WHERE own.item = items.key AND own.directory))
         """,
         """
-        UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL AND key IN (SELECT parent FROM entries)
-        AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
+        UPDATE items SET kind = 2 WHERE kind <> 2 AND content IS NULL
+        AND (key IN (SELECT parent FROM entries)
+            AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 2)
             OR version IS NULL AND link IS NULL AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
             AND EXISTS (SELECT 1 FROM entries AS own WHERE own.item = items.key AND own.directory))
         """,

@@ -19,13 +19,13 @@ extension IndexReader {
 
 extension IndexTransaction {
     static let markRepairs = [
-        // What is shown here is of the version that the record tells of; what was changed here only if that was there
-        // before. Else it is of none, and in conflict with what is there.
+        // What is shown here is of the version that the record tells of. What was changed here may be made from one
+        // before: it is of none then, and in conflict with what is there.
         """
         UPDATE items SET version = (
             SELECT remote.version FROM remote WHERE remote.id = items.id AND remote.deleted = 0
             AND remote.unsettled = 0 AND NOT \(isNoID("remote.version"))
-            AND (items.dirty & 32 = 0 OR remote.revision <= items.dirtyBase))
+            AND (items.dirty & 32 = 0 OR items.contentState <> 2))
         WHERE version IS NOT NULL AND \(isNoID("version"))
         OR version IS NULL AND kind = 1 AND contentState <> 2 AND flags & 4 = 0
         """,

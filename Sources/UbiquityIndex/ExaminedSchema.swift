@@ -4,8 +4,11 @@ import GRDB
 struct SchemaProblems {
     /// What a table lacks nobody can make up.
     var beyondRepair: [String] = []
-    /// Of these nothing is needed that the contents and the cloud do not tell.
-    private static let replaceable: Set = ["chunks", "contents", "sentVersions", "replacements"]
+    /// Of these the contents, the cloud and other tables tell what is needed, but for what a loss of power just now has
+    /// left: that is put into set-aside. Each with the statement that fills it.
+    private static let replaceable = [
+        "chunks": "", "contents": "", "replacements": "", "sentVersions": Schema.knownSentVersions,
+    ]
 
     /// Each with the statement that puts it right.
     var repairable: [(problem: String, repair: String)] = []
@@ -35,8 +38,8 @@ struct SchemaProblems {
             let missing = found.columns[table].map { columns.subtracting($0).sorted() }
             let problems = missing.map { $0.map { "the table \(table) has no column \($0)" } }
                 ?? ["the table \(table) is missing"]
-            if Self.replaceable.contains(table), let statement = expected.tables[table] {
-                repairable += problems.map { ($0, "DROP TABLE IF EXISTS \(table); \(statement)") }
+            if let filling = Self.replaceable[table], let statement = expected.tables[table] {
+                repairable += problems.map { ($0, "DROP TABLE IF EXISTS \(table); \(statement); \(filling)") }
             } else {
                 beyondRepair += problems
             }

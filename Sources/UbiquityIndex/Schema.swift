@@ -81,6 +81,10 @@ enum Schema {
     /// Versions made from this index, of which the cloud may have taken some that the index has not heard of.
     private static let version6 = """
         CREATE TABLE sentVersions (number INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE);
+        \(knownSentVersions)
+        """
+
+    static let knownSentVersions = """
         INSERT INTO sentVersions (version)
             SELECT nextVersion FROM items WHERE nextVersion IS NOT NULL
             UNION SELECT newVersion FROM versionActions WHERE newVersion IS NOT NULL;

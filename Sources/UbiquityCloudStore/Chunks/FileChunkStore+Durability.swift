@@ -114,7 +114,7 @@ extension FileChunkStore {
                 return true
             } catch .EISDIR {
                 // Somebody has put it there; with something in it, it is not ours to remove.
-                try FileSystem.removeDirectory(path)
+                do throws(Errno) { try FileSystem.removeDirectory(path) } catch .ENOENT {} catch .ENOTDIR {}
                 try FileSystem.rename(incomingPath(number), to: path)
                 return true
             } catch .ENOENT {

@@ -18,10 +18,14 @@ extension SyncEngine {
         if options.leavesLeftovers {
             options.leavesLeftovers = try await pool.run { try self.hasLeftovers() && self.isIndexTrustworthy() }
         }
+        if options.repairs, options.isAlone {
+            // After a loss of power: else what has not come whole would count, and what it took the place of would go.
+            try await pool.run { if try !self.index.hasUnreadableRows() { try self.restoreReplaced() } }
+        }
         var diagnosis = try await look(options)
         guard options.repairs, options.isAlone else { return diagnosis }
-        // What was repaired may have hidden something. The bytes were read, and are not read once more.
-        options.readsAll = false
+        // What was repaired may have hidden something. Bytes that were read are not read once more.
+        options.readsAll = options.readsAll && !diagnosis.isComplete
         options.isFurtherLook = true
         var hasRepaired = diagnosis.findings.contains(where: \.isRepaired), looks = 1
         while hasRepaired, diagnosis.isWholePicture, looks < Self.maximumLooks {
@@ -91,15 +95,30 @@ extension SyncEngine {
     private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
         let description = try await service.open()
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
-        if let known = position.incarnation,
-            known != description.incarnation || position.revision > description.revision
-        {
-            try await examineAnotherCloud(description, position, options, &diagnosis)
-            guard options.repairs else { return }
-        }
+        guard try await hasPossiblePlace(position, description, options, &diagnosis),
+            try await isWellMet(description, options, &diagnosis)
+        else { return }
         try await meet(description)
-        try await readFeed()
+        do { try await readFeed() } catch let error as UbiquityError where error.code == .invalid {
+            // An older copy of the cloud's data was put back, and this device has read further: from now on it is
+            // another one.
+            let renewed = try await service.open()
+            guard renewed.incarnation != description.incarnation else { throw error }
+            guard try await isWellMet(renewed, options, &diagnosis) else { return }
+            try await meet(renewed)
+            try await readFeed()
+        }
         feed.withLock { $0.isCaughtUp = true }
+    }
+
+    /// - Returns: false if it is another cloud, and nothing is to be repaired.
+    private func isWellMet(
+        _ description: ContainerDescription, _ options: ExaminationOptions, _ diagnosis: inout Diagnosis
+    ) async throws -> Bool {
+        let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+        guard let known = position.incarnation, known != description.incarnation else { return true }
+        try await examineAnotherCloud(description, position, options, &diagnosis)
+        return options.repairs
     }
 
     // MARK: The index

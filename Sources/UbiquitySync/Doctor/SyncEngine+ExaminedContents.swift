@@ -232,10 +232,8 @@ extension SyncEngine {
     func unusedContents(leavesLeftovers: Bool) throws -> [(content: ContentID, status: FileStatus)] {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
-        // A start after a loss of power may give these back.
-        let replaced = Set(try index.read { try $0.replacedContents() }.flatMap { [$0.content, $0.old] })
         return try files.compactMap { content in
-            guard !used.contains(content), !store.isRetired(content), !isHeld(content), !replaced.contains(content),
+            guard !used.contains(content), !store.isRetired(content), !isHeld(content),
                 let status = try store.status(of: content), status.size > 0,
                 try index.read({ try $0.row(content: content) }) == nil,
                 try !leavesLeftovers || index.read({ try $0.hadItem(content) })

@@ -29,8 +29,32 @@ extension SyncEngine {
         return items + records
     }
 
-    /// The cloud has lost what it knew, or is another one; or the index has lost which it is, or how far it has read.
-    /// Nothing else is changed here.
+    /// Revisions that no cloud has made meanwhile, whatever older copy of its data was put back.
+    private static let impossibleLead: Int64 = 1 << 40
+
+    /// Whether the feed can have been read as far as the index says; if it cannot, it is read from the beginning.
+    /// - Returns: false if it cannot, and nothing is to be repaired: then nothing more can be compared.
+    func hasPossiblePlace(
+        _ position: FeedPosition, _ description: ContainerDescription, _ options: ExaminationOptions,
+        _ diagnosis: inout Diagnosis
+    ) async throws -> Bool {
+        guard position.revision.number - description.revision.number > Self.impossibleLead else { return true }
+        if options.repairs {
+            var next = position
+            next.revision = .zero
+            try await pool.run { [index, next] in try index.write(.startup) { try $0.setFeedPosition(next) } }
+        }
+        diagnosis.isOfAnotherCloud = !options.repairs
+        diagnosis.add([
+            Finding(
+                .indexInconsistent, "index.db", "it has read further than any feed goes",
+                options.repairs ? .repaired("reads it from the beginning") : .found)
+        ])
+        return options.repairs
+    }
+
+    /// The cloud has lost what it knew, or is another one; or the index has lost which it is. Nothing else is changed
+    /// here.
     func examineAnotherCloud(
         _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions,
         _ diagnosis: inout Diagnosis
@@ -52,9 +76,7 @@ extension SyncEngine {
         diagnosis.records = seen.count
         let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
         // One that has been put back as it was before lacks what came after, and begins anew.
-        if !known.isEmpty, known.keys.allSatisfy(same.contains) {
-            // By a place that the feed does not have nothing more can be compared.
-            diagnosis.isOfAnotherCloud = !options.repairs
+        if !known.isEmpty, position.revision <= description.revision, known.keys.allSatisfy(same.contains) {
             return diagnosis.add([try await rename(description, position, options)])
         }
         diagnosis.isOfAnotherCloud = true
@@ -71,19 +93,14 @@ extension SyncEngine {
     private func rename(
         _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions
     ) async throws -> Finding {
-        let isAhead = position.revision > description.revision
         if options.repairs {
             var next = position
             next.incarnation = description.incarnation
-            if isAhead { next.revision = .zero }
             try await pool.run { [index, next] in try index.write(.startup) { try $0.setFeedPosition(next) } }
         }
-        let detail = isAhead
-            ? "it has read further than the feed goes, and knows all of the cloud"
-            : "it names another cloud, and knows all of this one"
         return Finding(
-            .indexInconsistent, "index.db", detail,
-            options.repairs ? .repaired(isAhead ? "reads it from the beginning" : "names this one") : .found)
+            .indexInconsistent, "index.db", "it names another cloud, and knows all of this one",
+            options.repairs ? .repaired("names this one") : .found)
     }
 
     private func lost(_ item: RemoteItem, _ row: ItemRow?, _ options: ExaminationOptions) -> Finding {

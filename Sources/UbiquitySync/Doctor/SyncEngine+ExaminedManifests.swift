@@ -74,7 +74,7 @@ extension SyncEngine {
                 try transaction.setContent(
                     ContentRecord(
                         content: content, version: version, size: manifest.reduce(0) { $0 + Int64($1.length) },
-                        manifest: manifest, unsyncedBoot: configuration.boot))
+                        manifest: manifest, unsyncedBoot: transaction.lastBoot() ?? configuration.boot))
                 if current.contentState == .complete { try transaction.setLocations(manifest, in: content) }
                 return true
             }
