@@ -202,7 +202,7 @@ import UbiquitySystem
         #expect(try isLocked())
     }
 
-    @Test(arguments: ["chunks", "remote", "items", "meta"]) func doctorSeesThatATableIsMissing(table: String) throws {
+    @Test(arguments: ["remote", "items", "meta"]) func doctorSeesThatATableIsMissing(table: String) throws {
         let fixture = try Fixture()
         try fixture.file("a")
         try fixture.index.close()
@@ -210,5 +210,22 @@ import UbiquitySystem
         #expect(try ItemIndex.problems(ofIndexAt: path).database == [])
         try DatabaseQueue(path: path).write { try $0.execute(sql: "DROP TABLE \(table)") }
         #expect(try ItemIndex.problems(ofIndexAt: path).database == ["the table \(table) is missing"])
+    }
+
+    /// What other tables, the contents and the cloud tell, too, is made anew with its indexes.
+    @Test(arguments: ["chunks", "contents", "sentVersions", "replacements"])
+    func doctorMakesATableAnew(table: String) throws {
+        let fixture = try Fixture()
+        try fixture.file("a")
+        try fixture.index.close()
+        let path = fixture.folder("index.db")
+        try DatabaseQueue(path: path).write { try $0.execute(sql: "DROP TABLE \(table)") }
+        let found = try ItemIndex.problems(ofIndexAt: path)
+        #expect(found.database == [] && found.schema.contains("the table \(table) is missing"))
+        #expect(try ItemIndex.repairSchema(ofIndexAt: path) == [])
+        #expect(try ItemIndex.problems(ofIndexAt: path).schema == [])
+        let index = try fixture.reopened()
+        try index.check()
+        try index.close()
     }
 }
