@@ -110,7 +110,7 @@ package enum Doctor {
     /// What a loss of power has left of contents in the journal alone, which goes aside with the index.
     private static func restoreContents(_ folder: ContainerFolder) throws {
         let room = ItemIndex.journalRoom(ofIndexAt: folder.index)
-        guard try FileSystem.exists(room.path), try FileSystem.statusFollowing(room.path).isFile else { return }
+        guard FileSystem.isFile(room.path) else { return }
         let journal = ContentJournal(
             path: room.path, start: room.start, boot: Array(try Boot.id(ofFolder: folder.path).utf8),
             random: SystemRandom())

@@ -148,7 +148,7 @@ extension ItemIndex {
             if try FileSystem.exists(journal) { found.database = ["the database is missing"] }
             return found
         }
-        guard (try? FileSystem.statusFollowing(path))?.isFile ?? false else {
+        guard FileSystem.isFile(path) else {
             found.database = ["in its place is no file"]
             return found
         }
@@ -167,7 +167,7 @@ extension ItemIndex {
                 found.database = problems
                 guard problems.isEmpty else { return found }
                 found.schema = schema.repairable.map(\.problem)
-                if try FileSystem.exists(journal), try !FileSystem.statusFollowing(journal).isFile {
+                if try FileSystem.exists(journal), !FileSystem.isFile(journal) {
                     found.isJournalNoFile = true
                     found.journal = ["in its place is no file; changes may be lost"]
                 } else {

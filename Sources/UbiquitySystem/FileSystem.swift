@@ -29,6 +29,9 @@ package enum FileSystem {
         }
     }
 
+    /// Whether the path leads to a file: not if it leads nowhere.
+    package static func isFile(_ path: some CPath) -> Bool { (try? statusFollowing(path))?.isFile ?? false }
+
     package static func fileSystemStatus(_ path: some CPath) throws(Errno) -> FileSystemStatus {
         var result = statvfs()
         _ = try path.withCPath { path throws(Errno) in try retrying { statvfs(path, &result) } }

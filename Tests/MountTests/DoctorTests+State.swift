@@ -79,7 +79,10 @@ extension DoctorTests {
     }
 
     /// A pipe would let nobody go on who opens it.
-    @Test(arguments: ["index.db", "index.journal"], ["mkfifo", "mkdir"])
+    @Test(arguments: [
+        ("index.db", "mkfifo"), ("index.db", "mkdir"), ("index.db", "ln -s nowhere/at/all"),
+        ("index.journal", "mkfifo"), ("index.journal", "mkdir"), ("index.journal", "ln -s nowhere/at/all"),
+    ])
     func whatIsNoFileIsSetAside(name: String, plant: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
