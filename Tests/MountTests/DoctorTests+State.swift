@@ -11,8 +11,9 @@ extension DoctorTests {
             try await a.shell("for n in 1 2 3 4; do head -c 50005 /dev/urandom > f$n; done; echo x > ../outside")
             try await world.settle(a)
             try await a.shell("rm f1; mv f2 f3; head -c 60006 /dev/urandom > f4; sync f4; echo other > new; sync new")
-            let held = try a.start("exec 3> held; head -c 3000 /dev/urandom >&3; rm held; echo ready; read")
-            try await a.waitUntil("! test -e held && test -e new")
+            let ready = "\(world.folder)/ready"
+            let held = try a.start("exec 3> held; head -c 3000 /dev/urandom >&3; rm held; touch '\(ready)'; exec sleep 60")
+            try await a.waitUntil("test -e '\(ready)'")
             try await a.kill()
             held.signal(SIGKILL)
             let contents = "find '\(a.containerState)/content' -type f -size +0 | wc -l"
