@@ -42,7 +42,7 @@ final class RingWork: Sendable {
             entry.put(error: EIO)
             return server.answered(entry)
         }
-        if Self.answerless.contains(entry.opcode) {
+        if Self.isAnswerless(entry.opcode) {
             process(start, message.count)
             entry.put(error: 0)
             return server.answered(entry)
@@ -60,7 +60,7 @@ final class RingWork: Sendable {
     /// for one that it waits for: of a folder in a listing that it knows elsewhere and cannot move just then
     /// (`fuse_force_forget`). By the device that one ends when it is read, from an entry with its answer: without one
     /// the program that lists would wait for ever, with the folder's lock.
-    private static let answerless: Set<UInt32> = [2, 42]
+    private static func isAnswerless(_ opcode: UInt32) -> Bool { opcode == 2 || opcode == 42 }
 
     /// Has libfuse know that a request is interrupted, as if the kernel had said so now.
     func interrupt(_ request: UInt64) {
