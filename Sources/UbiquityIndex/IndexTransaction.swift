@@ -9,6 +9,7 @@ package final class IndexTransaction: IndexReader {
     private(set) var touched: Set<ItemKey> = []
     /// Of these, the rows as they are now.
     private(set) var written: [ItemKey: ItemRow] = [:]
+    private(set) var names = NameChanges()
     private(set) var events: [IndexEvent] = []
 
     /// What it changed, in order, if that is kept for the journal.
@@ -69,10 +70,21 @@ package final class IndexTransaction: IndexReader {
         return try super.row(ino: ino)
     }
 
+    package override func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
+        let entry = ItemRow.Entry(parent: parent, name: name)
+        if let changed = names.items[entry] { return try changed.flatMap { try row(key: $0) } }
+        switch index.cache.child(at: entry) {
+        case .row(let row): return touched.contains(row.key) ? try self.row(key: row.key) : row
+        case .nobody: return nil
+        case .unknown: return try super.child(of: parent, named: name)
+        }
+    }
+
     /// Adds a row (its key must be new) and its entry.
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))
         noteWritten(row)
+        if row.kind == .directory { names.noteNewFolder(row.key) }
         if let entry = row.entry { try link(entry, to: row) }
     }
 
@@ -80,8 +92,7 @@ package final class IndexTransaction: IndexReader {
     package func update(_ row: ItemRow, before: ItemRow) throws {
         let mask = RowCoding.difference(row, before)
         if mask != 0 {
-            let values = RowCoding.values(row).enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map(\.element)
-            try execute(index.updateStatement(mask), values + [SQLValue(row.key)])
+            try execute(index.updateStatement(mask), RowCoding.values(row, mask))
         }
         noteWritten(row, before: before)
         noteTrust(before, after: row)
@@ -113,11 +124,13 @@ package final class IndexTransaction: IndexReader {
         try execute(
             "INSERT INTO entries (parent, name, item, directory) VALUES (?, ?, ?, ?)",
             [SQLValue(entry.parent), SQLValue(entry.name), SQLValue(row.key), row.kind == .directory ? 1 : 0])
+        names.give(entry, to: row.key)
     }
 
     package func unlink(_ entry: ItemRow.Entry) throws {
         try execute(
             "DELETE FROM entries WHERE parent = ? AND name = ?", [SQLValue(entry.parent), SQLValue(entry.name)])
+        names.give(entry, to: nil)
     }
 
     /// The one way in which a transaction changes something.

@@ -8,6 +8,20 @@ extension ItemIndex {
         for row in cache.all where try read({ try $0.row(ino: row.ino) }) != row {
             throw UbiquityError(.damaged, "what is remembered of \(row.key) is not what the index has")
         }
+        try checkNames()
+    }
+
+    private func checkNames() throws {
+        let (items, whole) = cache.allNames
+        for (entry, item) in items where try read({ try $0.child(of: entry.parent, named: entry.name) })?.key != item {
+            throw UbiquityError(.damaged, "who is remembered to have the name \(entry) does not have it")
+        }
+        for folder in whole {
+            let rows = try read { try $0.children(of: folder, after: nil, limit: .max) }
+            for row in rows where row.entry.flatMap({ items[$0] }) != .some(row.key) {
+                throw UbiquityError(.damaged, "\(row.key) is in a folder of which all names are remembered, but its")
+            }
+        }
     }
 }
 

@@ -86,7 +86,7 @@ extension ItemIndex {
 
     private func acknowledge(_ transaction: IndexTransaction, _ db: Database, _ journal: IndexJournal) throws {
         guard !transaction.statements.isEmpty else { return publish(transaction.events) }
-        cache.beginCommit(of: transaction.touched)
+        cache.beginCommit(of: transaction)
         defer { cache.endCommit() }
         FaultPoints.reach("index.committing")
         if try !journal.append(transaction.statements, isChange: transaction.isChange) {
@@ -99,7 +99,7 @@ extension ItemIndex {
         }
         FaultPoints.reach("index.committed")
         setBatch(isOpen: !journal.batch.isEmpty)
-        cache.endCommit(written: transaction.written.values)
+        cache.endCommit(of: transaction)
         publish(transaction.events)
         // The journal holds what is in the batch. If the database does not take it now it is asked again, and when the
         // journal is full whoever changes something is told.

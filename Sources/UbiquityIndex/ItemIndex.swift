@@ -196,11 +196,11 @@ package final class ItemIndex: Sendable {
             let result = try body(transaction)
             try recordOverdraft(transaction)
             let number = try db.totalChangesCount == changes ? nil : journal.map { try count(db, $0) }
-            cache.beginCommit(of: transaction.touched)
+            cache.beginCommit(of: transaction)
             FaultPoints.reach("index.committing")
             try db.cachedStatement(sql: "COMMIT").execute()
             FaultPoints.reach("index.committed")
-            cache.endCommit(written: transaction.written.values)
+            cache.endCommit(of: transaction)
             if let number { journal?.skip(to: number, isChange: transaction.isChange) }
             return result
         } catch {
@@ -239,7 +239,19 @@ package final class ItemIndex: Sendable {
 
     /// What has that name; for a hard link, what it leads to.
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
-        try peek { try $0.child(of: parent, named: name).flatMap($0.named) }
+        let entry = ItemRow.Entry(parent: parent, name: name)
+        switch cache.child(at: entry) {
+        case .row(let row) where row.kind != .hardLink: return row
+        case .row(let link): return try peek { try $0.named(link) }
+        case .nobody: return nil
+        case .unknown: break
+        }
+        let epoch = cache.epoch
+        return try peek { reader in
+            let row = try reader.child(of: parent, named: name)
+            if let epoch { cache.remember(row, at: entry, if: epoch) }
+            return try row.flatMap(reader.named)
+        }
     }
 
     // MARK: The log

@@ -1,69 +1,11 @@
 package import UbiquityCore
 
 /// An item as this device shows it: the remote record, overlaid with what was changed here and is not committed yet.
+///
+/// Rows go from hand to hand, through caches, events and answers, and seldom change; so their fields are in one box,
+/// which is copied when one that others have too is changed.
 package struct ItemRow: Sendable, Hashable {
-    package var key: ItemKey
-    /// The inode number programs see. It changes only when a remote update replaces local content, so that programs
-    /// that hold the old file open keep the old one.
-    package var ino: UInt64
-    package var id: ItemID
-    package var kind: ItemKind
-    /// Permission bits, 0o7777.
-    package var mode: UInt32
-    package var uid: UInt32
-    package var gid: UInt32
-    /// Bytes: of the local content, or of the remote version for a placeholder; the text's length for a symlink.
-    package var size: Int64
-    package var createdAt: Timestamp
-    package var modifiedAt: Timestamp
-    /// ctime, of this device only.
-    package var changedAt: Timestamp
-    /// A symlink's text. Of a hard link, the id of what it is a name of (`linkedID`); of a device node, its number
-    /// (`device`).
-    package var linkTarget: [UInt8]
-    /// Synced attributes (`user.…`), sorted by name.
-    package var xattrs: [Xattr]
-    /// Attributes of other namespaces: they stay on this device. Sorted by name.
-    package var localXattrs: [Xattr]
-
-    /// Its directory entry; nil when it has none (deleted here, or displaced by another item of its name).
-    package var entry: Entry?
-
-    /// The version that local content, or the placeholder, shows; nil if it was never at the cloud.
-    /// Local edits are made from this version: it is the base of the next one.
-    package var version: VersionID?
-    /// The backing file; nil for a placeholder.
-    package var content: ContentID?
-    package var contentState: ContentState
-    package var flags: ItemFlags
-
-    /// What was changed here and is not yet committed.
-    package var dirty: DirtyFields {
-        didSet { if !dirtyTimes.isEmpty { dirtyTimes.removeAll { !dirty.contains($0.field.flag) } } }
-    }
-    /// The order in which items became dirty: changes go up in it.
-    package var dirtyOrder: Int64
-    /// The item's remote revision when it became dirty: the base of the change.
-    package var dirtyBase: Revision
-    /// When the last local change was made, by this device's clock.
-    package var dirtyAt: Timestamp
-    /// When fields of `dirty` were changed that were changed before `dirtyAt`, and each attribute. One that is not in
-    /// here was changed then.
-    package private(set) var dirtyTimes: [FieldTime]
-
-    mutating func setTime(of field: FieldTime.Field, _ time: Timestamp?) {
-        guard time != nil || !dirtyTimes.isEmpty else { return }
-        dirtyTimes.removeAll { $0.field == field }
-        if let time { dirtyTimes.append(FieldTime(field, at: time)) }
-    }
-
-    /// Counts changes of content here; tells whether content changed while it was on its way up.
-    package var generation: Int64
-    /// The version id that the dirty content will have, drawn before it is first sent, so that a repeat after a crash
-    /// is the same version.
-    package var nextVersion: VersionID?
-    /// Last open.
-    package var usedAt: Timestamp
+    private var box: Box
 
     package init(
         key: ItemKey, ino: UInt64, id: ItemID, kind: ItemKind, mode: UInt32, uid: UInt32, gid: UInt32, size: Int64,
@@ -72,33 +14,284 @@ package struct ItemRow: Sendable, Hashable {
         flags: ItemFlags, dirty: DirtyFields, dirtyOrder: Int64, dirtyBase: Revision, dirtyAt: Timestamp,
         dirtyTimes: [FieldTime] = [], generation: Int64, nextVersion: VersionID?, usedAt: Timestamp
     ) {
-        self.key = key
-        self.ino = ino
-        self.id = id
-        self.kind = kind
-        self.mode = mode
-        self.uid = uid
-        self.gid = gid
-        self.size = size
-        self.createdAt = createdAt
-        self.modifiedAt = modifiedAt
-        self.changedAt = changedAt
-        self.linkTarget = linkTarget
-        self.xattrs = xattrs
-        self.localXattrs = localXattrs
-        self.entry = entry
-        self.version = version
-        self.content = content
-        self.contentState = contentState
-        self.flags = flags
-        self.dirty = dirty
-        self.dirtyOrder = dirtyOrder
-        self.dirtyBase = dirtyBase
-        self.dirtyAt = dirtyAt
-        self.dirtyTimes = dirtyTimes
-        self.generation = generation
-        self.nextVersion = nextVersion
-        self.usedAt = usedAt
+        box = Box(
+            Fields(
+                key: key, ino: ino, id: id, kind: kind, mode: mode, uid: uid, gid: gid, size: size,
+                createdAt: createdAt, modifiedAt: modifiedAt, changedAt: changedAt, linkTarget: linkTarget,
+                xattrs: xattrs, localXattrs: localXattrs, entry: entry, version: version, content: content,
+                contentState: contentState, flags: flags, dirty: dirty, dirtyOrder: dirtyOrder, dirtyBase: dirtyBase,
+                dirtyAt: dirtyAt, dirtyTimes: dirtyTimes, generation: generation, nextVersion: nextVersion,
+                usedAt: usedAt))
+    }
+
+    private final class Box: @unchecked Sendable {
+        // Only changed while one row alone has it, and the accesses to that are checked.
+        @exclusivity(unchecked) var fields: Fields
+        init(_ fields: Fields) { self.fields = fields }
+    }
+
+    private struct Fields: Hashable {
+        var key: ItemKey
+        var ino: UInt64
+        var id: ItemID
+        var kind: ItemKind
+        var mode: UInt32
+        var uid: UInt32
+        var gid: UInt32
+        var size: Int64
+        var createdAt: Timestamp
+        var modifiedAt: Timestamp
+        var changedAt: Timestamp
+        var linkTarget: [UInt8]
+        var xattrs: [Xattr]
+        var localXattrs: [Xattr]
+        var entry: Entry?
+        var version: VersionID?
+        var content: ContentID?
+        var contentState: ContentState
+        var flags: ItemFlags
+        var dirty: DirtyFields
+        var dirtyOrder: Int64
+        var dirtyBase: Revision
+        var dirtyAt: Timestamp
+        var dirtyTimes: [FieldTime]
+        var generation: Int64
+        var nextVersion: VersionID?
+        var usedAt: Timestamp
+    }
+
+    /// Makes sure that no other row sees a change.
+    private mutating func own() {
+        if !isKnownUniquelyReferenced(&box) { box = Box(box.fields) }
+    }
+
+    package static func == (one: ItemRow, other: ItemRow) -> Bool {
+        one.box === other.box || one.box.fields == other.box.fields
+    }
+    package func hash(into hasher: inout Hasher) { box.fields.hash(into: &hasher) }
+
+    package var key: ItemKey {
+        get { box.fields.key }
+        _modify {
+            own()
+            yield &box.fields.key
+        }
+    }
+    /// The inode number programs see. It changes only when a remote update replaces local content, so that programs
+    /// that hold the old file open keep the old one.
+    package var ino: UInt64 {
+        get { box.fields.ino }
+        _modify {
+            own()
+            yield &box.fields.ino
+        }
+    }
+    package var id: ItemID {
+        get { box.fields.id }
+        _modify {
+            own()
+            yield &box.fields.id
+        }
+    }
+    package var kind: ItemKind {
+        get { box.fields.kind }
+        _modify {
+            own()
+            yield &box.fields.kind
+        }
+    }
+    /// Permission bits, 0o7777.
+    package var mode: UInt32 {
+        get { box.fields.mode }
+        _modify {
+            own()
+            yield &box.fields.mode
+        }
+    }
+    package var uid: UInt32 {
+        get { box.fields.uid }
+        _modify {
+            own()
+            yield &box.fields.uid
+        }
+    }
+    package var gid: UInt32 {
+        get { box.fields.gid }
+        _modify {
+            own()
+            yield &box.fields.gid
+        }
+    }
+    /// Bytes: of the local content, or of the remote version for a placeholder; the text's length for a symlink.
+    package var size: Int64 {
+        get { box.fields.size }
+        _modify {
+            own()
+            yield &box.fields.size
+        }
+    }
+    package var createdAt: Timestamp {
+        get { box.fields.createdAt }
+        _modify {
+            own()
+            yield &box.fields.createdAt
+        }
+    }
+    package var modifiedAt: Timestamp {
+        get { box.fields.modifiedAt }
+        _modify {
+            own()
+            yield &box.fields.modifiedAt
+        }
+    }
+    /// ctime, of this device only.
+    package var changedAt: Timestamp {
+        get { box.fields.changedAt }
+        _modify {
+            own()
+            yield &box.fields.changedAt
+        }
+    }
+    /// A symlink's text. Of a hard link, the id of what it is a name of (`linkedID`); of a device node, its number
+    /// (`device`).
+    package var linkTarget: [UInt8] {
+        get { box.fields.linkTarget }
+        _modify {
+            own()
+            yield &box.fields.linkTarget
+        }
+    }
+    /// Synced attributes (`user.…`), sorted by name.
+    package var xattrs: [Xattr] {
+        get { box.fields.xattrs }
+        _modify {
+            own()
+            yield &box.fields.xattrs
+        }
+    }
+    /// Attributes of other namespaces: they stay on this device. Sorted by name.
+    package var localXattrs: [Xattr] {
+        get { box.fields.localXattrs }
+        _modify {
+            own()
+            yield &box.fields.localXattrs
+        }
+    }
+
+    /// Its directory entry; nil when it has none (deleted here, or displaced by another item of its name).
+    package var entry: Entry? {
+        get { box.fields.entry }
+        _modify {
+            own()
+            yield &box.fields.entry
+        }
+    }
+
+    /// The version that local content, or the placeholder, shows; nil if it was never at the cloud.
+    /// Local edits are made from this version: it is the base of the next one.
+    package var version: VersionID? {
+        get { box.fields.version }
+        _modify {
+            own()
+            yield &box.fields.version
+        }
+    }
+    /// The backing file; nil for a placeholder.
+    package var content: ContentID? {
+        get { box.fields.content }
+        _modify {
+            own()
+            yield &box.fields.content
+        }
+    }
+    package var contentState: ContentState {
+        get { box.fields.contentState }
+        _modify {
+            own()
+            yield &box.fields.contentState
+        }
+    }
+    package var flags: ItemFlags {
+        get { box.fields.flags }
+        _modify {
+            own()
+            yield &box.fields.flags
+        }
+    }
+
+    /// What was changed here and is not yet committed.
+    package var dirty: DirtyFields {
+        get { box.fields.dirty }
+        set {
+            own()
+            box.fields.dirty = newValue
+            if !dirtyTimes.isEmpty { box.fields.dirtyTimes.removeAll { !newValue.contains($0.field.flag) } }
+        }
+    }
+    /// The order in which items became dirty: changes go up in it.
+    package var dirtyOrder: Int64 {
+        get { box.fields.dirtyOrder }
+        _modify {
+            own()
+            yield &box.fields.dirtyOrder
+        }
+    }
+    /// The item's remote revision when it became dirty: the base of the change.
+    package var dirtyBase: Revision {
+        get { box.fields.dirtyBase }
+        _modify {
+            own()
+            yield &box.fields.dirtyBase
+        }
+    }
+    /// When the last local change was made, by this device's clock.
+    package var dirtyAt: Timestamp {
+        get { box.fields.dirtyAt }
+        _modify {
+            own()
+            yield &box.fields.dirtyAt
+        }
+    }
+    /// When fields of `dirty` were changed that were changed before `dirtyAt`, and each attribute. One that is not in
+    /// here was changed then.
+    package private(set) var dirtyTimes: [FieldTime] {
+        get { box.fields.dirtyTimes }
+        _modify {
+            own()
+            yield &box.fields.dirtyTimes
+        }
+    }
+
+    mutating func setTime(of field: FieldTime.Field, _ time: Timestamp?) {
+        guard time != nil || !dirtyTimes.isEmpty else { return }
+        dirtyTimes.removeAll { $0.field == field }
+        if let time { dirtyTimes.append(FieldTime(field, at: time)) }
+    }
+
+    /// Counts changes of content here; tells whether content changed while it was on its way up.
+    package var generation: Int64 {
+        get { box.fields.generation }
+        _modify {
+            own()
+            yield &box.fields.generation
+        }
+    }
+    /// The version id that the dirty content will have, drawn before it is first sent, so that a repeat after a crash
+    /// is the same version.
+    package var nextVersion: VersionID? {
+        get { box.fields.nextVersion }
+        _modify {
+            own()
+            yield &box.fields.nextVersion
+        }
+    }
+    /// Last open.
+    package var usedAt: Timestamp {
+        get { box.fields.usedAt }
+        _modify {
+            own()
+            yield &box.fields.usedAt
+        }
     }
 
     package struct Entry: Sendable, Hashable {

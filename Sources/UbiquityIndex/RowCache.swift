@@ -1,7 +1,8 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Rows lately read by inode number, so that open, getattr and read of a known item ask no database.
+/// Rows lately read by inode number, so that open, getattr and read of a known item ask no database; and names, so that
+/// lookups of them ask none either.
 ///
 /// A row is only remembered if no commit ended or began since before it was read, and the rows of a commit are
 /// forgotten before others can see it: who has read a row from the database never finds an older one here. Rows that a
@@ -10,11 +11,12 @@ final class RowCache: Sendable {
     /// Rows kept; at about 400 bytes each, 8 MB.
     private static let capacity = 20_000
     /// A commit of more rows is one of the cloud's pages; nobody asks for all of those at once.
-    private static let maximumWritten = 64
+    static let maximumWritten = 64
 
     private struct State {
         var rows: [UInt64: ItemRow] = [:]
         var inodes: [ItemKey: UInt64] = [:]
+        var names = NameCache()
         /// Counts the commits' beginnings and ends.
         var epoch: UInt64 = 0
         var isCommitting = false
@@ -38,6 +40,32 @@ final class RowCache: Sendable {
     func row(ino: UInt64) -> ItemRow? { state.withLock { $0.rows[ino] } }
     func row(key: ItemKey) -> ItemRow? { state.withLock { state in state.inodes[key].flatMap { state.rows[$0] } } }
 
+    enum Child {
+        case row(ItemRow)
+        case nobody
+        case unknown
+    }
+
+    /// Who has a name.
+    func child(at entry: ItemRow.Entry) -> Child {
+        state.withLock { state in
+            switch state.names.item(at: entry) {
+            case .item(let key): state.inodes[key].flatMap { state.rows[$0] }.map(Child.row) ?? .unknown
+            case .nobody: .nobody
+            case .unknown: .unknown
+            }
+        }
+    }
+
+    /// - Parameter row: who has the name; nil for nobody.
+    func remember(_ row: ItemRow?, at entry: ItemRow.Entry, if epoch: UInt64) {
+        state.withLock {
+            guard $0.epoch == epoch else { return }
+            $0.names.remember(entry, row?.key)
+            if let row { $0.add(row) }
+        }
+    }
+
     func remember(_ row: ItemRow, if epoch: UInt64) {
         state.withLock {
             guard $0.epoch == epoch else { return }
@@ -46,35 +74,49 @@ final class RowCache: Sendable {
     }
 
     var all: [ItemRow] { state.withLock { Array($0.rows.values) } }
+    var allNames: (items: [ItemRow.Entry: ItemKey?], whole: Set<ItemKey>) { state.withLock { $0.names.contents } }
 
     func removeAll() {
         state.withLock { state in
             state.rows = [:]
             state.inodes = [:]
+            state.names.removeAll()
         }
     }
 
-    /// Drops the rows of a commit that is about to be made.
-    func beginCommit(of keys: Set<ItemKey>) {
-        guard !keys.isEmpty else { return }
+    /// Drops the rows and names of a commit that is about to be made.
+    func beginCommit(of transaction: IndexTransaction) {
+        guard !transaction.touched.isEmpty || !transaction.names.items.isEmpty else { return }
         state.withLock {
             $0.epoch += 1
             $0.isCommitting = true
-            for key in keys {
+            for key in transaction.touched {
                 if let ino = $0.inodes.removeValue(forKey: key) { $0.rows.removeValue(forKey: ino) }
             }
+            $0.names.beginCommit(of: transaction.names)
         }
     }
 
-    /// The commit is made, or failed.
-    /// - Parameter written: the rows as it has made them; none if it failed.
-    func endCommit(written: some Collection<ItemRow> = EmptyCollection()) {
+    /// The commit is made: what it has made of rows and names is remembered.
+    func endCommit(of transaction: IndexTransaction) {
         state.withLock {
             guard $0.isCommitting else { return }
             $0.epoch += 1
             $0.isCommitting = false
-            guard written.count <= Self.maximumWritten else { return }
-            for row in written { $0.add(row) }
+            let isShort = max(transaction.written.count, transaction.names.items.count) <= Self.maximumWritten
+            $0.names.endCommit(isShort ? transaction.names : nil)
+            guard isShort else { return }
+            for row in transaction.written.values { $0.add(row) }
+        }
+    }
+
+    /// The commit has failed, unless its end was told before.
+    func endCommit() {
+        state.withLock {
+            guard $0.isCommitting else { return }
+            $0.epoch += 1
+            $0.isCommitting = false
+            $0.names.endCommit(nil)
         }
     }
 }

@@ -31,34 +31,78 @@ enum RowCoding {
     }
 
     /// The values of all columns, in their order.
-    static func values(_ row: ItemRow) -> [SQLValue] {
-        [
-            SQLValue(row.key), .int(Int64(bitPattern: row.ino)), SQLValue(row.id), .int(Int64(row.kind.rawValue)),
-            .int(Int64(row.mode)), .int(Int64(row.uid)), .int(Int64(row.gid)), .int(row.size),
-            .int(row.createdAt.nanoseconds), .int(row.modifiedAt.nanoseconds), .int(row.changedAt.nanoseconds),
-            SQLValue(nonEmpty: row.linkTarget), SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)),
-            SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)), SQLValue(row.version),
-            SQLValue(row.content?.rawValue), .int(Int64(row.contentState.rawValue)), .int(row.flags.rawValue),
-            .int(row.dirty.rawValue), .int(row.dirtyOrder), .int(row.dirtyBase.number), .int(row.dirtyAt.nanoseconds),
-            .int(row.generation), SQLValue(row.nextVersion), .int(row.usedAt.nanoseconds),
-            SQLValue(nonEmpty: BlobCoding.encode(row.dirtyTimes)),
-        ]
+    static func values(_ row: ItemRow) -> [SQLValue] { columns.indices.map { value(row, $0) } }
+
+    /// The values of the columns of `mask`, and the key at their end, as `update` takes them.
+    static func values(_ row: ItemRow, _ mask: UInt32) -> [SQLValue] {
+        var values = [SQLValue]()
+        values.reserveCapacity(mask.nonzeroBitCount + 1)
+        for column in columns.indices where mask & 1 << UInt32(column) != 0 { values.append(value(row, column)) }
+        values.append(SQLValue(row.key))
+        return values
+    }
+
+    private static func value(_ row: ItemRow, _ column: Int) -> SQLValue {
+        switch column {
+        case 0: SQLValue(row.key)
+        case 1: .int(Int64(bitPattern: row.ino))
+        case 2: SQLValue(row.id)
+        case 3: .int(Int64(row.kind.rawValue))
+        case 4: .int(Int64(row.mode))
+        case 5: .int(Int64(row.uid))
+        case 6: .int(Int64(row.gid))
+        case 7: .int(row.size)
+        case 8: .int(row.createdAt.nanoseconds)
+        case 9: .int(row.modifiedAt.nanoseconds)
+        case 10: .int(row.changedAt.nanoseconds)
+        case 11: SQLValue(nonEmpty: row.linkTarget)
+        case 12: SQLValue(nonEmpty: BlobCoding.encode(row.xattrs))
+        case 13: SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs))
+        case 14: SQLValue(row.version)
+        case 15: SQLValue(row.content?.rawValue)
+        case 16: .int(Int64(row.contentState.rawValue))
+        case 17: .int(row.flags.rawValue)
+        case 18: .int(row.dirty.rawValue)
+        case 19: .int(row.dirtyOrder)
+        case 20: .int(row.dirtyBase.number)
+        case 21: .int(row.dirtyAt.nanoseconds)
+        case 22: .int(row.generation)
+        case 23: SQLValue(row.nextVersion)
+        case 24: .int(row.usedAt.nanoseconds)
+        default: SQLValue(nonEmpty: BlobCoding.encode(row.dirtyTimes))
+        }
     }
 
     /// Which columns differ, a bit for each.
     static func difference(_ a: ItemRow, _ b: ItemRow) -> UInt32 {
-        let differs = [
-            a.key != b.key, a.ino != b.ino, a.id != b.id, a.kind != b.kind, a.mode != b.mode, a.uid != b.uid,
-            a.gid != b.gid, a.size != b.size, a.createdAt != b.createdAt, a.modifiedAt != b.modifiedAt,
-            a.changedAt != b.changedAt, a.linkTarget != b.linkTarget, a.xattrs != b.xattrs,
-            a.localXattrs != b.localXattrs, a.version != b.version, a.content != b.content,
-            a.contentState != b.contentState, a.flags != b.flags, a.dirty != b.dirty, a.dirtyOrder != b.dirtyOrder,
-            a.dirtyBase != b.dirtyBase, a.dirtyAt != b.dirtyAt, a.generation != b.generation,
-            a.nextVersion != b.nextVersion, a.usedAt != b.usedAt,
-            a.dirtyTimes != b.dirtyTimes,
-        ]
         var mask: UInt32 = 0
-        for (bit, isSet) in differs.enumerated() where isSet { mask |= 1 << UInt32(bit) }
+        func note(_ column: UInt32, _ differs: Bool) { if differs { mask |= 1 << column } }
+        note(0, a.key != b.key)
+        note(1, a.ino != b.ino)
+        note(2, a.id != b.id)
+        note(3, a.kind != b.kind)
+        note(4, a.mode != b.mode)
+        note(5, a.uid != b.uid)
+        note(6, a.gid != b.gid)
+        note(7, a.size != b.size)
+        note(8, a.createdAt != b.createdAt)
+        note(9, a.modifiedAt != b.modifiedAt)
+        note(10, a.changedAt != b.changedAt)
+        note(11, a.linkTarget != b.linkTarget)
+        note(12, a.xattrs != b.xattrs)
+        note(13, a.localXattrs != b.localXattrs)
+        note(14, a.version != b.version)
+        note(15, a.content != b.content)
+        note(16, a.contentState != b.contentState)
+        note(17, a.flags != b.flags)
+        note(18, a.dirty != b.dirty)
+        note(19, a.dirtyOrder != b.dirtyOrder)
+        note(20, a.dirtyBase != b.dirtyBase)
+        note(21, a.dirtyAt != b.dirtyAt)
+        note(22, a.generation != b.generation)
+        note(23, a.nextVersion != b.nextVersion)
+        note(24, a.usedAt != b.usedAt)
+        note(25, a.dirtyTimes != b.dirtyTimes)
         return mask
     }
 

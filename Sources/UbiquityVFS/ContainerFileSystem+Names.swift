@@ -210,11 +210,9 @@ extension ContainerFileSystem {
         let newName = try checkedForMaking(newName, in: newParent)
         guard name != .versionsFolder else { throw Errno.EPERM }
         let (from, into) = (try directory(parent).key, try directory(newParent).key)
-        let (source, target) = try index.peek { reader in
-            let source = try reader.child(of: from, named: name).flatMap(reader.named)
-            let isFile = source?.kind == .file && mode == .replacing
-            return (source, isFile ? try reader.child(of: into, named: newName).flatMap(reader.named) : nil)
-        }
+        let source = try index.child(of: from, named: name)
+        let isFile = source?.kind == .file && mode == .replacing
+        let target = isFile ? try index.child(of: into, named: newName) : nil
         let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
         // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
