@@ -1,24 +1,24 @@
 /// A random 128-bit identity of one kind of thing. `Kind` keeps an item's id from being passed for a version's.
 ///
 /// 128 bits, because ids are made by devices that do not know each other: no two of them may ever meet.
-package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
+public struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The first eight bytes, big-endian.
-    package let high: UInt64
+    public let high: UInt64
     /// The last eight bytes, big-endian.
-    package let low: UInt64
+    public let low: UInt64
 
-    package init(high: UInt64, low: UInt64) {
+    public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
     /// A new identity from the given source of randomness.
-    package init(using generator: inout some RandomNumberGenerator) {
+    public init(using generator: inout some RandomNumberGenerator) {
         self.init(high: generator.next(), low: generator.next())
     }
 
     /// The identity in 16 bytes, or nil if there are more or fewer.
-    package init?(bytes: some Collection<UInt8>) {
+    public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 16 else { return nil }
         var words: (UInt64, UInt64) = (0, 0)
         for (position, byte) in bytes.enumerated() {
@@ -28,12 +28,12 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     }
 
     /// The identity in 32 hexadecimal digits, or nil if the text is anything else.
-    package init?(hex: String) {
+    public init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
     }
 
-    package var bytes: [UInt8] {
+    public var bytes: [UInt8] {
         var result = [UInt8]()
         result.reserveCapacity(16)
         for word in [high, low] {
@@ -44,28 +44,28 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
         return result
     }
 
-    package var description: String { Hex.encode(bytes) }
+    public var description: String { Hex.encode(bytes) }
 
-    package static func < (left: Self, right: Self) -> Bool {
+    public static func < (left: Self, right: Self) -> Bool {
         (left.high, left.low) < (right.high, right.low)
     }
 }
 
-package enum ItemKindTag {}
-package enum VersionTag {}
-package enum DeviceTag {}
-package enum RequestTag {}
+public enum ItemKindTag {}
+public enum VersionTag {}
+public enum DeviceTag {}
+public enum RequestTag {}
 
 /// A file, directory or symlink, whatever its name and place become.
-package typealias ItemID = Identifier<ItemKindTag>
+public typealias ItemID = Identifier<ItemKindTag>
 /// One immutable content of a file.
-package typealias VersionID = Identifier<VersionTag>
+public typealias VersionID = Identifier<VersionTag>
 /// One machine (more exactly: one state folder) signed in to an account.
-package typealias DeviceID = Identifier<DeviceTag>
+public typealias DeviceID = Identifier<DeviceTag>
 /// One commit request; a repeat of the same request has no second effect.
-package typealias RequestID = Identifier<RequestTag>
+public typealias RequestID = Identifier<RequestTag>
 
 extension Identifier where Kind == ItemKindTag {
     /// The container's top folder: the same in every container, never created, never deleted.
-    package static var root: ItemID { ItemID(high: 0, low: 0) }
+    public static var root: ItemID { ItemID(high: 0, low: 0) }
 }

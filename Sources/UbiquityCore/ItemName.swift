@@ -1,17 +1,17 @@
 /// The name of an item in its directory: bytes, as Linux has them, known to be UTF-8.
 ///
 /// Not a `String`: two canonically equivalent strings are one `String` and two files.
-package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let bytes: [UInt8]
+public struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public let bytes: [UInt8]
 
     /// Why a name cannot be used.
-    package enum Invalid: Error, Equatable {
+    public enum Invalid: Error, Equatable {
         case empty, tooLong, notUTF8
         /// "." or "..", or a name with "/" or a zero byte.
         case reserved
     }
 
-    package init(_ bytes: [UInt8]) throws(Invalid) {
+    public init(_ bytes: [UInt8]) throws(Invalid) {
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Limits.maximumNameLength else { throw .tooLong }
         // Every request about a name comes here: one pass, and a string is only made of what is not ASCII.
@@ -29,17 +29,17 @@ package struct ItemName: Hashable, Comparable, Sendable, CustomStringConvertible
         self.bytes = bytes
     }
 
-    package init(_ text: String) throws(Invalid) { try self.init(Array(text.utf8)) }
+    public init(_ text: String) throws(Invalid) { try self.init(Array(text.utf8)) }
 
     /// For bytes that were a valid name when they were stored (the index, the top folder's empty name).
-    package init(stored bytes: [UInt8]) { self.bytes = bytes }
+    public init(stored bytes: [UInt8]) { self.bytes = bytes }
 
     /// Where an item's other versions stand, in every directory; no item may have this name, on any device.
     package static let versionsFolder = ItemName(stored: Array(".versions".utf8))
 
-    package var description: String { String(decoding: bytes, as: UTF8.self) }
+    public var description: String { String(decoding: bytes, as: UTF8.self) }
 
-    package static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
+    public static func < (left: Self, right: Self) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
 
     /// The name's stem and its extension with the dot (empty if none): "a.tar.gz" is "a.tar" and ".gz", and
     /// ".profile" has no extension.

@@ -1,17 +1,17 @@
 /// An item's row in this device's index: never reused, never changed, never sent.
-package struct ItemKey: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let rawValue: Int64
-    package init(_ rawValue: Int64) { self.rawValue = rawValue }
+public struct ItemKey: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public let rawValue: Int64
+    public init(_ rawValue: Int64) { self.rawValue = rawValue }
     /// The container's top folder.
-    package static let root = ItemKey(1)
-    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-    package var description: String { String(rawValue) }
+    public static var root: ItemKey { ItemKey(1) }
+    public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    public var description: String { String(rawValue) }
 }
 
 /// A backing file in this device's content store: never reused. Its file name is the number in hexadecimal.
-package struct ContentID: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let rawValue: Int64
-    package init(_ rawValue: Int64) { self.rawValue = rawValue }
-    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-    package var description: String { String(rawValue, radix: 16) }
+public struct ContentID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public let rawValue: Int64
+    public init(_ rawValue: Int64) { self.rawValue = rawValue }
+    public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    public var description: String { String(rawValue, radix: 16) }
 }

@@ -1,41 +1,41 @@
 /// Nanoseconds since 1970-01-01 UTC. 64 bits reach from 1677 to 2262; times outside are clamped.
-package struct Timestamp: Hashable, Comparable, Sendable {
-    package var nanoseconds: Int64
+public struct Timestamp: Hashable, Comparable, Sendable {
+    public var nanoseconds: Int64
 
-    package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+    public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
     /// From seconds and nanoseconds, clamped to the range.
-    package init(seconds: Int64, nanoseconds: Int64) {
+    public init(seconds: Int64, nanoseconds: Int64) {
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (sum, overflowToo) = scaled.addingReportingOverflow(nanoseconds)
         self.nanoseconds = overflow || overflowToo ? (seconds < 0 ? .min : .max) : sum
     }
 
     /// From seconds as messages have them, clamped to the range; zero for what is no number.
-    package init(seconds: Double) {
+    public init(seconds: Double) {
         // The largest number of nanoseconds is rounded up to one that does not fit.
         let scaled = seconds * 1e9
         nanoseconds = Int64(exactly: scaled.rounded(.towardZero)) ?? (scaled.isNaN ? 0 : scaled < 0 ? .min : .max)
     }
 
-    package static let zero = Timestamp(nanoseconds: 0)
+    public static var zero: Timestamp { Timestamp(nanoseconds: 0) }
 
     /// Whole seconds, rounded down.
-    package var seconds: Int64 {
+    public var seconds: Int64 {
         let (quotient, remainder) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
         return remainder < 0 ? quotient - 1 : quotient
     }
 
     /// Nanoseconds past `seconds`, 0 ..< 1_000_000_000.
-    package var subsecondNanoseconds: Int64 {
+    public var subsecondNanoseconds: Int64 {
         let remainder = nanoseconds % 1_000_000_000
         return remainder < 0 ? remainder + 1_000_000_000 : remainder
     }
 
-    package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+    public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// The time that much later, clamped.
-    package func advanced(bySeconds seconds: Double) -> Timestamp {
+    public func advanced(bySeconds seconds: Double) -> Timestamp {
         let sum = Double(nanoseconds) + seconds * 1e9
         guard sum < 9.2e18 else { return Timestamp(nanoseconds: .max) }
         guard sum > -9.2e18 else { return Timestamp(nanoseconds: .min) }
@@ -46,14 +46,14 @@ package struct Timestamp: Hashable, Comparable, Sendable {
 }
 
 /// A container's position in its change feed: 0 before the first commit, one more with each.
-package struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package var number: Int64
-    package init(_ number: Int64) { self.number = number }
-    package static let zero = Revision(0)
+public struct Revision: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public var number: Int64
+    public init(_ number: Int64) { self.number = number }
+    public static var zero: Revision { Revision(0) }
     /// The one after it; of the last one, which only a damaged database has, the same.
-    package var next: Revision { Revision(number == .max ? number : number + 1) }
-    package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
-    package var description: String { String(number) }
+    public var next: Revision { Revision(number == .max ? number : number + 1) }
+    public static func < (left: Self, right: Self) -> Bool { left.number < right.number }
+    public var description: String { String(number) }
 }
 
 /// The name of a container: 1 to 64 of letters, digits, ".", "_" and "-", not starting with "." or "-".
@@ -82,7 +82,7 @@ package struct ContainerID: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// What an item is. The numbers are stored and sent; they never change.
-package enum ItemKind: UInt8, Hashable, Sendable {
+public enum ItemKind: UInt8, Hashable, Sendable {
     case file = 1
     case directory = 2
     case symlink = 3
@@ -97,7 +97,7 @@ package enum ItemKind: UInt8, Hashable, Sendable {
 
     /// Whether it is a meeting point of this machine's programs or a name of this machine's hardware, which says
     /// nothing on another one.
-    package var isSpecial: Bool {
+    public var isSpecial: Bool {
         switch self {
         case .file, .directory, .symlink, .hardLink: false
         case .fifo, .socket, .characterDevice, .blockDevice: true
@@ -106,14 +106,14 @@ package enum ItemKind: UInt8, Hashable, Sendable {
 }
 
 /// An extended attribute: name with its namespace ("user.note") and value, both bytes.
-package struct Xattr: Hashable, Sendable, Comparable {
-    package var name: [UInt8]
-    package var value: [UInt8]
+public struct Xattr: Hashable, Sendable, Comparable {
+    public var name: [UInt8]
+    public var value: [UInt8]
 
-    package init(name: [UInt8], value: [UInt8]) {
+    public init(name: [UInt8], value: [UInt8]) {
         self.name = name
         self.value = value
     }
 
-    package static func < (left: Self, right: Self) -> Bool { left.name.lexicographicallyPrecedes(right.name) }
+    public static func < (left: Self, right: Self) -> Bool { left.name.lexicographicallyPrecedes(right.name) }
 }

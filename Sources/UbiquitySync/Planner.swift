@@ -343,13 +343,15 @@ extension IndexReader {
             let name = number == 1 ? entry.name : entry.name.numbered(number)
             let occupants = try remoteOccupants(of: folder, named: name).filter { $0.id != row.id }
             guard !occupants.isEmpty else { return false }
-            // Of another size it is another, and nobody has to wait to see both.
-            let mayBeIt = occupants.contains {
-                $0.kind == .file && $0.content?.isAvailable == true && $0.content?.size == row.size
-            }
-            if mayBeIt { return true }
+            if occupants.contains(where: { Self.mayBe($0, row) }) { return true }
         }
         return false
+    }
+
+    /// Of another size it is another, and nobody has to wait to see both.
+    private static func mayBe(_ occupant: RemoteItem, _ row: ItemRow) -> Bool {
+        guard occupant.kind == .file, let content = occupant.content else { return false }
+        return content.isAvailable && content.size == row.size
     }
 
     /// The folder as the cloud has it; one that is new here becomes one with what has its name there.

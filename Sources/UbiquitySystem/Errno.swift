@@ -3,16 +3,16 @@ import Glibc
 import UbiquityCore
 
 /// What a failed system call left in `errno`. Thrown by everything in this module that is one system call.
-package struct Errno: Error, RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    package let rawValue: Int32
-    package init(rawValue: Int32) { self.rawValue = rawValue }
+public struct Errno: Error, RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: Int32
+    public init(rawValue: Int32) { self.rawValue = rawValue }
 
     /// The calling thread's `errno`. To be read right after the call: releasing an object may change it.
     @inline(__always)
     static var last: Errno { Errno(rawValue: errno) }
 
     /// The system's text, e.g. "No such file or directory".
-    package var description: String {
+    public var description: String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { text in
             guard let start = text.baseAddress else { return "error \(rawValue)" }
             _ = CUbiquity_strerror(rawValue, start, text.count)

@@ -5,11 +5,11 @@ import Glibc
 /// It is a pthread mutex and not `Synchronization.Mutex`, whose fair hand-off collapses from 14 ns to microseconds
 /// when there are more busy threads than cores. Sections are short, never block and never contain `await`. The lock
 /// is not recursive. What `withLock` returns must not be a reference into the state.
-package final class Lock<State>: @unchecked Sendable {
+public final class Lock<State>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline let state: UnsafeMutablePointer<State>
 
-    package init(_ initial: sending State) {
+    public init(_ initial: sending State) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -25,7 +25,7 @@ package final class Lock<State>: @unchecked Sendable {
     }
 
     @inlinable
-    package func withLock<R, E: Error>(_ body: (inout State) throws(E) -> R) throws(E) -> R {
+    public func withLock<R, E: Error>(_ body: (inout State) throws(E) -> R) throws(E) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return try body(&state.pointee)
