@@ -40,6 +40,7 @@ int CUbiquity_ringOpen(struct CUbiquity_Ring *ring, uint32_t submissions, uint32
         IORING_SETUP_DEFER_TASKRUN;
     struct io_uring_params params = {.flags = flags, .cq_entries = completions};
     memset(ring, 0, sizeof *ring);
+    ring->registered = ring->file = -1;
     ring->descriptor = (int)syscall(SYS_io_uring_setup, submissions, &params);
     if (ring->descriptor < 0) return -1;
     if (!(params.features & IORING_FEAT_SINGLE_MMAP)) {
@@ -71,11 +72,22 @@ int CUbiquity_ringOpen(struct CUbiquity_Ring *ring, uint32_t submissions, uint32
 }
 
 void CUbiquity_ringClose(struct CUbiquity_Ring *ring) {
+    if (ring->registered >= 0) {
+        struct io_uring_rsrc_update place = {.offset = (uint32_t)ring->registered};
+        syscall(SYS_io_uring_register, ring->descriptor, IORING_UNREGISTER_RING_FDS, &place, 1);
+    }
     if (ring->submissions) munmap(ring->submissions, ring->submissionsSize);
     if (ring->queues) munmap(ring->queues, ring->queuesSize);
     if (ring->descriptor >= 0) close(ring->descriptor);
     memset(ring, 0, sizeof *ring);
-    ring->descriptor = -1;
+    ring->descriptor = ring->registered = ring->file = -1;
+}
+
+void CUbiquity_ringRemember(struct CUbiquity_Ring *ring, int session) {
+    if (syscall(SYS_io_uring_register, ring->descriptor, IORING_REGISTER_FILES, &session, 1) == 0) ring->file = session;
+    struct io_uring_rsrc_update place = {.offset = -1U, .data = (uint64_t)ring->descriptor};
+    if (syscall(SYS_io_uring_register, ring->descriptor, IORING_REGISTER_RING_FDS, &place, 1) == 1)
+        ring->registered = (int)place.offset;
 }
 
 /// A free submission, zeroed and counted as prepared; null if there is none. The kernel looks only when it is told to.
@@ -99,6 +111,10 @@ int CUbiquity_ringPrepareCommand(
     if (!submission) return -1;
     submission->opcode = IORING_OP_URING_CMD;
     submission->fd = session;
+    if (session == ring->file) {
+        submission->fd = 0;
+        submission->flags = IOSQE_FIXED_FILE;
+    }
     submission->cmd_op = command;
     submission->user_data = mark;
     if (vector) {
@@ -124,7 +140,12 @@ int CUbiquity_ringPrepareRead(
 
 int CUbiquity_ringSubmit(struct CUbiquity_Ring *ring, uint32_t completions) {
     unsigned flags = completions ? IORING_ENTER_GETEVENTS : 0;
-    long count = syscall(SYS_io_uring_enter, ring->descriptor, ring->prepared, completions, flags, NULL, 0);
+    int descriptor = ring->descriptor;
+    if (ring->registered >= 0) {
+        descriptor = ring->registered;
+        flags |= IORING_ENTER_REGISTERED_RING;
+    }
+    long count = syscall(SYS_io_uring_enter, descriptor, ring->prepared, completions, flags, NULL, 0);
     if (count > 0) ring->prepared -= (uint32_t)count;
     return count < 0 ? -1 : 0;
 }

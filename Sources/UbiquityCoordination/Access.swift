@@ -6,18 +6,18 @@ package enum Access: Hashable, Sendable {
     case evicting
 }
 
-package struct ReadingOptions: OptionSet, Hashable, Sendable {
-    package let rawValue: Int
-    package init(rawValue: Int) { self.rawValue = rawValue }
+public struct ReadingOptions: OptionSet, Hashable, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
     /// Nobody is asked to save first: what is on the disk will do.
-    package static let withoutChanges = ReadingOptions(rawValue: 1)
+    public static let withoutChanges = ReadingOptions(rawValue: 1)
     /// The claim is on what a symlink leads to. Whoever makes the claim resolves it; to the arbiter it is nothing.
-    package static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
+    public static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
     /// Only what is known of the item without its content: nothing is downloaded, nobody is asked, and only one who
     /// deletes, moves or replaces the item is waited for.
-    package static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
+    public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
     /// A snapshot is taken and handed on; the claim lasts while it is taken.
-    package static let forUploading = ReadingOptions(rawValue: 8)
+    public static let forUploading = ReadingOptions(rawValue: 8)
 }
 
 /// What a writer is about to do; at most one.

@@ -327,7 +327,7 @@ package struct ItemRow: Sendable, Hashable {
 }
 
 /// Where a file's content stands on this device. The numbers are stored.
-package enum ContentState: UInt8, Sendable, Hashable {
+public enum ContentState: UInt8, Sendable, Hashable {
     /// A placeholder.
     case none = 0
     /// A sparse backing file that is being filled.
@@ -335,46 +335,46 @@ package enum ContentState: UInt8, Sendable, Hashable {
     case complete = 2
 }
 
-package struct ItemFlags: OptionSet, Sendable, Hashable {
-    package let rawValue: Int64
-    package init(rawValue: Int64) { self.rawValue = rawValue }
+public struct ItemFlags: OptionSet, Sendable, Hashable {
+    public let rawValue: Int64
+    public init(rawValue: Int64) { self.rawValue = rawValue }
     /// A program has it open for writing; set durably before the open is answered, so that a change made just before
     /// the daemon died is found.
-    package static let writing = ItemFlags(rawValue: 1)
-    package static let pinned = ItemFlags(rawValue: 2)
+    public static let writing = ItemFlags(rawValue: 1)
+    public static let pinned = ItemFlags(rawValue: 2)
     /// Never leaves this device.
-    package static let excluded = ItemFlags(rawValue: 4)
+    public static let excluded = ItemFlags(rawValue: 4)
     /// Was downloaded once, so newer versions are fetched by themselves, until evicted.
-    package static let keptCurrent = ItemFlags(rawValue: 8)
+    public static let keptCurrent = ItemFlags(rawValue: 8)
     /// A download was asked for and has not ended.
-    package static let downloadRequested = ItemFlags(rawValue: 16)
+    public static let downloadRequested = ItemFlags(rawValue: 16)
     /// A folder that the cloud has deleted and that is still needed here, for what is kept local in it: it goes when
     /// that goes.
-    package static let lingering = ItemFlags(rawValue: 32)
+    public static let lingering = ItemFlags(rawValue: 32)
     /// Its creation, or its return after a deletion, was sent at least once: the cloud may have it, whatever became of
     /// the answer.
-    package static let creationSent = ItemFlags(rawValue: 64)
+    public static let creationSent = ItemFlags(rawValue: 64)
     /// Begun anew from nothing by a program that has neither closed nor synced it yet: its content is not worth a
     /// version until then.
-    package static let fresh = ItemFlags(rawValue: 128)
+    public static let fresh = ItemFlags(rawValue: 128)
     /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must
     /// go up to bring the item back, also if it is the same.
-    package static let returned = ItemFlags(rawValue: 256)
+    public static let returned = ItemFlags(rawValue: 256)
     /// Hard links lead to it: it has more names than its entry.
-    package static let linked = ItemFlags(rawValue: 512)
+    public static let linked = ItemFlags(rawValue: 512)
 }
 
 /// Fields of an item changed on this device since the last commit.
-package struct DirtyFields: OptionSet, Sendable, Hashable {
-    package let rawValue: Int64
-    package init(rawValue: Int64) { self.rawValue = rawValue }
+public struct DirtyFields: OptionSet, Sendable, Hashable {
+    public let rawValue: Int64
+    public init(rawValue: Int64) { self.rawValue = rawValue }
     /// The cloud has not seen the item: everything goes up.
-    package static let created = DirtyFields(rawValue: 1)
-    package static let place = DirtyFields(rawValue: 2)
-    package static let mode = DirtyFields(rawValue: 4)
-    package static let times = DirtyFields(rawValue: 8)
-    package static let xattrs = DirtyFields(rawValue: 16)
-    package static let content = DirtyFields(rawValue: 32)
-    package static let deleted = DirtyFields(rawValue: 64)
-    package static let metadata: DirtyFields = [.created, .place, .mode, .times, .xattrs]
+    public static let created = DirtyFields(rawValue: 1)
+    public static let place = DirtyFields(rawValue: 2)
+    public static let mode = DirtyFields(rawValue: 4)
+    public static let times = DirtyFields(rawValue: 8)
+    public static let xattrs = DirtyFields(rawValue: 16)
+    public static let content = DirtyFields(rawValue: 32)
+    public static let deleted = DirtyFields(rawValue: 64)
+    public static let metadata: DirtyFields = [.created, .place, .mode, .times, .xattrs]
 }

@@ -5,6 +5,9 @@ import Glibc
 /// It is a pthread mutex and not `Synchronization.Mutex`, whose fair hand-off collapses from 14 ns to microseconds
 /// when there are more busy threads than cores. Sections are short, never block and never contain `await`. The lock
 /// is not recursive. What `withLock` returns must not be a reference into the state.
+///
+/// Public, as some values are that are used as often: what is `package` the compiler does not see into from other
+/// modules, `@inlinable` or not (Swift 6.3.1), and calls through generic code.
 public final class Lock<State>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline let state: UnsafeMutablePointer<State>

@@ -3,12 +3,12 @@ import Glibc
 import UbiquityCore
 
 /// A `Lock` whose holder can wait for the state to change. For threads of our own only: it blocks.
-package final class Monitor<State>: @unchecked Sendable {
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private let condition: UnsafeMutablePointer<pthread_cond_t>
-    private let state: UnsafeMutablePointer<State>
+public final class Monitor<State>: @unchecked Sendable {
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline let condition: UnsafeMutablePointer<pthread_cond_t>
+    @usableFromInline let state: UnsafeMutablePointer<State>
 
-    package init(_ initial: sending State) {
+    public init(_ initial: sending State) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -28,14 +28,16 @@ package final class Monitor<State>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    package func withLock<R, E: Error>(_ body: (inout State) throws(E) -> R) throws(E) -> R {
+    @inlinable
+    public func withLock<R, E: Error>(_ body: (inout State) throws(E) -> R) throws(E) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return try body(&state.pointee)
     }
 
     /// Blocks until `body` gives a value. It is asked at once and again after each `signal`, under the lock.
-    package func wait<R>(until body: (inout State) -> R?) -> R {
+    @inlinable
+    public func wait<R>(until body: (inout State) -> R?) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while true {
@@ -45,7 +47,7 @@ package final class Monitor<State>: @unchecked Sendable {
     }
 
     /// The same, for at most `limit`; nil if it has passed.
-    package func wait<R>(atMost limit: Duration, until body: (inout State) -> R?) -> R? {
+    public func wait<R>(atMost limit: Duration, until body: (inout State) -> R?) -> R? {
         let deadline = CUbiquity_moment(limit.wholeNanoseconds)
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -56,8 +58,8 @@ package final class Monitor<State>: @unchecked Sendable {
     }
 
     /// Wakes one waiter.
-    package func signal() { pthread_cond_signal(condition) }
+    public func signal() { pthread_cond_signal(condition) }
 
     /// Wakes all waiters.
-    package func broadcast() { pthread_cond_broadcast(condition) }
+    public func broadcast() { pthread_cond_broadcast(condition) }
 }

@@ -1,26 +1,26 @@
 /// The flags of open(2) as the kernel passes them on. The numbers are those of x86 and arm64 Linux alike, but for
 /// those that are not needed here.
-package struct OpenFlags: OptionSet, Hashable, Sendable {
-    package let rawValue: Int32
-    package init(rawValue: Int32) { self.rawValue = rawValue }
+public struct OpenFlags: OptionSet, Hashable, Sendable {
+    public let rawValue: Int32
+    public init(rawValue: Int32) { self.rawValue = rawValue }
 
-    package static let writeOnly = OpenFlags(rawValue: 0o1)
-    package static let readWrite = OpenFlags(rawValue: 0o2)
-    package static let create = OpenFlags(rawValue: 0o100)
-    package static let exclusive = OpenFlags(rawValue: 0o200)
-    package static let truncate = OpenFlags(rawValue: 0o1000)
-    package static let append = OpenFlags(rawValue: 0o2000)
-    package static let nonBlocking = OpenFlags(rawValue: 0o4000)
+    public static let writeOnly = OpenFlags(rawValue: 0o1)
+    public static let readWrite = OpenFlags(rawValue: 0o2)
+    public static let create = OpenFlags(rawValue: 0o100)
+    public static let exclusive = OpenFlags(rawValue: 0o200)
+    public static let truncate = OpenFlags(rawValue: 0o1000)
+    public static let append = OpenFlags(rawValue: 0o2000)
+    public static let nonBlocking = OpenFlags(rawValue: 0o4000)
     /// O_DSYNC, which is part of O_SYNC: what a write has said is on the disk. The kernel sees to that for the bytes,
     /// but for those that it hands over directly (O_DIRECT).
-    package static let dataSync = OpenFlags(rawValue: 0o10000)
+    public static let dataSync = OpenFlags(rawValue: 0o10000)
     /// Not the kernel's: it was opened with O_NONBLOCK by a program that means to wait (`DeviceGuards`).
     static let patient = OpenFlags(rawValue: 1 << 30)
     /// Not the kernel's: the content is not here, and who opened it gets no download (`BackgroundReaders`).
     static let refused = OpenFlags(rawValue: 1 << 29)
 
-    package var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
-    package var reads: Bool { !contains(.writeOnly) }
+    public var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
+    public var reads: Bool { !contains(.writeOnly) }
     /// Whether a mapping through the handle can be written to.
     var maps: Bool { contains(.readWrite) }
 }

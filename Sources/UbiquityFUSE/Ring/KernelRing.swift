@@ -17,6 +17,12 @@ struct KernelRing: ~Copyable {
         try Self.check(CUbiquity_ringOpen(&ring, UInt32(submissions), UInt32(completions)))
     }
 
+    /// The same, whose commands are all to one session.
+    init(submissions: Int, completions: Int, session: Int32) throws(Errno) {
+        try self.init(submissions: submissions, completions: completions)
+        CUbiquity_ringRemember(&ring, session)
+    }
+
     deinit {
         var ring = ring
         CUbiquity_ringClose(&ring)
