@@ -23,9 +23,10 @@ struct Replacements {
 // himself.
 extension ContentStore {
     /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
+    /// - Parameter file: the content's, if it is open.
     /// - Returns: whether all of it is on the disk.
     @discardableResult
-    package func noteReplacement(_ id: ContentID) throws -> Bool {
+    package func noteReplacement(_ id: ContentID, _ file: FileDescriptor? = nil) throws -> Bool {
         let (isSyncing, synced) = replacements.withLock { state in
             state.waiting.insert(id)
             return (state.indexSyncs > 0, state.synced[id])
@@ -34,9 +35,9 @@ extension ContentStore {
             try sync(replacement: id)
             return true
         }
-        if let synced { return try status(of: id)?.isSame(as: synced) ?? false }
+        if let synced { return try (file?.status() ?? status(of: id))?.isSame(as: synced) ?? false }
         // Only to be quicker later; what fails here fails there.
-        if let file = try? open(id, writable: false) { try? file.startWriting() }
+        if let file = try? file ?? open(id, writable: false) { try? file.startWriting() }
         return false
     }
 

@@ -169,9 +169,15 @@ extension IndexTransaction {
 
     /// Drops what is known of a content that is going away.
     package func forgetContent(_ content: ContentID) throws {
+        // Of most that a save replaces nothing is known: one question instead of two changes, and their places in the
+        // journal.
+        guard try exists(Self.isKnown, [.int(content.rawValue)]) else { return }
         try execute("DELETE FROM contents WHERE content = ?", [.int(content.rawValue)])
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
     }
+
+    private static let isKnown =
+        "SELECT 1 FROM contents WHERE content = ?1 UNION ALL SELECT 1 FROM chunks WHERE content = ?1"
 
     /// Drops records of contents that no item has (a crash came between a download and its end). Only the last run can
     /// have left any, and only of contents that it began: this is asked once, at the start, and looks at those.

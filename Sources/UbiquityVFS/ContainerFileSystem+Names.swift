@@ -228,6 +228,6 @@ extension ContainerFileSystem {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key
         else { return false }
-        return try contents.noteReplacement(content)
+        return try contents.noteReplacement(content, openFile(of: content, ino: source.ino))
     }
 }
