@@ -47,7 +47,7 @@ extension IndexTransaction {
                 SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)),
                 SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)), SQLValue(row.key),
             ])
-        index.cache.removeAll()
+        forgetRemembered()
     }
 
     /// Makes an item what it is by its record.
@@ -58,6 +58,6 @@ extension IndexTransaction {
         if kind != .file {
             try execute("UPDATE items SET content = NULL, contentState = 0 WHERE key = ?", [SQLValue(row.key)])
         }
-        index.cache.removeAll()
+        forgetRemembered()
     }
 }

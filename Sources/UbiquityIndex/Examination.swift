@@ -205,11 +205,11 @@ extension IndexTransaction {
         try renumberItems()
         for statement in Self.numberReadings + Self.readings + Self.structure { try execute(statement, []) }
         // These did not go row by row.
-        index.cache.removeAll()
+        forgetRemembered()
         try repairLocalMarks(now: index.timekeeper.now())
         for statement in Self.linkRemovals + Self.fields { try execute(statement, []) }
         try renumberChanges()
-        index.cache.removeAll()
+        forgetRemembered()
     }
 
     /// Makes all rows readable: by what the cloud told, or by what else is known of the item. Not the top folder's:

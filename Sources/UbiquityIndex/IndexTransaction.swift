@@ -80,6 +80,14 @@ package final class IndexTransaction: IndexReader {
         }
     }
 
+    /// Something was changed otherwise than row by row: of what is remembered, and of what this has done before, nobody
+    /// knows whether it is still so.
+    func forgetRemembered() {
+        written = [:]
+        names = NameChanges()
+        index.cache.removeAll()
+    }
+
     /// Adds a row (its key must be new) and its entry.
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))

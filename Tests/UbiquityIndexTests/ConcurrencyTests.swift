@@ -1,4 +1,3 @@
-import Dispatch
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -8,15 +7,6 @@ import UbiquitySystem
 @Suite(.timeLimit(.minutes(2))) struct ConcurrencyTests {
     let fixture: Fixture
     init() throws { fixture = try Fixture() }
-
-    /// Runs `body` on so many threads at once; the first error is thrown here.
-    private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) throws {
-        let failure = Lock<(any Error)?>(nil)
-        DispatchQueue.concurrentPerform(iterations: count) { number in
-            do { try body(number) } catch { failure.withLock { $0 = $0 ?? error } }
-        }
-        if let error = failure.withLock({ $0 }) { throw error }
-    }
 
     /// What a thread has just changed it reads back, whatever the others do to the same rows; and at the end the
     /// cache says what the database says.

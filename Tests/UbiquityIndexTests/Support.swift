@@ -1,3 +1,4 @@
+import Dispatch
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -56,6 +57,15 @@ func expect(
 ) {
     let error = #expect(throws: UbiquityError.self, sourceLocation: location) { try body() }
     #expect(error?.code == code, sourceLocation: location)
+}
+
+/// Runs `body` on so many threads at once; the first error is thrown here.
+func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) throws {
+    let failure = Lock<(any Error)?>(nil)
+    DispatchQueue.concurrentPerform(iterations: count) { number in
+        do { try body(number) } catch { failure.withLock { $0 = $0 ?? error } }
+    }
+    if let error = failure.withLock({ $0 }) { throw error }
 }
 
 /// An index in a folder of its own, told by paths ("Documents/a.txt") what to do.
