@@ -40,7 +40,7 @@ int CUbiquity_ringOpen(struct CUbiquity_Ring *ring, uint32_t submissions, uint32
         IORING_SETUP_DEFER_TASKRUN;
     struct io_uring_params params = {.flags = flags, .cq_entries = completions};
     memset(ring, 0, sizeof *ring);
-    ring->registered = ring->file = -1;
+    ring->registered = -1;
     ring->descriptor = (int)syscall(SYS_io_uring_setup, submissions, &params);
     if (ring->descriptor < 0) return -1;
     if (!(params.features & IORING_FEAT_SINGLE_MMAP)) {
@@ -80,11 +80,10 @@ void CUbiquity_ringClose(struct CUbiquity_Ring *ring) {
     if (ring->queues) munmap(ring->queues, ring->queuesSize);
     if (ring->descriptor >= 0) close(ring->descriptor);
     memset(ring, 0, sizeof *ring);
-    ring->descriptor = ring->registered = ring->file = -1;
+    ring->descriptor = ring->registered = -1;
 }
 
-void CUbiquity_ringRemember(struct CUbiquity_Ring *ring, int session) {
-    if (syscall(SYS_io_uring_register, ring->descriptor, IORING_REGISTER_FILES, &session, 1) == 0) ring->file = session;
+void CUbiquity_ringRemember(struct CUbiquity_Ring *ring) {
     struct io_uring_rsrc_update place = {.offset = -1U, .data = (uint64_t)ring->descriptor};
     if (syscall(SYS_io_uring_register, ring->descriptor, IORING_REGISTER_RING_FDS, &place, 1) == 1)
         ring->registered = (int)place.offset;
@@ -111,10 +110,6 @@ int CUbiquity_ringPrepareCommand(
     if (!submission) return -1;
     submission->opcode = IORING_OP_URING_CMD;
     submission->fd = session;
-    if (session == ring->file) {
-        submission->fd = 0;
-        submission->flags = IOSQE_FIXED_FILE;
-    }
     submission->cmd_op = command;
     submission->user_data = mark;
     if (vector) {

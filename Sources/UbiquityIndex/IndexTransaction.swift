@@ -10,6 +10,8 @@ package final class IndexTransaction: IndexReader {
     /// Of these, the rows as they are now.
     private(set) var written: [ItemKey: ItemRow] = [:]
     private(set) var names = NameChanges()
+    /// Whether nothing that is remembered may be kept.
+    private(set) var forgetsAll = false
     private(set) var events: [IndexEvent] = []
 
     /// What it changed, in order, if that is kept for the journal.
@@ -61,19 +63,19 @@ package final class IndexTransaction: IndexReader {
 
     // The cache has what was committed, and nobody else commits meanwhile.
     package override func row(key: ItemKey) throws -> ItemRow? {
-        if !touched.contains(key), let row = index.cache.row(key: key) { return row }
+        if !forgetsAll, !touched.contains(key), let row = index.cache.row(key: key) { return row }
         return try super.row(key: key)
     }
 
     package override func row(ino: UInt64) throws -> ItemRow? {
-        if let row = index.cache.row(ino: ino), !touched.contains(row.key) { return row }
+        if !forgetsAll, let row = index.cache.row(ino: ino), !touched.contains(row.key) { return row }
         return try super.row(ino: ino)
     }
 
     package override func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
         let entry = ItemRow.Entry(parent: parent, name: name)
         if let changed = names.items[entry] { return try changed.flatMap { try row(key: $0) } }
-        switch index.cache.child(at: entry) {
+        switch forgetsAll ? .unknown : index.cache.child(at: entry) {
         case .row(let row): return touched.contains(row.key) ? try self.row(key: row.key) : row
         case .nobody: return nil
         case .unknown: return try super.child(of: parent, named: name)
@@ -81,8 +83,9 @@ package final class IndexTransaction: IndexReader {
     }
 
     /// Something was changed otherwise than row by row: of what is remembered, and of what this has done before, nobody
-    /// knows whether it is still so.
+    /// knows whether it is still so. What others remember until the commit is forgotten then.
     func forgetRemembered() {
+        forgetsAll = true
         written = [:]
         names = NameChanges()
         index.cache.removeAll()
@@ -92,7 +95,8 @@ package final class IndexTransaction: IndexReader {
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))
         noteWritten(row)
-        if row.kind == .directory { names.noteNewFolder(row.key) }
+        // The top folder is made anew where it was lost, and what was in it is there.
+        if row.kind == .directory, row.key != .root { names.noteNewFolder(row.key) }
         if let entry = row.entry { try link(entry, to: row) }
     }
 

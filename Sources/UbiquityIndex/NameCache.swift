@@ -37,7 +37,13 @@ struct NameCache {
     mutating func remember(_ entry: ItemRow.Entry, _ item: ItemKey?) {
         // What is lost is asked for once more.
         if items.count >= Self.capacity { removeAll() }
-        items[entry] = item?.rawValue ?? Self.nobody
+        items[entry] = Self.mark(item)
+    }
+
+    /// A number that no key can be is damage, and not remembered.
+    private static func mark(_ item: ItemKey?) -> Int64 {
+        guard let item else { return nobody }
+        return item.rawValue > nobody ? item.rawValue : unknown
     }
 
     mutating func removeAll() {
@@ -65,7 +71,7 @@ struct NameCache {
         whole.formUnion(suspended)
         // After the others, of which one may be in a folder that is new.
         whole.formUnion(changes.newFolders)
-        for (entry, item) in changes.items { items[entry] = item?.rawValue ?? Self.nobody }
+        for (entry, item) in changes.items { items[entry] = Self.mark(item) }
     }
 
     /// All that is known: names, of nobody too, and folders of which every name is.

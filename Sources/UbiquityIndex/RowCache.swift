@@ -21,6 +21,12 @@ final class RowCache: Sendable {
         var epoch: UInt64 = 0
         var isCommitting = false
 
+        mutating func removeAll() {
+            rows = [:]
+            inodes = [:]
+            names.removeAll()
+        }
+
         mutating func add(_ row: ItemRow) {
             if rows.count >= RowCache.capacity {
                 // Dropping all costs one database read for each item still in use, once per 20,000 new ones.
@@ -77,19 +83,17 @@ final class RowCache: Sendable {
     var allNames: (items: [ItemRow.Entry: ItemKey?], whole: Set<ItemKey>) { state.withLock { $0.names.contents } }
 
     func removeAll() {
-        state.withLock { state in
-            state.rows = [:]
-            state.inodes = [:]
-            state.names.removeAll()
-        }
+        state.withLock { $0.removeAll() }
     }
 
     /// Drops the rows and names of a commit that is about to be made.
     func beginCommit(of transaction: IndexTransaction) {
-        guard !transaction.touched.isEmpty || !transaction.names.items.isEmpty else { return }
+        let forgetsAll = transaction.forgetsAll
+        guard forgetsAll || !transaction.touched.isEmpty || !transaction.names.items.isEmpty else { return }
         state.withLock {
             $0.epoch += 1
             $0.isCommitting = true
+            if forgetsAll { $0.removeAll() }
             for key in transaction.touched {
                 if let ino = $0.inodes.removeValue(forKey: key) { $0.rows.removeValue(forKey: ino) }
             }

@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -110,5 +111,40 @@ import UbiquitySystem
             }
         }
         try index.check()
+    }
+
+    /// The top folder is made anew where it was lost: what is in it is found, though it was not made just now.
+    @Test func aTopFolderMadeAnewHasWhatWasInIt() throws {
+        let made = try fixture.file("a")
+        try fixture.index.close()
+        try DatabaseQueue(path: fixture.folder("index.db")).write {
+            try $0.execute(sql: "DELETE FROM items WHERE key = 1")
+        }
+        let index = try fixture.reopened()
+        #expect(try index.child(of: .root, named: name("a"))?.key == made.key)
+        try index.close()
+    }
+
+    /// What a repair changes by the table nobody remembers otherwise, also who has asked while it was made.
+    @Test func whatARepairTakesAwayIsNotFound() throws {
+        let folder = try fixture.directory("F")
+        try fixture.file("F/lost")
+        let kept = try fixture.file("F/kept")
+        try fixture.index.close()
+        // An entry of an item that is not there.
+        try DatabaseQueue(path: fixture.folder("index.db")).write {
+            try $0.execute(sql: "UPDATE entries SET item = 1 << 40 WHERE name = CAST('lost' AS BLOB)")
+        }
+        let index = try fixture.reopened()
+        #expect(try index.child(of: folder.key, named: name("kept"))?.key == kept.key)
+        try index.write(.startup) { transaction in
+            try transaction.repairContradictions()
+            // As a reader does who is on the way meanwhile.
+            _ = try index.row(ino: kept.ino)
+        }
+        #expect(try index.child(of: folder.key, named: name("lost")) == nil)
+        #expect(try index.child(of: folder.key, named: name("kept"))?.key == kept.key)
+        try index.check()
+        try index.close()
     }
 }

@@ -31,8 +31,6 @@ struct CUbiquity_Ring {
     int descriptor;
     /// The number by which the thread that has opened it knows it; -1 if it is known by its descriptor only.
     int registered;
-    /// The file whose commands need not look it up; -1 if there is none.
-    int file;
     /// Submissions that the kernel has not been told of.
     uint32_t prepared;
     uint32_t submissionCount, submissionMask, completionMask;
@@ -45,8 +43,9 @@ struct CUbiquity_Ring {
 /// Makes a ring whose submissions have 128 bytes, as FUSE wants them.
 int CUbiquity_ringOpen(struct CUbiquity_Ring *ring, uint32_t submissions, uint32_t completions);
 void CUbiquity_ringClose(struct CUbiquity_Ring *ring);
-/// Has the kernel look neither the ring nor the session up each time. Where it does not know how, it goes on doing so.
-void CUbiquity_ringRemember(struct CUbiquity_Ring *ring, int session);
+/// Has the kernel not look the ring up each time. Where it does not know how, it goes on doing so. (Not so the session:
+/// a ring that has its file too gives it up some time after the process has ended, and the mount would only then end.)
+void CUbiquity_ringRemember(struct CUbiquity_Ring *ring);
 
 /// Prepares a command of FUSE. `vector` has the entry's header and payload, and is only looked at to register them.
 /// EBUSY: as many as there is room for are prepared; they must be submitted first.

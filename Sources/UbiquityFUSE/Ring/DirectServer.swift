@@ -44,7 +44,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
         threadNumber.store(CUbiquity_threadNumber(), ordering: .relaxed)
         defer { threadNumber.store(0, ordering: .relaxed) }
         work.watch.begin()
-        var ring = try KernelRing(submissions: 4, completions: 8, session: work.session)
+        var ring = try KernelRing(submissions: 4, completions: 8)
         try ring.register(entry, session: work.session, mark: 0)
         while true {
             do throws(Errno) { try ring.submitAndWait() } catch .EINTR {}

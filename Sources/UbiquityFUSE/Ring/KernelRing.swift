@@ -15,12 +15,7 @@ struct KernelRing: ~Copyable {
     /// - Parameter completions: at least as many as commands that may be under way at one time.
     init(submissions: Int, completions: Int) throws(Errno) {
         try Self.check(CUbiquity_ringOpen(&ring, UInt32(submissions), UInt32(completions)))
-    }
-
-    /// The same, whose commands are all to one session.
-    init(submissions: Int, completions: Int, session: Int32) throws(Errno) {
-        try self.init(submissions: submissions, completions: completions)
-        CUbiquity_ringRemember(&ring, session)
+        CUbiquity_ringRemember(&ring)
     }
 
     deinit {
