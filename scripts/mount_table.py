@@ -195,6 +195,9 @@ class Rows:
 
     def git_status(self):
         clone = self.folder / "clone"
+        # Git reads again, each time, what is as old as its index to the second: of the place that was cloned last
+        # nearly all of it, and of the others nothing. The first call writes an index that is younger.
+        time.sleep(1.1)
         run("git", "status", cwd=clone)
         return timed(lambda: [run("git", "status", cwd=clone) for _ in range(5)])
 

@@ -18,6 +18,8 @@ final class DirectServer: RingServer, @unchecked Sendable {
     private(set) var hasRequest = false
     private let threadNumber = Atomic<Int32>(0)
     private let count = Atomic<UInt64>(0)
+    /// It had waited for its core, and got the usual priority till it serves.
+    let isPreferred = Atomic(false)
 
     /// Its number, as in /proc/self/task; 0 while it does not run.
     var thread: Int32 { threadNumber.load(ordering: .relaxed) }
@@ -68,6 +70,9 @@ final class DirectServer: RingServer, @unchecked Sendable {
         hasRequest = true
         work.watch.noteRequest()
         let opcode = entry.opcode
+        // It may have waited before this, or in the midst of it.
+        noteTurn(of: opcode)
+        defer { noteTurn(of: opcode) }
         let isQuick = ReadingTurn.isQuick(opcode) && work.turn.begin()
         work.serve(entry, for: self)
         let isAnswered = sem_trywait(answer) == 0
@@ -94,6 +99,11 @@ final class DirectServer: RingServer, @unchecked Sendable {
     private static func tellsNothing(_ opcode: UInt32) -> Bool { openings & 1 << UInt64(min(opcode, 63)) != 0 }
     /// FUSE_OPEN, RELEASE, FLUSH, OPENDIR and RELEASEDIR.
     private static let openings: UInt64 = [14, 18, 25, 27, 29].reduce(0) { $0 | 1 << $1 }
+
+    private func noteTurn(of opcode: UInt32) {
+        guard isPreferred.load(ordering: .relaxed), isPreferred.exchange(false, ordering: .relaxed) else { return }
+        work.watch.noteTurn(of: opcode)
+    }
 
     private func sendAnswer(_ ring: inout KernelRing) throws(Errno) {
         try ring.answer(entry, session: work.session, mark: 0)

@@ -9,7 +9,8 @@ internal import UbiquitySystem
 /// priority (SCHED_IDLE) counts as free: so the program goes on at once where it was. Beside a server of the usual
 /// priority it is moved to another core, which has to be woken, and so with each call (measured on two idle cores:
 /// `git status` 5 to 7 ms instead of 10 to 50). On a busy machine, though, such a server would hardly have a turn:
-/// when one is seen to wait for its core, all serve at the usual priority for a while.
+/// when one is seen to wait for its core it gets the usual priority, and if it was a program's call that waited, and
+/// not a file's release, of which nobody wants to know, all serve at the usual priority for a while.
 final class ServerWatch: Sendable {
     private static let pause: Duration = .milliseconds(10)
     /// In looks: after so many without a request the watch sleeps; and so often threads are looked at.
@@ -17,15 +18,12 @@ final class ServerWatch: Sendable {
     private static let threadLooks = 10
     /// A server that was seen waiting for its core so often in a row.
     private static let starvedLooks = 2
-    /// In looks: how long the usual priority is kept, each time twice as long, and how long all must be well until it
-    /// is the shortest again.
-    private static let shortestCalm = 500
-    private static let longestCalm = 6000
 
     private let isAwake = Atomic(false)
     private let bell = Monitor(false)
     private let servers = Lock([DirectServer]())
     private let isYielding = Atomic(true)
+    private let hasStarved = Atomic(false)
 
     func add(_ server: DirectServer) { servers.withLock { $0.append(server) } }
 
@@ -52,6 +50,16 @@ final class ServerWatch: Sendable {
         bell.signal()
     }
 
+    /// A server that had waited for its core, and got the usual priority for that, has its turn. Called by it.
+    /// - Parameter opcode: what had waited.
+    func noteTurn(of opcode: UInt32) {
+        if !Self.isForNobody(opcode) { hasStarved.store(true, ordering: .sequentiallyConsistent) }
+        begin()
+    }
+
+    /// FUSE_RELEASE and RELEASEDIR; FORGET and BATCH_FORGET.
+    private static func isForNobody(_ opcode: UInt32) -> Bool { [18, 29, 2, 42].contains(opcode) }
+
     // MARK: The watch's thread
 
     private struct Look {
@@ -62,8 +70,7 @@ final class ServerWatch: Sendable {
         var number = 0
         /// The last look at which any had served.
         var busy = 0
-        var calm = ServerWatch.shortestCalm
-        var changed = 0
+        var priority = ServingPriority()
         var known: Set<Int32> = []
     }
 
@@ -104,7 +111,6 @@ final class ServerWatch: Sendable {
             look.active.append(-Self.idleLooks)
             look.waits.append(0)
         }
-        var isStarved = false
         for (place, server) in servers.enumerated() {
             let count = server.served
             if count != look.last[place] {
@@ -112,28 +118,20 @@ final class ServerWatch: Sendable {
                 look.busy = look.number
             } else if look.number - look.active[place] < Self.idleLooks, Self.waitsForACore(server.thread) {
                 look.waits[place] += 1
-                if look.waits[place] >= Self.starvedLooks { isStarved = true }
+                if look.waits[place] == Self.starvedLooks { prefer(server) }
             } else {
                 look.waits[place] = 0
             }
         }
-        decide(isStarved, &look)
+        let isStarved = hasStarved.exchange(false, ordering: .sequentiallyConsistent)
+        if look.priority.look(look.number, isStarved: isStarved) { set(isYielding: look.priority.isYielding) }
     }
 
-    private func decide(_ isStarved: Bool, _ look: inout Look) {
-        let age = look.number - look.changed
-        if isYielding.load(ordering: .relaxed) {
-            guard isStarved else { return }
-            look.calm = age > Self.longestCalm ? Self.shortestCalm : min(look.calm * 2, Self.longestCalm)
-            change(toYielding: false, &look)
-        } else if age > look.calm {
-            change(toYielding: true, &look)
-        }
-    }
-
-    private func change(toYielding isYielding: Bool, _ look: inout Look) {
-        look.changed = look.number
-        set(isYielding: isYielding)
+    /// Has a server have its turn. It tells what had waited then.
+    private func prefer(_ server: DirectServer) {
+        guard isYielding.load(ordering: .relaxed), server.thread != 0 else { return }
+        server.isPreferred.store(true, ordering: .sequentiallyConsistent)
+        _ = CUbiquity_setIdlePolicy(server.thread, 0)
     }
 
     private func set(isYielding: Bool) {
