@@ -13,14 +13,12 @@ extension ItemIndex {
 
     private func checkNames() throws {
         let (items, whole) = cache.allNames
-        for (entry, item) in items where try read({ try $0.child(of: entry.parent, named: entry.name) })?.key != item {
+        let entries = try read { try $0.allEntries() }
+        for (entry, item) in items where entries[entry] != item {
             throw UbiquityError(.damaged, "who is remembered to have the name \(entry) does not have it")
         }
-        for folder in whole {
-            let rows = try read { try $0.children(of: folder, after: nil, limit: .max) }
-            for row in rows where row.entry.flatMap({ items[$0] }) != .some(row.key) {
-                throw UbiquityError(.damaged, "\(row.key) is in a folder of which all names are remembered, but its")
-            }
+        for (entry, item) in entries where whole.contains(entry.parent) && items[entry] != .some(item) {
+            throw UbiquityError(.damaged, "\(item) is in a folder of which all names are remembered, but its")
         }
     }
 }
@@ -33,6 +31,16 @@ extension IndexReader {
         guard findings.isEmpty else {
             throw UbiquityError(.damaged, "the index contradicts itself: " + findings.joined(separator: "; "))
         }
+    }
+
+    /// Who has which name. For an index that is small.
+    fileprivate func allEntries() throws -> [ItemRow.Entry: ItemKey] {
+        var entries: [ItemRow.Entry: ItemKey] = [:]
+        try db.run("SELECT parent, name, item FROM entries", []) { row in
+            let name = ItemName(stored: row.bytes(1) ?? [])
+            entries[ItemRow.Entry(parent: ItemKey(row.int(0)), name: name)] = ItemKey(row.int(2))
+        }
+        return entries
     }
 
     /// The rules that are broken, each with some of the items that break it.
