@@ -172,7 +172,7 @@ final class ReadingTurn: Sendable {
 
     private func begin(_ request: UInt32, _ seat: Int) {
         guard reader.load(ordering: .acquiring) == seat else { return }
-        guard Self.isQuick(request) else { return handOn(seat) }
+        guard OpcodeSet.quick.contains(request) else { return handOn(seat) }
         served.add(1, ordering: .relaxed)
         begun[seat] = Self.now()
         busySince.store(begun[seat], ordering: .sequentiallyConsistent)
@@ -194,18 +194,6 @@ final class ReadingTurn: Sendable {
                 return next
             })
     }
-
-    static func isQuick(_ request: UInt32) -> Bool {
-        request < 64 && quickRequests & 1 << UInt64(request) != 0
-    }
-
-    /// By their numbers in the kernel's linux/fuse.h: what the index and the inode's state answer. Not those that move
-    /// content, wait for the disk, list folders, or wait for locks.
-    private static let quickRequests: UInt64 = [
-        1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14,  // lookup to open: names, attributes, links
-        17, 18, 21, 22, 23, 24, 25, 26, 27, 29,  // statfs, release, attributes by name, flush, opendir, releasedir
-        34, 35, 36, 38, 42, 45, 52,  // access, create, interrupt, destroy, forget, rename, statx
-    ].reduce(0) { $0 | 1 << $1 }
 
     // MARK: Looking out
 

@@ -83,12 +83,11 @@ package final class IndexTransaction: IndexReader {
     }
 
     /// Something was changed otherwise than row by row: of what is remembered, and of what this has done before, nobody
-    /// knows whether it is still so. What others remember until the commit is forgotten then.
+    /// knows whether it is still so. It is forgotten with the commit, and not asked till then.
     func forgetRemembered() {
         forgetsAll = true
         written = [:]
         names = NameChanges()
-        index.cache.removeAll()
     }
 
     /// Adds a row (its key must be new) and its entry.

@@ -18,7 +18,7 @@ extension ItemIndex {
             throw UbiquityError(.damaged, "who is remembered to have the name \(entry) does not have it")
         }
         for (entry, item) in entries where whole.contains(entry.parent) && items[entry] != .some(item) {
-            throw UbiquityError(.damaged, "\(item) is in a folder of which all names are remembered, but its")
+            throw UbiquityError(.damaged, "\(item) is in a folder of which all names are remembered, but its own")
         }
     }
 }

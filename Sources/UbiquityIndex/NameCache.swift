@@ -65,9 +65,10 @@ struct NameCache {
     /// The commit is made, or failed: then what it would have changed is not known.
     mutating func endCommit(_ changes: NameChanges?) {
         defer { suspended = [] }
+        // Also of those that fail, which leave their names as unknown.
+        let more = changes?.items.count ?? 0, folders = suspended.count + (changes?.newFolders.count ?? 0)
+        if items.count + more > Self.capacity || whole.count + folders > Self.capacity { removeAll() }
         guard let changes else { return }
-        if whole.count + suspended.count + changes.newFolders.count > Self.capacity { removeAll() }
-        if items.count + changes.items.count > Self.capacity { removeAll() }
         whole.formUnion(suspended)
         // After the others, of which one may be in a folder that is new.
         whole.formUnion(changes.newFolders)

@@ -49,9 +49,11 @@ final class DirectServer: RingServer, @unchecked Sendable {
         var ring = try KernelRing(submissions: 4, completions: 8)
         try ring.register(entry, session: work.session, mark: 0)
         while true {
-            do throws(Errno) { try ring.submitAndWait() } catch .EINTR {}
+            do throws(Errno) {
+                try ring.submitAndWait()
+                hasRequest = false
+            } catch .EINTR {}
             if work.isEnding { return }
-            hasRequest = false
             while let completion = ring.take() {
                 if completion.result == 0 {
                     guard try serve(&ring) else { return }
@@ -73,10 +75,10 @@ final class DirectServer: RingServer, @unchecked Sendable {
         // It may have waited before this, or in the midst of it.
         noteTurn(of: opcode)
         defer { noteTurn(of: opcode) }
-        let isQuick = ReadingTurn.isQuick(opcode) && work.turn.begin()
+        let isQuick = OpcodeSet.quick.contains(opcode) && work.turn.begin()
         work.serve(entry, for: self)
         let isAnswered = sem_trywait(answer) == 0
-        if isAnswered, Self.tellsNothing(opcode) {
+        if isAnswered, OpcodeSet.openings.contains(opcode) {
             if isQuick { work.turn.end() }
             // It goes with the wait for the next one: a system call less.
             try ring.answer(entry, session: work.session, mark: 0)
@@ -94,11 +96,6 @@ final class DirectServer: RingServer, @unchecked Sendable {
         try sendAnswer(&ring)
         return true
     }
-
-    /// Whether an answer has nothing in it of which the kernel keeps what came last: of opens and closes.
-    private static func tellsNothing(_ opcode: UInt32) -> Bool { openings & 1 << UInt64(min(opcode, 63)) != 0 }
-    /// FUSE_OPEN, RELEASE, FLUSH, OPENDIR and RELEASEDIR.
-    private static let openings: UInt64 = [14, 18, 25, 27, 29].reduce(0) { $0 | 1 << $1 }
 
     private func noteTurn(of opcode: UInt32) {
         guard isPreferred.load(ordering: .relaxed), isPreferred.exchange(false, ordering: .relaxed) else { return }

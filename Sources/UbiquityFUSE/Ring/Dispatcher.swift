@@ -111,7 +111,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
             return try sendAnswers(&ring)
         }
         if entries.count - taken < Self.reserve { try grow(&ring) }
-        guard ReadingTurn.isQuick(entry.opcode) else { return workers.serve(entry, for: self) }
+        guard OpcodeSet.quick.contains(entry.opcode) else { return workers.serve(entry, for: self) }
         let isTurn = work.turn.begin()
         defer { if isTurn { work.turn.end() } }
         work.serve(entry, for: self)

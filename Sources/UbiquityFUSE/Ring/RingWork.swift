@@ -42,7 +42,10 @@ final class RingWork: Sendable {
             entry.put(error: EIO)
             return server.answered(entry)
         }
-        if Self.isAnswerless(entry.opcode) {
+        // The kernel sends them by the device, but for one that it waits for: of a folder in a listing that it knows
+        // elsewhere and cannot move just then (`fuse_force_forget`). By the device that one ends when it is read, from
+        // an entry with its answer: without one the program that lists would wait for ever, with the folder's lock.
+        if OpcodeSet.answerless.contains(entry.opcode) {
             process(start, message.count)
             entry.put(error: 0)
             return server.answered(entry)
@@ -55,12 +58,6 @@ final class RingWork: Sendable {
         if BirthTime.answer(UnsafeRawBufferPointer(message), context, session) { return }
         process(start, message.count)
     }
-
-    /// FUSE_FORGET and FUSE_BATCH_FORGET, to which libfuse gives no answer. The kernel sends them by the device, but
-    /// for one that it waits for: of a folder in a listing that it knows elsewhere and cannot move just then
-    /// (`fuse_force_forget`). By the device that one ends when it is read, from an entry with its answer: without one
-    /// the program that lists would wait for ever, with the folder's lock.
-    private static func isAnswerless(_ opcode: UInt32) -> Bool { opcode == 2 || opcode == 42 }
 
     /// Has libfuse know that a request is interrupted, as if the kernel had said so now.
     func interrupt(_ request: UInt64) {

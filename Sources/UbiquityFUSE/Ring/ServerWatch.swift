@@ -23,6 +23,7 @@ final class ServerWatch: Sendable {
     private let bell = Monitor(false)
     private let servers = Lock([DirectServer]())
     private let isYielding = Atomic(true)
+    /// A program's call has waited for a server that had no turn, since the last look.
     private let hasStarved = Atomic(false)
 
     func add(_ server: DirectServer) { servers.withLock { $0.append(server) } }
@@ -53,12 +54,9 @@ final class ServerWatch: Sendable {
     /// A server that had waited for its core, and got the usual priority for that, has its turn. Called by it.
     /// - Parameter opcode: what had waited.
     func noteTurn(of opcode: UInt32) {
-        if !Self.isForNobody(opcode) { hasStarved.store(true, ordering: .sequentiallyConsistent) }
+        if !OpcodeSet.unawaited.contains(opcode) { hasStarved.store(true, ordering: .sequentiallyConsistent) }
         begin()
     }
-
-    /// FUSE_RELEASE and RELEASEDIR; FORGET and BATCH_FORGET.
-    private static func isForNobody(_ opcode: UInt32) -> Bool { [18, 29, 2, 42].contains(opcode) }
 
     // MARK: The watch's thread
 
