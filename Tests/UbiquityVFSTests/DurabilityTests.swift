@@ -21,6 +21,21 @@ import UbiquityVFS
         #expect(try container.index.row(ino: ino)?.generation == row.generation)
     }
 
+    /// The kernel tells of a close when it comes to that. Should the power go then, too little of the new content on the
+    /// disk must be known for too little, so that the old one comes back.
+    @Test func aSaveThatIsRenamedBeforeItsReleaseIsKnownBySize() throws {
+        let container = try TestContainer()
+        try container.create("document", "old")
+        let new = try container.fs.create(
+            parent: 1, name: Array("new".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+        try container.write("new content", to: new.opened.handle)
+        try container.rename("new", to: "document")
+        #expect(try container.index.read { try $0.replacedContents() }.map(\.newSize) == [11])
+        #expect(try container.index.row(ino: new.attributes.ino)?.size == 11)
+        container.fs.release(new.opened.handle)
+        #expect(try container.index.row(ino: new.attributes.ino)?.size == 11)
+    }
+
     @Test func whatAWriterLeftIsFoundAfterADeath() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "before")
