@@ -35,7 +35,12 @@ extension ContentStore {
             try sync(replacement: id)
             return true
         }
-        if let synced { return try (file?.status() ?? status(of: id))?.isSame(as: synced) ?? false }
+        if let synced {
+            guard try (file?.status() ?? status(of: id))?.isSame(as: synced) ?? false else { return false }
+            // It need not be looked at again: what is written to it from here on takes nothing's place.
+            forget(replacement: id)
+            return true
+        }
         // Only to be quicker later; what fails here fails there.
         if let file = try? file ?? open(id, writable: false) { try? file.startWriting() }
         return false

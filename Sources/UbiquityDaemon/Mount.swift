@@ -83,7 +83,7 @@ final class Mount: Sendable {
                 coordination: coordination,
                 backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders),
                 preparation: BlockingPool(name: "new-files", threads: 1),
-                syncing: BlockingPool(name: "sync-index", threads: 1)),
+                syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))
         let presenters = PresenterPump(coordination, index)
         engine.setOpenItems(

@@ -32,6 +32,9 @@ package final class IndexTransaction: IndexReader {
         self.origin = origin
         self.keepsStatements = keepsStatements
         super.init(db)
+        // As many as a rename has.
+        events.reserveCapacity(4)
+        if keepsStatements { statements.reserveCapacity(8) }
     }
 
     /// A number for a key, an inode or a content that was never used.
@@ -63,12 +66,15 @@ package final class IndexTransaction: IndexReader {
 
     // The cache has what was committed, and nobody else commits meanwhile.
     package override func row(key: ItemKey) throws -> ItemRow? {
-        if !forgetsAll, !touched.contains(key), let row = index.cache.row(key: key) { return row }
+        if touched.contains(key) { return try written[key] ?? super.row(key: key) }
+        if !forgetsAll, let row = index.cache.row(key: key) { return row }
         return try super.row(key: key)
     }
 
     package override func row(ino: UInt64) throws -> ItemRow? {
-        if !forgetsAll, let row = index.cache.row(ino: ino), !touched.contains(row.key) { return row }
+        guard !forgetsAll, let row = index.cache.row(ino: ino) else { return try super.row(ino: ino) }
+        guard touched.contains(row.key) else { return row }
+        if let written = written[row.key], written.ino == ino { return written }
         return try super.row(ino: ino)
     }
 

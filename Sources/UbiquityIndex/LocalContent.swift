@@ -1,5 +1,38 @@
 package import UbiquityCore
 
+/// What a writer has done to a file, to be noted with another change in one transaction.
+package struct WritingNote: Sendable {
+    package var ino: UInt64
+    /// Whether the content may differ from what it was at the open.
+    package var isChange: Bool
+    /// Of the backing file, bytes.
+    package var size: Int64
+    /// The backing file's mtime.
+    package var modifiedAt: Timestamp
+    /// The backing file's ctime, which programs have been shown while it was open.
+    package var changedAt: Timestamp
+    /// Whether any program still has the file open for writing.
+    package var stillOpen: Bool
+
+    package init(
+        ino: UInt64, isChange: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp, stillOpen: Bool
+    ) {
+        self.ino = ino
+        self.isChange = isChange
+        self.size = size
+        self.modifiedAt = modifiedAt
+        self.changedAt = changedAt
+        self.stillOpen = stillOpen
+    }
+}
+
+/// A row with what a writer has done, that is not written yet.
+struct NotedRow {
+    var stored: ItemRow
+    var row: ItemRow
+    var isChange: Bool
+}
+
 extension ItemIndex {
     /// Records that a program opens the file for writing, before the open is answered: should the daemon die, the next
     /// start compares the content. Throws `.stale` if the inode is no item (any more).
@@ -31,13 +64,10 @@ extension ItemIndex {
             if stillOpen { transaction.noteWritingOn(row) } else { row.flags.remove(.writing) }
             row.flags.remove(.fresh)
             guard changed else { return }
-            row.size = size
-            row.modifiedAt = modifiedAt
-            row.changedAt = max(changedAt ?? now, row.changedAt)
-            row.generation += 1
-            row.nextVersion = nil
-            row.flags.insert(.keptCurrent)
-            try transaction.markDirty(&row, [.content, .times], now: now)
+            let writing = WritingNote(
+                ino: ino, isChange: true, size: size, modifiedAt: modifiedAt, changedAt: changedAt ?? now,
+                stillOpen: stillOpen)
+            try transaction.note(writing, in: &row, now: now)
         }
     }
 
@@ -87,5 +117,37 @@ extension ItemIndex {
     /// Files that a program had open for writing when the last process died. To be asked once, at the start.
     package func interruptedWriters() throws -> [ItemRow] {
         try read { try $0.rows(RowCoding.select("items.flags & 1"), []) }
+    }
+}
+
+extension IndexTransaction {
+    /// As `noteWriting`, of what a program has not synced; nothing if the inode is no item, which keeps what is written
+    /// to those who have it open.
+    func note(_ writing: WritingNote?) throws {
+        if let noted = try noted(writing) { try write(noted) }
+    }
+
+    /// The row as it is, and as it is to be. Nil if there is nothing to note.
+    func noted(_ writing: WritingNote?) throws -> NotedRow? {
+        guard let writing, let before = try row(ino: writing.ino), !before.isDeleted else { return nil }
+        var row = before
+        if !writing.stillOpen { row.flags.subtract([.writing, .fresh]) }
+        if writing.isChange { try note(writing, in: &row, now: index.timekeeper.now()) }
+        return row == before ? nil : NotedRow(stored: before, row: row, isChange: writing.isChange)
+    }
+
+    func write(_ noted: NotedRow) throws {
+        try update(noted.row, before: noted.stored)
+        note(noted.isChange ? .content : .attributes, before: noted.stored, after: noted.row)
+    }
+
+    fileprivate func note(_ writing: WritingNote, in row: inout ItemRow, now: Timestamp) throws {
+        row.size = writing.size
+        row.modifiedAt = writing.modifiedAt
+        row.changedAt = max(writing.changedAt, row.changedAt)
+        row.generation += 1
+        row.nextVersion = nil
+        row.flags.insert(.keptCurrent)
+        try markDirty(&row, [.content, .times], now: now)
     }
 }

@@ -44,9 +44,13 @@ package struct NewItem: Sendable {
 extension ItemIndex {
     /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone,
     /// `.notDirectory`, `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
-    package func create(in parent: UInt64, named name: ItemName, _ new: NewItem) throws -> ItemRow {
+    /// - Parameter writing: to another file, noted before.
+    package func create(
+        in parent: UInt64, named name: ItemName, _ new: NewItem, noting writing: WritingNote? = nil
+    ) throws -> ItemRow {
         try requireRoom(for: .all)
         return try write(.local) { transaction in
+            try transaction.note(writing)
             let folder = try transaction.liveDirectory(ino: parent)
             guard try transaction.child(of: folder.key, named: name) == nil else {
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(name)")

@@ -31,17 +31,24 @@ extension ItemIndex {
     ///   - process: the calling process (or thread); 0 if it is not known.
     ///   - isOnDisk: whether the content that is renamed is on the disk, so that what it replaces need not be kept for
     ///     a loss of power.
+    ///   - writing: to the file that is renamed, noted before.
     package func rename(
         from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
-        process: Int32 = 0, isOnDisk: Bool = false
+        process: Int32 = 0, isOnDisk: Bool = false, noting writing: WritingNote? = nil
     ) throws -> RenameResult {
         try requireRoom(for: .changes)
         return try write(.local) { transaction in
+            var noted = try transaction.noted(writing)
             let from = try transaction.liveDirectory(ino: oldParent)
             let into = newParent == oldParent ? from : try transaction.liveDirectory(ino: newParent)
-            guard let source = try transaction.child(of: from.key, named: oldName) else {
+            guard var source = try transaction.child(of: from.key, named: oldName) else {
                 throw UbiquityError(.notFound, "no such item", at: "\(oldName)")
             }
+            if let other = noted, other.stored.key != source.key || mode == .exchanging {
+                try transaction.write(other)
+                noted = nil
+            }
+            if let noted { source = noted.row }
             let target = try transaction.child(of: into.key, named: newName)
             if source.kind == .directory {
                 guard try !transaction.isWithin(into.key, source.key) else {
@@ -51,7 +58,7 @@ extension ItemIndex {
             }
             let move = Move(
                 source: source, target: target, from: from, into: into, name: newName, now: timekeeper.now(),
-                process: process, isOnDisk: isOnDisk)
+                process: process, isOnDisk: isOnDisk, noted: noted)
             switch mode {
             case .exclusive where target != nil:
                 throw UbiquityError(.alreadyExists, "there is an item of this name", at: "\(newName)")
@@ -73,6 +80,8 @@ struct Move {
     var process: Int32 = 0
     /// Whether the source's content is.
     var isOnDisk = false
+    /// The source, if what was written to it has to be noted: with its end, if it becomes another's content.
+    var noted: NotedRow?
 
     var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
 
@@ -86,6 +95,7 @@ extension IndexTransaction {
     func move(_ move: Move) throws -> RenameResult {
         if let target = move.target, (target.linkedID ?? target.id) == (move.source.linkedID ?? move.source.id) {
             // Two names of one file: POSIX has nothing done.
+            if let noted = move.noted { try write(noted) }
             return RenameResult(moved: move.source)
         }
         let isBelowLocal = try staysLocal(move.source, as: move.name, in: move.into)
@@ -124,6 +134,7 @@ extension IndexTransaction {
                 replaced = target
             }
         }
+        if let noted = move.noted { try write(noted) }
         let moved = try relocate(move.source, to: move.entry, excluded: excluded, now: move.now)
         try touchFolders(move, isSynced: !moved.isExcluded || !move.source.isExcluded || moved.kind.isSpecial)
         if move.source.isExcluded { index.tunnels.forget(move.source.key) }
@@ -174,7 +185,7 @@ extension IndexTransaction {
         }
         if let content = target.content { try forgetContent(content) }
         // First the source gives its inode and content away, so that no two rows ever have the same.
-        try surrender(source, now: move.now)
+        try surrender(move.noted?.stored ?? source, now: move.now)
         var row = target
         row.entry = move.entry
         row.ino = source.ino

@@ -117,6 +117,8 @@ extension ContainerFileSystem {
     }
 
     private func setMetadata(of ino: UInt64, _ changes: AttributeChanges, _ caller: Caller) throws -> NodeAttributes {
+        // What was written before is no doing of this.
+        finishCloses(of: ino)
         let (row, isOrphan) = try row(ino)
         // One time for both: who sets both to the present time expects the same in both.
         let now = parts.timekeeper.now()

@@ -13,6 +13,8 @@ extension ContainerFileSystem {
     private func note(_ events: [IndexEvent]) {
         for event in events {
             ignoreFiles.note(event)
+            // A folder in which a program has changed something, as with nearly every change: nothing here is about it.
+            if event.kind == .attributes, event.origin == .local, event.after?.kind == .directory { continue }
             noteStructure(event)
             noteOrphans(event)
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
@@ -63,7 +65,9 @@ extension ContainerFileSystem {
             if isOver, event.origin == .local { orphan.entry = nil }
             inodes.withNode(orphan.ino) { [orphan] in $0.orphan = orphan }
         }
-        if let after = event.after { inodes.withNode(after.ino) { $0.orphan = nil } }
+        if let after = event.after, event.before?.ino != after.ino || event.before?.entry == nil {
+            inodes.withNode(after.ino) { $0.orphan = nil }
+        }
     }
 
     // MARK: What the kernel must forget

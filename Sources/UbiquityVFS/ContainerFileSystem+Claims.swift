@@ -58,8 +58,15 @@ extension ContainerFileSystem {
 
     /// The kernel drops a handle. The last writer's is when the index learns what was written.
     package func release(_ handle: UInt64) {
-        guard let pass = passes.withLock({ $0.removeValue(forKey: handle) }) else { return releaseUnclaimed(handle) }
-        if pass.isReader {
+        let pass = passes.withLock { $0.removeValue(forKey: handle) }
+        let isPutOff = pass?.isReader != true && putOff(handle)
+        guard let pass else {
+            if !isPutOff { releaseUnclaimed(handle) }
+            return
+        }
+        if isPutOff {
+            // Nobody waits for the claim.
+        } else if pass.isReader {
             releaseUnclaimed(handle)
         } else {
             doing(parts.coordination?.known(pass.doer)) { releaseUnclaimed(handle) }

@@ -90,6 +90,7 @@ extension ContainerFileSystem {
     package func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
         let name = try checkedForMaking(newName, in: newParent)
         guard !isInVersions(ino) else { throw Errno.EPERM }
+        finishCloses(of: ino)
         guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
         if let content = unnamed.withLock({ $0[ino] }) { return try nameUnnamed(ino, content, in: newParent, name) }
         // A linked backup of what has just been read to its end is one of a file that is here.
@@ -128,7 +129,10 @@ extension ContainerFileSystem {
         let content = try newContent()
         new.content = content.id
         new.isWriting = isWriting
-        do { return (try index.create(in: parent, named: name, new), content) } catch {
+        do {
+            let row = try takingAlongClose { try index.create(in: parent, named: name, new, noting: $0) }
+            return (row, content)
+        } catch {
             drop(content)
             throw error
         }
@@ -148,6 +152,8 @@ extension ContainerFileSystem {
             guard flags.writes else { return }
             state.writers += 1
             state.isRecorded = isRecorded
+            // What has come back to its name is worth a version from its first sync on.
+            state.awaitsFirstNote = isRecorded && row.version == nil && !row.isFresh
             try content.file.setTimes(accessed: nil, modified: row.modifiedAt)
             state.stamp = OpenNode.Stamp(try content.file.status())
         }
@@ -188,6 +194,7 @@ extension ContainerFileSystem {
     func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder else { throw Errno.EPERM }
+        finishCloses()
         let removed = try index.remove(
             from: parent, named: name, directory: directory, process: caller?.pid ?? 0)
         if let content = removed.content { drop(content) }
@@ -213,12 +220,16 @@ extension ContainerFileSystem {
         let source = try index.child(of: from, named: name)
         let isFile = source?.kind == .file && mode == .replacing
         let target = isFile ? try index.child(of: into, named: newName) : nil
+        if let target { finishCloses(of: target.ino) }
+        if mode == .exchanging { finishCloses() }
         let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
         // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
-        let result = try index.rename(
-            from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0,
-            isOnDisk: isOnDisk)
+        let result = try takingAlongWrites(to: source?.ino) { writing in
+            try index.rename(
+                from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0, isOnDisk: isOnDisk,
+                noting: writing)
+        }
         if let content = result.replaced?.content { drop(content) }
     }
 

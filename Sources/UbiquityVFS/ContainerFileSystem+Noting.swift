@@ -12,7 +12,7 @@ extension ContainerFileSystem {
         guard state.isRecorded, let file = state.whole?.file else { return }
         let status = try file.status()
         let stamp = OpenNode.Stamp(status)
-        let isChanged = state.isTouched || stamp != state.stamp || !stillOpen && state.wasNotedBesideWriters
+        let isChanged = state.isChanged(stamp, stillOpen: stillOpen)
         guard isChanged || !stillOpen else { return }
         // After the look at the times, so that each later store through a mapping changes them again.
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
@@ -34,8 +34,14 @@ extension ContainerFileSystem {
             state.isRecorded = false
             return
         }
+        setNoted(stamp, stillOpen: stillOpen, &state)
+    }
+
+    /// The index has been told of all up to that state of the backing file.
+    func setNoted(_ stamp: OpenNode.Stamp, stillOpen: Bool, _ state: inout OpenNode.State) {
         state.stamp = stamp
         state.unrest = nil
+        state.awaitsFirstNote = false
         // A write of this very moment may have left the times as they are.
         state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
         // A call that goes on has set them when it began.
@@ -140,6 +146,7 @@ extension ContainerFileSystem {
         let isReplacement = index.isReplacement(whole.id)
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in
+            if state.leavesNoteToClose() { return }
             try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
         if isReplacement { return try syncReplacement(whole, file.node, before) }

@@ -28,6 +28,7 @@ extension ContainerFileSystem {
         if isOrphan { return .now(try openOrphan(row, flags)) }
         if isUse(row, caller) { noteUse(row.ino) }
         if flags.contains(.truncate) {
+            finishCloses(of: ino)
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
         }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
@@ -386,6 +387,7 @@ extension ContainerFileSystem {
     /// Writes down what is kept back for batches. To be called now and then, and before the end.
     package func settle() {
         write(uses: uses.takeIfDue(now: parts.timekeeper.now()))
+        finishCloses()
         retryNotes()
         noteOpenWriters()
         refreshIgnoreFiles()

@@ -102,12 +102,15 @@ extension ContainerFileSystem {
     /// The last writer's handle is gone.
     /// - Returns: false if somebody may still write through a mapping.
     func endWriting(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
-        if state.mayBeMapped, state.isRecorded {
-            guard !isMapped(node, &state) else { return false }
-            state.mayBeMapped = false
-        }
+        if state.isRecorded, mayStillBeMapped(node, &state) { return false }
         noteLastClose(node, &state)
         return true
+    }
+
+    /// Whether somebody may write through a mapping now that no writer has a handle.
+    func mayStillBeMapped(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
+        if state.mayBeMapped { state.mayBeMapped = isMapped(node, &state) }
+        return state.mayBeMapped
     }
 
     private func isMapped(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {

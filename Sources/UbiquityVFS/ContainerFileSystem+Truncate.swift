@@ -97,6 +97,7 @@ extension ContainerFileSystem {
             try resize(node, file, to: size)
             return .now(())
         }
+        finishCloses(of: ino)
         let (row, isOrphan) = try row(ino)
         guard row.kind == .file else { throw row.kind == .directory ? Errno.EISDIR : Errno.EINVAL }
         if isOrphan { return .now(try resizeAndClose(openOrphan(row, .writeOnly), to: size)) }

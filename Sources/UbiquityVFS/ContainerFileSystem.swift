@@ -41,6 +41,8 @@ package final class ContainerFileSystem: Sendable {
         package var syncing: BlockingPool?
         /// Whether index and content may be brought to the disk by one flush, where their file system lets them.
         package var sharesFlushes: Bool
+        /// Whether the index may be told of a close a little later, with another change (`ClosingFiles`).
+        package var delaysCloses: Bool
         /// Bytes of a content that an open waits for, at most.
         package var smallContent: Int64
 
@@ -53,7 +55,7 @@ package final class ContainerFileSystem: Sendable {
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
             preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
-            smallContent: Int64 = Self.smallContent
+            delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent
         ) {
             self.index = index
             self.contents = contents
@@ -71,6 +73,7 @@ package final class ContainerFileSystem: Sendable {
             self.preparation = preparation
             self.syncing = syncing
             self.sharesFlushes = sharesFlushes
+            self.delaysCloses = delaysCloses
             self.smallContent = smallContent
         }
     }
@@ -95,6 +98,7 @@ package final class ContainerFileSystem: Sendable {
     let preparedContents: PreparedContents
     let syncThread: SideThread
     let mapped = MappedFiles()
+    let closing = ClosingFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
     let waitingCalls = WaitingCalls()
@@ -164,6 +168,7 @@ package final class ContainerFileSystem: Sendable {
     /// Whether a program has the item open. Eviction asks, before it takes the content away.
     package func isOpen(_ key: ItemKey) throws -> Bool {
         guard let row = try index.row(key: key) else { return false }
+        finishCloses(of: row.ino)
         return openNodes.node(row.ino) != nil
     }
 
@@ -171,6 +176,7 @@ package final class ContainerFileSystem: Sendable {
     /// reader has open would else be another file than what a writer opens next.
     package func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
         guard let row = try index.row(key: key) else { return try body() }
+        finishCloses(of: row.ino)
         return try openNodes.whileClosed(row.ino) {
             forgetIdle(row.ino)
             return try body()
@@ -178,12 +184,16 @@ package final class ContainerFileSystem: Sendable {
     }
 
     /// Files that programs have open.
-    package var openHandleCount: Int { files.count }
+    package var openHandleCount: Int {
+        finishCloses()
+        return files.count
+    }
 
     /// What must hold at every moment, and more if nothing is under way. Nil if it does.
     package func violation(whileIdle: Bool) -> String? {
         if let found = inodes.violation() { return found }
         guard whileIdle else { return nil }
+        finishCloses()
         for node in openNodes.all {
             let handles = files.all.filter { $0.node === node }
             let writers = handles.filter { $0.late?.isWriting ?? $0.flags.writes }.count

@@ -37,6 +37,8 @@ final class OpenNode: Sendable {
         /// Whether the index was told of a change while a program may have been in the midst of a long write that the
         /// kernel served: such a call sets the file's times once, when it begins.
         var wasNotedBesideWriters = false
+        /// Whether it is a new file that the index knows to be written and has been told nothing else of.
+        var awaitsFirstNote = false
         /// Whether it is written to through handles or mappings of a mount that is dead.
         var isAdopted = false
         /// The backing file when the index was last told.
@@ -57,6 +59,19 @@ final class OpenNode: Sendable {
         /// The backing file when it got such a right while the kernel served it: only what is written after that takes
         /// the right away.
         var privilegedSince: Stamp?
+
+        /// Whether the index is to be told of a change.
+        /// - Parameter stamp: the backing file as it is.
+        func isChanged(_ stamp: Stamp, stillOpen: Bool) -> Bool {
+            isTouched || stamp != self.stamp || !stillOpen && wasNotedBesideWriters
+        }
+
+        /// Most programs sync a new file once and close it. The index on the disk says that it is being written, so
+        /// that the next start looks at it in any case; the rest is noted with the close.
+        mutating func leavesNoteToClose() -> Bool {
+            defer { awaitsFirstNote = false }
+            return awaitsFirstNote && isRecorded && writers > 0 && !mayBeMapped && !hasPrivileges
+        }
     }
 
     struct Whole: Sendable {

@@ -32,8 +32,8 @@ import UbiquityVFS
         var model = Model()
         var dice: Dice
 
-        init(seed: UInt64) throws {
-            container = try TestContainer()
+        init(seed: UInt64, delaysCloses: Bool) throws {
+            container = try TestContainer(delaysCloses: delaysCloses)
             dice = Dice(state: seed)
         }
 
@@ -170,9 +170,9 @@ import UbiquityVFS
         }
     }
 
-    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
-    func behavesLikeTheModel(_ seed: UInt64) async throws {
-        let player = try Player(seed: seed)
+    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64], [false, true])
+    func behavesLikeTheModel(_ seed: UInt64, delaysCloses: Bool) async throws {
+        let player = try Player(seed: seed, delaysCloses: delaysCloses)
         for round in 1...300 {
             try await player.step()
             if round % 60 == 0 { try await player.check() }

@@ -17,7 +17,10 @@ final class TestContainer: Sendable {
     let caller = Caller(uid: 1000, gid: 1000, pid: 0)
     static let root: UInt64 = 1
 
-    init(passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, smallContent: Int64 = 0) throws {
+    init(
+        passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
+        smallContent: Int64 = 0
+    ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
         index = try ItemIndex(path: folder + "/index.db", timekeeper: SystemTimekeeper(), random: SystemRandom())
@@ -28,7 +31,8 @@ final class TestContainer: Sendable {
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
-                container: container, logger: Logger(label: "test"), preparation: preparation, smallContent: smallContent),
+                container: container, logger: Logger(label: "test"), preparation: preparation,
+                delaysCloses: delaysCloses, smallContent: smallContent),
             owner: (1000, 1000))
     }
 

@@ -1,0 +1,181 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+/// Closes of which the index is told with the next change, or a little later.
+@Suite struct ClosingTests {
+    private let container: TestContainer
+    /// The changes of each transaction since the container was made.
+    private let transactions = Lock<[[IndexEvent.Kind]]>([])
+
+    init() throws {
+        container = try TestContainer(delaysCloses: true)
+        container.index.observe { [transactions] events in transactions.withLock { $0.append(events.map(\.kind)) } }
+    }
+
+    private func make(_ name: String, _ text: String) throws -> (ino: UInt64, handle: UInt64) {
+        let made = try container.fs.create(
+            parent: 1, name: Array(name.utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+        try container.write(text, to: made.opened.handle)
+        return (made.attributes.ino, made.opened.handle)
+    }
+
+    /// Made and closed, which the index knows.
+    private func makeNoted(_ name: String, _ text: String) throws -> UInt64 {
+        let (ino, handle) = try make(name, text)
+        container.fs.release(handle)
+        #expect(container.fs.openHandleCount == 0)
+        return ino
+    }
+
+    private func row(_ ino: UInt64) throws -> ItemRow { try #require(try container.index.row(ino: ino)) }
+
+    @Test func aRenameTakesTheNoteAlong() async throws {
+        let document = try row(makeNoted("document", "old"))
+        let (ino, handle) = try make("document.tmp", "new content")
+        try container.fs.sync(handle)
+        transactions.withLock { $0 = [] }
+        container.fs.release(handle)
+        try container.rename("document.tmp", to: "document")
+        let saved = try row(ino)
+        #expect(saved.key == document.key)
+        #expect(saved.size == 11)
+        #expect(!saved.isWriting)
+        let made = transactions.withLock { $0 }
+        // Neither at the sync nor at the close: unless the time was over before the rename came.
+        #expect(made.count <= 2)
+        #expect(made.last?.contains(.replaced) == true)
+        #expect(try await container.content(of: ino) == "new content")
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func theNextFileTakesTheNoteAlong() throws {
+        let (first, handle) = try make("first", "one")
+        container.fs.release(handle)
+        let (second, other) = try make("second", "two")
+        #expect(try row(first).size == 3)
+        #expect(try !row(first).isWriting)
+        #expect(try row(second).isWriting)
+        container.fs.release(other)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try row(second).size == 3)
+    }
+
+    @Test func itIsNotedIfNothingComes() async throws {
+        for round in 0..<3 {
+            let (ino, handle) = try make("file\(round)", "text")
+            container.fs.release(handle)
+            #expect(try await eventually { try !row(ino).isWriting })
+            #expect(try row(ino).size == 4)
+        }
+    }
+
+    @Test func whoOpensItAgainIsStillAWriter() async throws {
+        let (ino, handle) = try make("file", "text")
+        container.fs.release(handle)
+        let again = try await container.open(ino, .writeOnly)
+        #expect(container.fs.openHandleCount == 1)
+        #expect(try row(ino).isWriting)
+        try container.write("and more", to: again, at: 4)
+        container.fs.release(again)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try row(ino).size == 12)
+        #expect(try !row(ino).isWriting)
+    }
+
+    @Test func aRenameThatFailsLeavesTheNote() throws {
+        try container.makeDirectory("folder")
+        let (ino, handle) = try make("file", "text")
+        container.fs.release(handle)
+        #expect(errno { try container.rename("file", to: "folder") } == .EISDIR)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try row(ino).size == 4)
+        #expect(try !row(ino).isWriting)
+    }
+
+    @Test func aMakingThatFailsLeavesTheNote() throws {
+        _ = try makeNoted("taken", "")
+        let (ino, handle) = try make("file", "text")
+        container.fs.release(handle)
+        #expect(errno { _ = try make("taken", "") } == .ESTALE)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try row(ino).size == 4)
+    }
+
+    @Test func moreThanMayWaitAreNoted() throws {
+        let made = try (0..<100).map { try make("file\($0)", "text") }
+        for (_, handle) in made { container.fs.release(handle) }
+        #expect(container.fs.openHandleCount == 0)
+        for (ino, _) in made {
+            #expect(try row(ino).size == 4)
+            #expect(try !row(ino).isWriting)
+        }
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func whoAsksFindsItClosed() throws {
+        let (ino, handle) = try make("file", "text")
+        let key = try row(ino).key
+        container.fs.release(handle)
+        #expect(try !container.fs.isOpen(key))
+        let (other, second) = try make("other", "text")
+        let otherKey = try row(other).key
+        container.fs.release(second)
+        #expect(try container.fs.whileClosed(otherKey) { true } == true)
+        let (third, last) = try make("third", "text")
+        container.fs.release(last)
+        #expect(container.fs.writtenInodes.isEmpty)
+        #expect(try !row(third).isWriting)
+    }
+
+    @Test func removalsTruncationsAndTimesComeAfterTheNote() async throws {
+        let (removed, first) = try make("removed", "text")
+        container.fs.release(first)
+        try container.unlink("removed")
+        #expect(try container.index.row(ino: removed)?.isWriting != true)
+        let (emptied, second) = try make("emptied", "text")
+        container.fs.release(second)
+        let generation = try row(emptied).generation
+        _ = try await container.set(emptied, AttributeChanges(size: 0))
+        #expect(try row(emptied).size == 0)
+        #expect(try row(emptied).generation > generation)
+        let (touched, third) = try make("touched", "text")
+        container.fs.release(third)
+        _ = try await container.set(touched, AttributeChanges(modifiedAt: .at(Timestamp(nanoseconds: 5))))
+        #expect(try row(touched).size == 4)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try row(touched).modifiedAt == Timestamp(nanoseconds: 5))
+    }
+
+    /// The kernel tells of a close when it comes to that: a program may rename what it has closed before.
+    @Test func aRenameBeforeTheReleaseKnowsTheSize() async throws {
+        _ = try makeNoted("document", "old")
+        let (ino, handle) = try make("document.tmp", "new content")
+        try container.fs.sync(handle)
+        try container.rename("document.tmp", to: "document")
+        #expect(try row(ino).size == 11)
+        #expect(try row(ino).isWriting)
+        container.fs.release(handle)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try !row(ino).isWriting)
+        #expect(try await container.content(of: ino) == "new content")
+    }
+
+    /// What the index on the disk says of a new file is enough for the next start to find it.
+    @Test func theFirstSyncOfANewFileIsNotedWithTheClose() throws {
+        let (ino, handle) = try make("file", "text")
+        try container.fs.sync(handle)
+        #expect(container.index.hasDurableChanges)
+        #expect(try row(ino).size == 0)
+        #expect(try container.index.interruptedWriters().map(\.ino) == [ino])
+        // One that goes on being synced is one that stays open.
+        try container.write("more", to: handle, at: 4)
+        try container.fs.sync(handle)
+        #expect(try row(ino).size == 8)
+        container.fs.release(handle)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try !row(ino).isWriting)
+    }
+}
