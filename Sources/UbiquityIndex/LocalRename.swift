@@ -44,11 +44,12 @@ extension ItemIndex {
             guard var source = try transaction.child(of: from.key, named: oldName) else {
                 throw UbiquityError(.notFound, "no such item", at: "\(oldName)")
             }
-            if let other = noted, other.stored.key != source.key || mode == .exchanging {
-                try transaction.write(other)
+            let isOfSource = noted?.stored.key == source.key
+            if isOfSource, let noted { source = noted.row }
+            if let known = noted, !isOfSource || mode == .exchanging {
+                try transaction.write(known)
                 noted = nil
             }
-            if let noted { source = noted.row }
             let target = try transaction.child(of: into.key, named: newName)
             if source.kind == .directory {
                 guard try !transaction.isWithin(into.key, source.key) else {

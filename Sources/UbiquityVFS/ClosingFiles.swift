@@ -22,6 +22,8 @@ final class ClosingFiles: Sendable {
     private struct State {
         /// In the order of their closes.
         var handles: [(ino: UInt64, handle: UInt64)] = []
+        /// New files that were synced once.
+        var written: Set<UInt64> = []
         var isWatched = false
         var looks = 0
     }
@@ -54,6 +56,24 @@ final class ClosingFiles: Sendable {
 
     func has(_ ino: UInt64) -> Bool { state.withLock { $0.handles.contains { $0.ino == ino } } }
 
+    /// Of a new file, which is synced and may stay open, the index is told as much later.
+    /// - Returns: false if there is no room.
+    func addWritten(_ ino: UInt64) -> Bool {
+        state.withLock { state in
+            guard state.written.count < Self.maximum else { return false }
+            state.written.insert(ino)
+            state.looks = 0
+            return true
+        }
+    }
+
+    func takeWritten() -> Set<UInt64> {
+        state.withLock { state in
+            defer { state.written = [] }
+            return state.written
+        }
+    }
+
     /// - Returns: false if somebody looks already.
     func beginWatch() -> Bool {
         state.withLock { state in
@@ -65,7 +85,7 @@ final class ClosingFiles: Sendable {
     /// Whether nothing has come for long; then the watch is over.
     func endIfIdle() -> Bool {
         state.withLock { state in
-            state.looks = state.handles.isEmpty ? state.looks + 1 : 0
+            state.looks = state.handles.isEmpty && state.written.isEmpty ? state.looks + 1 : 0
             if state.looks > Self.idleLooks { state.isWatched = false }
             return !state.isWatched
         }

@@ -225,7 +225,7 @@ extension ContainerFileSystem {
         let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
         // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
-        let result = try takingAlongWrites(to: source?.ino) { writing in
+        let result = try takingAlongWrites(to: source?.ino, isOver: target != nil) { writing in
             try index.rename(
                 from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0, isOnDisk: isOnDisk,
                 noting: writing)

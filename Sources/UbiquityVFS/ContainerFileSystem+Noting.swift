@@ -134,7 +134,7 @@ extension ContainerFileSystem {
             return
         }
         try files.object(opened.handle).node.state.withLock { $0.isTouched = true }
-        release(opened.handle)
+        releaseUnclaimed(opened.handle)
     }
 
     /// Makes content and names durable. A program that gets a success here keeps its data through a power loss.
@@ -146,7 +146,7 @@ extension ContainerFileSystem {
         let isReplacement = index.isReplacement(whole.id)
         // What is written from here on is not of this call.
         try file.node.state.withLock { state in
-            if state.leavesNoteToClose() { return }
+            if state.leavesNoteToClose(), noteSoon(file.node.ino) { return }
             try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
         if isReplacement { return try syncReplacement(whole, file.node, before) }

@@ -182,6 +182,7 @@ extension ContainerFileSystem {
     /// The kernel tells of the last close a moment after the program's close(2) has returned. Throws `EBUSY` if that
     /// was none.
     private func waitUntilClosed(_ ino: UInt64) async throws {
+        finishCloses(of: ino)
         for _ in 0..<Self.looksForClose where openNodes.node(ino) != nil {
             try await parts.timekeeper.sleep(for: Self.restForClose)
         }

@@ -67,7 +67,7 @@ final class OpenNode: Sendable {
         }
 
         /// Most programs sync a new file once and close it. The index on the disk says that it is being written, so
-        /// that the next start looks at it in any case; the rest is noted with the close.
+        /// that the next start looks at it in any case; the rest is noted with the close, or soon (`noteSoon`).
         mutating func leavesNoteToClose() -> Bool {
             defer { awaitsFirstNote = false }
             return awaitsFirstNote && isRecorded && writers > 0 && !mayBeMapped && !hasPrivileges

@@ -36,6 +36,44 @@ import UbiquityIndex
         fixture.check()
     }
 
+    /// What was written is noted in the same transaction, whatever becomes of the file.
+    @Test(arguments: [(false, RenameMode.replacing), (true, .replacing), (true, .exchanging)], [false, true])
+    func whatWasWrittenIsNotedWithTheRename(_ way: (takesPlace: Bool, mode: RenameMode), stillOpen: Bool) throws {
+        try fixture.file("written")
+        let written = try fixture.confirm("written", revision: 3)
+        if way.takesPlace {
+            try fixture.file("other")
+            try fixture.confirm("other", revision: 4)
+        }
+        _ = try fixture.index.beginWriting(ino: written.ino)
+        fixture.time.advance()
+        let time = Timestamp(seconds: 5, nanoseconds: 5)
+        let note = WritingNote(
+            ino: written.ino, isChange: true, size: 12, modifiedAt: time, changedAt: time, stillOpen: stillOpen)
+        _ = try fixture.index.rename(
+            from: 1, ItemName("written"), to: 1, ItemName("other"), way.mode, noting: note)
+        let moved = try fixture.found("other")
+        #expect(moved.ino == written.ino && moved.size == 12 && moved.modifiedAt == time)
+        #expect(moved.isWriting == stillOpen)
+        #expect(moved.dirty.isSuperset(of: [.content, .times]))
+        #expect(moved.dirty.contains(.place) == (!way.takesPlace || way.mode == .exchanging))
+        #expect(try fixture.index.read { try $0.row(ino: written.ino) } == moved)
+        fixture.check()
+    }
+
+    @Test func aRenameThatFailsNotesNothing() throws {
+        let written = try fixture.file("written")
+        try fixture.directory("folder")
+        let note = WritingNote(
+            ino: written.ino, isChange: true, size: 12, modifiedAt: .zero, changedAt: .zero, stillOpen: false)
+        #expect(throws: UbiquityError.self) {
+            try fixture.index.rename(
+                from: 1, ItemName("written"), to: 1, ItemName("folder"), .replacing, noting: note)
+        }
+        #expect(try fixture.found("written") == written)
+        fixture.check()
+    }
+
     @Test func aDocumentThatIsPutOverAnotherIsDeletedAtTheCloud() throws {
         try fixture.file("a")
         try fixture.file("b")

@@ -149,6 +149,17 @@ import UbiquityVFS
         #expect(try row(touched).modifiedAt == Timestamp(nanoseconds: 5))
     }
 
+    @Test func anIgnoreFileIsInForceForTheNextFile() throws {
+        let (_, handle) = try make(".ubiquityignore", "*.tmp\n")
+        container.fs.release(handle)
+        let ino = try container.create("file.tmp")
+        #expect(try row(ino).isExcluded)
+        let (_, other) = try make("rules", "*.new\n")
+        container.fs.release(other)
+        try container.rename("rules", to: ".ubiquityignore")
+        #expect(try row(container.create("file.new")).isExcluded)
+    }
+
     /// The kernel tells of a close when it comes to that: a program may rename what it has closed before.
     @Test func aRenameBeforeTheReleaseKnowsTheSize() async throws {
         _ = try makeNoted("document", "old")
@@ -163,13 +174,28 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "new content")
     }
 
+    @Test func whatSeveralHaveWrittenIsKnownAfterARename() async throws {
+        _ = try makeNoted("document", "old")
+        let (ino, handle) = try make("document.tmp", "new content")
+        let (second, third) = (try await container.open(ino, .writeOnly), try await container.open(ino, .writeOnly))
+        container.fs.release(handle)
+        container.fs.release(second)
+        try container.rename("document.tmp", to: "document")
+        #expect(try row(ino).size == 11)
+        #expect(try row(ino).isWriting)
+        container.fs.release(third)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+        #expect(try !row(ino).isWriting)
+    }
+
     /// What the index on the disk says of a new file is enough for the next start to find it.
-    @Test func theFirstSyncOfANewFileIsNotedWithTheClose() throws {
+    @Test func theFirstSyncOfANewFileIsNotedWithTheCloseOrSoon() async throws {
         let (ino, handle) = try make("file", "text")
         try container.fs.sync(handle)
         #expect(container.index.hasDurableChanges)
-        #expect(try row(ino).size == 0)
         #expect(try container.index.interruptedWriters().map(\.ino) == [ino])
+        #expect(try await eventually { try row(ino).size == 4 })
+        #expect(try row(ino).isWriting)
         // One that goes on being synced is one that stays open.
         try container.write("more", to: handle, at: 4)
         try container.fs.sync(handle)
