@@ -26,12 +26,12 @@ struct StatusCommand: AsyncParsableCommand {
             throw MountUnreachable("nothing to show", "no container is mounted; 'ubiquity mount FOLDER' mounts one")
         }
         var unreachable = 0
-        for mount in mounts {
+        let answers = try await Progress.showing("asking the daemon …") { _ in
+            await Self.ask(mounts.map { String(decoding: $0.source, as: UTF8.self) })
+        }
+        for (mount, answer) in zip(mounts, answers) {
             do {
-                let folder = String(decoding: mount.source, as: UTF8.self)
-                let status = try await Progress.showing("asking the daemon …") { _ in
-                    try await Daemon.connected(to: folder) { try await $0.status() }
-                }
+                let status = try answer.get()
                 if output.asJSON { try Output.json(status) } else { Output.line(StatusText.of(status)) }
             } catch let error as MountUnreachable {
                 unreachable += 1
@@ -39,6 +39,24 @@ struct StatusCommand: AsyncParsableCommand {
             }
         }
         if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }
+    }
+
+    /// All at the same time: of several daemons that do not answer each would take its time after the other.
+    /// - Parameter folders: the state folders.
+    /// - Returns: in their order.
+    private static func ask(_ folders: [String]) async -> [Result<MountStatus, any Error>] {
+        await withTaskGroup(of: (Int, Result<MountStatus, any Error>).self) { group in
+            for (index, folder) in folders.enumerated() {
+                group.addTask {
+                    do {
+                        return (index, .success(try await Daemon.connected(to: folder) { try await $0.status() }))
+                    } catch { return (index, .failure(error)) }
+                }
+            }
+            var answers = [Int: Result<MountStatus, any Error>]()
+            for await (index, answer) in group { answers[index] = answer }
+            return folders.indices.compactMap { answers[$0] }
+        }
     }
 
     // MARK: Items
