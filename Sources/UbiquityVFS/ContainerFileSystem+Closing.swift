@@ -82,7 +82,7 @@ extension ContainerFileSystem {
     private func takeClose<R>(of ino: UInt64?, _ change: (WritingNote) throws -> R) throws -> R? {
         guard let handle = closing.take(ino) else { return nil }
         defer { releaseUnclaimed(handle) }
-        let node = try files.object(handle).node
+        guard let node = try? files.object(handle).node else { return nil }
         return try node.state.withLock { state in
             // More handles, or a mapping: then there is more to do at the close than to note it.
             guard state.writers == 1, !mayStillBeMapped(node, &state) else { return nil }
@@ -94,10 +94,10 @@ extension ContainerFileSystem {
     private func noting<R>(
         _ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool, _ change: (WritingNote) throws -> R
     ) throws -> R? {
-        guard state.isRecorded, !state.hasPrivileges, let file = state.whole?.file else { return nil }
+        // A file that cannot be looked at is no reason for the change to fail: its own note tries again, and tells.
+        guard state.isRecorded, !state.hasPrivileges, let status = try? state.whole?.file.status() else { return nil }
         // A mapping is written back, too, when it is noted that others may go on; and a fresh content is one no more.
         if stillOpen, try state.mayBeMapped || index.row(ino: node.ino)?.isFresh != false { return nil }
-        let status = try file.status()
         let stamp = OpenNode.Stamp(status)
         let isChange = state.isChanged(stamp, stillOpen: stillOpen)
         guard isChange || !stillOpen else { return nil }

@@ -194,6 +194,7 @@ extension ContainerFileSystem {
     func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder else { throw Errno.EPERM }
+        // It may be the backup of a file that was closed just before: what becomes of that depends on both.
         finishCloses()
         let removed = try index.remove(
             from: parent, named: name, directory: directory, process: caller?.pid ?? 0)
