@@ -153,11 +153,12 @@ class Beside:
     def pause(self):
         """Nobody has the file open: what happens to it now fsx must not notice."""
         self.counts["pauses"] += 1
-        self.expect(self.place.device.wait("--uploaded", path=self.here), "was not uploaded")
+        self.sends(self.place.device, self.here)
         self.expect(self.place.other.wait("--idle"), "has news for the other device without end")
         if self.counts["pauses"] % 3 == 0:
             self.rewrite()
         self.set_attributes()
+        self.sends(self.place.other, self.there)
         self.expect(self.arrives(self.same_attributes), "does not show what was set on the other device")
         content = self.here.read_bytes()
         self.counts["evictions"] += self.evict(self.here)
@@ -170,6 +171,7 @@ class Beside:
         content = self.there.read_bytes()
         for written in (os.urandom(len(content) // 2 + 1), content):
             self.there.write_bytes(written)
+            self.sends(self.place.other, self.there)
             self.expect(self.arrives(lambda: self.here.read_bytes() == written),
                         "does not have what was written on the other device")
         # Else fsx's next change would be made from the state before.
@@ -191,6 +193,10 @@ class Beside:
                 pass
             time.sleep(0.01)
         return False
+
+    def sends(self, device, path):
+        """Both change it in turns, which slows it down, but for who waits for it."""
+        self.expect(device.wait("--uploaded", path=path), f"was not uploaded by {device.name}: {device.waited}")
 
     def expect(self, holds, fault):
         if not holds:

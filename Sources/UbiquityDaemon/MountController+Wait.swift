@@ -43,6 +43,8 @@ extension MountController {
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(max(wanted.timeout ?? Self.endless, 0), Self.endless))
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
+        // Once: what goes on being changed while somebody waits is slowed down as ever.
+        try await pool.run { try check.endRests() }
         if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) {
             return try await unfinished(check)
         }

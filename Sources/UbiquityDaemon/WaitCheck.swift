@@ -34,6 +34,14 @@ final class WaitCheck: Sendable {
         return try !wanted.idle || parts.engine.summary().isIdle
     }
 
+    /// What is waited for goes up now, also if it changes so often that it rests.
+    func endRests() throws {
+        let resting = parts.engine.resting
+        guard wanted.uploaded || wanted.idle, !resting.isEmpty else { return }
+        let rows = try parts.index.read { reader in try resting.compactMap { try reader.row(key: $0) } }
+        parts.engine.endRests(of: try concerned(rows))
+    }
+
     /// Whether what is waited for needs somebody's decision first.
     func isHeldBack() throws -> Bool {
         guard wanted.uploaded || wanted.idle, parts.engine.heldDeletions > 0 else { return false }

@@ -233,9 +233,12 @@ extension SyncEngine {
 
     /// Whether it changes so often that it rests; the loop wakes when that is over.
     func isThrottled(_ row: ItemRow) -> Bool {
-        guard let until = throttle.restsUntil(row.key) else { return false }
-        push.withLock { $0.rescanAt[row.key] = until }
-        return true
+        // In one: meanwhile somebody may end its rest.
+        push.withLock { state in
+            guard let until = throttle.restsUntil(row.key) else { return false }
+            state.rescanAt[row.key] = until
+            return true
+        }
     }
 
     /// A small file's one consistent state; nil if it is being written to, and then it rests.

@@ -182,6 +182,21 @@ extension SyncEngine {
         }
     }
 
+    /// The items that are slowed down and rest, in no order.
+    package var resting: [ItemKey] { throttle.resting }
+
+    /// Has these items go up at once, if they rest, since somebody waits for them. After that they are slowed down as
+    /// before.
+    package func endRests(of keys: some Sequence<ItemKey>) {
+        push.withLock { state in
+            for key in keys {
+                throttle.endRest(of: key)
+                state.rescanAt[key] = nil
+            }
+        }
+        pushSignal.fire()
+    }
+
     /// Waits until `condition` holds. Returns false when `duration` is over before.
     package func wait(
         atMost duration: Duration, until condition: @Sendable () async throws -> Bool

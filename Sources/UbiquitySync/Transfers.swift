@@ -80,6 +80,18 @@ final class Throttle: Sendable {
         }
     }
 
+    /// The items that rest.
+    var resting: [ItemKey] {
+        let now = timekeeper.now()
+        return bursts.withLock { table in table.compactMap { $0.value.until > now ? $0.key : nil } }
+    }
+
+    /// The item need not rest any more; after its next commit it does, as long as it would have.
+    func endRest(of key: ItemKey) {
+        let now = timekeeper.now()
+        bursts.withLock { $0[key]?.until = now }
+    }
+
     /// Until when the item rests; nil if it need not.
     func restsUntil(_ key: ItemKey) -> Timestamp? {
         let now = timekeeper.now()

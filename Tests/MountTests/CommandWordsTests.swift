@@ -123,6 +123,27 @@ import UbiquityControl
         }
     }
 
+    @Test func whatIsWaitedForIsNotSlowedDown() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            for number in 1...25 {
+                try await a.shell("echo \(number) > f")
+                try await a.wait("--uploaded", "f")
+            }
+            try await a.shell("echo last > f")
+            // Longer than the command may take on a busy machine.
+            var retryAt = 0.0
+            try await world.eventually("it rests for 5 s") {
+                let item = try await a.status().pending.first { $0.path == "f" && $0.reason == .throttled }
+                retryAt = item?.retryAt ?? 0
+                return retryAt > Double(time(nil)) + 5
+            }
+            try await a.wait("--uploaded", "f")
+            #expect(Double(time(nil)) < retryAt)
+            #expect(try await a.attribute("is-uploaded", of: "f") == "1")
+        }
+    }
+
     @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

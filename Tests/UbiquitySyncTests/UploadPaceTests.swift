@@ -92,6 +92,27 @@ import UbiquityWire
         }
     }
 
+    /// Only what somebody waits for, and only once.
+    @Test func whatSomebodyWaitsForRestsNoLonger() async throws {
+        try await run { world in
+            for name in ["f", "g"] { try await world.a.create(name, [0]) }
+            try await world.settle()
+            let keys = try ["f", "g"].map { try world.a.live($0).key }
+            let engine = try world.a.engine
+            for _ in 0..<SyncLimits.burst * 4 { for key in keys { engine.throttle.noteCommit(of: key) } }
+            for name in ["f", "g"] { try await world.a.edit(name) { _ in [1] } }
+            try await world.sleep(.seconds(2))
+            #expect(try ["f", "g"].allSatisfy { try !world.a.live($0).dirty.isEmpty })
+            #expect(Set(engine.resting) == Set(keys))
+            engine.endRests(of: keys.prefix(1))
+            try await world.sleep(.seconds(2))
+            #expect(try world.a.live("f").dirty.isEmpty && !world.a.live("g").dirty.isEmpty)
+            #expect(Set(engine.resting) == Set(keys))
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// A program saves several times a second: most of its states are replaced before they go up, and the status says why
     /// they wait. Small contents go with the commit, large ones before it.
     @Test(arguments: [1_000, 200_000]) func aFileSavedAgainAndAgainIsSlowedDown(length: Int) async throws {
