@@ -2,9 +2,9 @@
 
 Places take turns in every row and round of one run: the native file system beneath (the limit), the mount, the same
 container without passthrough, libfuse's example passthrough_ll (the floor: what FUSE costs a C program that does
-nothing), bindfs (Debian) and `rclone mount --vfs-cache-mode full`. Each figure is the median of the rounds; the ratio
-is the native median through the place's. Uploads are held back at all of them (`ubiquity offline`, rclone's
---vfs-write-back), because this is about the disk and not about the network.
+nothing), and the peers (peers.py). Each figure is the median of the rounds; the ratio is the native median through the
+place's. Uploads are held back at all of them (`ubiquity offline`, rclone's --vfs-write-back, JuiceFS's --writeback),
+because this is about the disk and not about the network.
 """
 
 import mmap
@@ -247,94 +247,6 @@ class Sources:
         self.repository, self.archive = scratch / "repository.git", scratch / "tree.tar"
         run("git", "clone", "-q", "--bare", "--no-hardlinks", root, self.repository)
         run("git", "-C", self.repository, "archive", "-o", self.archive, "HEAD")
-
-
-def bindfs(scratch):
-    """A bindfs mount with its kernel caches on; None where the package is missing."""
-    if not shutil.which("bindfs"):
-        return None
-    source, mount = scratch / "bindfs.source", scratch / "bindfs"
-    source.mkdir()
-    mount.mkdir()
-    run("bindfs", source, mount)
-    return mount
-
-
-def wait_for_mount(place):
-    for _ in range(300):
-        if os.path.ismount(place):
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"nothing is mounted at {place} after 30 s")
-
-
-class Floor:
-    """libfuse's own example of a file system that passes everything on, with its caches on (`cache=always`)."""
-
-    # Where Debian's libfuse3-dev has it. It counts on caches that nobody else changes, as our mount does.
-    SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
-    # The example includes a file that the package does not always have.
-    HELPERS = """
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-static inline int mknod_wrapper(int folder, const char *name, const char *link, int mode, dev_t device)
-{
-    if (S_ISDIR(mode))
-        return mkdirat(folder, name, mode);
-    if (S_ISLNK(mode) && link)
-        return symlinkat(link, folder, name);
-    return mknodat(folder, name, mode, device);
-}
-"""
-
-    @staticmethod
-    def make(scratch):
-        """None where the example or a compiler is missing."""
-        compiler = shutil.which("cc")
-        if not compiler or not Floor.SOURCE.exists():
-            return None
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], capture_output=True, text=True)
-        if flags.returncode != 0:
-            return None
-        program = scratch / "passthrough_ll"
-        shutil.copy(Floor.SOURCE, scratch / "passthrough_ll.c")
-        (scratch / "passthrough_helpers.h").write_text(Floor.HELPERS)
-        run(compiler, "-O2", "-w", scratch / "passthrough_ll.c", "-o", program, *flags.stdout.split())
-        return Floor(program, scratch)
-
-    def __init__(self, program, scratch):
-        source, self.mount = scratch / "floor.source", scratch / "floor"
-        source.mkdir()
-        self.mount.mkdir()
-        self.process = subprocess.Popen(
-            [program, "-f", "-o", f"source={source},cache=always", self.mount],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for_mount(self.mount)
-
-    def end(self):
-        subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)
-        self.process.wait(30)
-
-
-class FullCache:
-    """rclone mount --vfs-cache-mode full over a folder."""
-
-    def __init__(self, program, scratch):
-        source, self.mount = scratch / "rclone.source", scratch / "rclone.full"
-        source.mkdir()
-        self.mount.mkdir()
-        self.process = subprocess.Popen(
-            [program, "mount", str(source), str(self.mount), "--vfs-cache-mode", "full", "--vfs-write-back", "1h",
-             "--cache-dir", str(scratch / "rclone.full.cache"), "--config", "/dev/null"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for_mount(self.mount)
-
-    def end(self):
-        subprocess.run(["fusermount3", "-uz", str(self.mount)], check=False)
-        # What it would upload is not wanted any more.
-        self.process.kill()
-        self.process.wait(30)
 
 
 def measure(places, sources, rounds, wanted):
