@@ -14,9 +14,11 @@ extension ContainerFileSystem {
     /// Counts a handle, and decides how it is served: as the others of its inode are.
     /// - Returns: what the kernel is to serve it from; nil if this process does.
     func beginService(of node: OpenNode, _ flags: OpenFlags, isNew: Bool) -> BackingID? {
+        // Who reads it next may be the only one who does.
+        if flags.writes { inodes.withNode(node.ino) { $0.looks = Rereading.Looks() } }
         let (backing, mapsNow) = node.state.withLock { state in
             state.handles += 1
-            let backing = chooseService(of: node, &state)
+            let backing = chooseService(of: node, flags, &state)
             let mapsNow = backing != nil && flags.maps && !state.mayBeMapped
             if mapsNow { state.mayBeMapped = true }
             return (backing, mapsNow)
@@ -26,14 +28,18 @@ extension ContainerFileSystem {
         return backing
     }
 
-    private func chooseService(of node: OpenNode, _ state: inout OpenNode.State) -> BackingID? {
+    private func chooseService(
+        of node: OpenNode, _ flags: OpenFlags, _ state: inout OpenNode.State
+    ) -> BackingID? {
         guard case .undecided = state.service else { return state.service.backing }
         state.service = .daemon
         let idle = idle.take(node.ino)
         let registered = state.registered
         state.registered = nil
         // A write takes away the rights of the file itself. Those that the kernel serves would not.
-        guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole else {
+        guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole,
+            !isReread(node.ino, flags, state)
+        else {
             letGo(of: idle)
             if let registered { parts.passthrough.unregister(registered) }
             return nil
@@ -58,6 +64,14 @@ extension ContainerFileSystem {
             logger.debug("served without passthrough", metadata: ["error": "\(error)"])
             return nil
         }
+    }
+
+    /// Whether it is a small file that programs read and look at again and again (`Rereading`).
+    private func isReread(_ ino: UInt64, _ flags: OpenFlags, _ state: OpenNode.State) -> Bool {
+        guard !flags.writes, inodes.withNode(ino, { $0.looks.areMany }) ?? false, state.writers == 0,
+            !state.mayBeMapped, !state.isAdopted, let size = try? state.whole?.file.status().size
+        else { return false }
+        return size <= Rereading.largest
     }
 
     /// A handle is released. With the last one the choice is open again.

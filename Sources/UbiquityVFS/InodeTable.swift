@@ -26,6 +26,8 @@ final class InodeTable: Sendable {
         var accessedAt: Timestamp?
         /// Whether the pages that the kernel may have of this file are its content.
         var hasGoodPages = false
+        /// How often the kernel has asked for this file's attributes since it was written to last (`Rereading`).
+        var looks = Rereading.Looks()
     }
 
     private final class Departed: Sendable {

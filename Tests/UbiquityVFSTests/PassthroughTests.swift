@@ -274,4 +274,57 @@ import UbiquityVFS
         container.fs.release(made.opened.handle)
         #expect(kernel.registrations == 1)
     }
+
+    // MARK: Read and looked at again and again
+
+    /// Opens it for reading, as a program that looks at the file first.
+    private func look(_ ino: UInt64) async throws -> OpenedFile {
+        let opened = try await open(ino)
+        _ = try container.fs.attributes(of: ino, handle: opened.handle)
+        container.fs.release(opened.handle)
+        return opened
+    }
+
+    @Test func aSmallFileThatIsReadAgainAndAgainIsServedFromPages() async throws {
+        let ino = try container.create("a", "text")
+        for _ in 0..<2 { #expect(try await look(ino).backing != nil) }
+        let first = try await look(ino), next = try await look(ino)
+        #expect(first.backing == nil && !first.keepsCache)
+        #expect(next.backing == nil && next.keepsCache)
+        // Nothing is left of it in the kernel.
+        #expect(kernel.count == 0)
+        // What another reader has open still stays so for a writer.
+        let reader = try await open(ino), writer = try await open(ino, .readWrite)
+        #expect(reader.backing == nil && writer.backing == nil)
+        try container.write("more", to: writer.handle)
+        for opened in [reader, writer] { container.fs.release(opened.handle) }
+        // It has been written to: who reads it now may be the only one.
+        let later = try await look(ino)
+        #expect(later.backing != nil && !later.keepsCache)
+        #expect(try await container.content(of: ino) == "more")
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    @Test func pagesOfBeforeAWriteAreNotKept() async throws {
+        let ino = try container.create("a", "text")
+        for _ in 0..<4 { _ = try await look(ino) }
+        let writer = try await open(ino, .writeOnly)
+        try kernel.open(writer).write(Array("TEXT".utf8), at: 0)
+        container.fs.release(writer.handle)
+        for _ in 0..<2 { #expect(try await look(ino).backing != nil) }
+        let read = try await look(ino)
+        #expect(read.backing == nil && !read.keepsCache)
+    }
+
+    @Test func whatIsLargeOrWrittenToStaysWithTheKernel() async throws {
+        let large = try container.create("large", String(repeating: "x", count: 200_000))
+        for _ in 0..<5 { #expect(try await look(large).backing != nil) }
+        let small = try container.create("small", "text")
+        for _ in 0..<3 { _ = try await look(small) }
+        // Opened only to be written to, it is another's no longer.
+        let writer = try await open(small, .readWrite)
+        #expect(writer.backing != nil)
+        for _ in 0..<3 { #expect(try await look(small).backing == writer.backing) }
+        container.fs.release(writer.handle)
+    }
 }
