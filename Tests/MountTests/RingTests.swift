@@ -104,7 +104,8 @@ import UbiquityControl
                 kill(cloud, SIGSTOP)
                 defer { kill(cloud, SIGCONT) }
                 let wait = try b.start("for n in $(seq 40); do cat f$n >/dev/null 2>&1 & done; wait")
-                try await world.eventually("they wait") { try await b.status().downloads.items >= 40 }
+                // Not all: on a busy machine the first ones may be told already that the cloud does not answer.
+                try await world.eventually("they wait") { try await b.status().downloads.items >= 20 }
                 if isKilled { try await b.kill() } else { try await b.unmount("--lazy") }
                 try await wait.finish(within: 30)
                 kill(cloud, SIGCONT)
