@@ -9,7 +9,8 @@ extension ContainerFileSystem {
     package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
         if let node = versionNodes.node(ino) { return try attributes(of: node, ino) }
         let (row, isOrphan) = try row(ino)
-        if row.kind == .file { inodes.withNode(ino) { $0.looks.add() } }
+        // While it is written to, its attributes are asked for each time.
+        if row.contentState == .complete, !row.isWriting { inodes.withNode(ino) { $0.looks.add() } }
         return try attributes(of: row, isOrphan: isOrphan)
     }
 

@@ -123,12 +123,13 @@ extension ContainerFileSystem {
     }
 
     private func changed(_ before: ItemRow, _ after: ItemRow) {
-        // What was evicted is to come again when it is read: also where the kernel still has it.
+        // What was evicted, or found damaged, is to come again when it is read: also where the kernel still has it.
         let isEvicted = before.content != nil && after.content == nil
+            || before.contentState == .complete && after.contentState != .complete
         let isSame = before.version == after.version || (before.content == after.content && before.content != nil)
         let keepsBytes = isSame && !isEvicted
         let isKnown = inodes.withNode(after.ino) { node in
-            if !keepsBytes { node.hasGoodPages = false }
+            if !keepsBytes { node.pages = nil }
             return true
         }
         if isKnown ?? false, Self.looksDifferent(before, after) { kernel.invalidateAttributes(ino: after.ino) }

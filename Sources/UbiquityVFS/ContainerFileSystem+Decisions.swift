@@ -103,7 +103,7 @@ extension ContainerFileSystem {
             throw error
         }
         versionNodes.release(ino)
-        inodes.withNode(ino) { $0.hasGoodPages = false }
+        inodes.withNode(ino) { $0.pages = nil }
         kernel.invalidateAttributes(ino: ino)
     }
 

@@ -194,9 +194,10 @@ extension ContainerFileSystem {
     ) -> OpenedFile {
         let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
+        let content = backing == nil ? partial?.contentID ?? node.state.withLock { $0.whole?.id } : nil
         let keepsCache = inodes.withNode(node.ino) { known in
-            defer { known.hasGoodPages = backing == nil }
-            return known.hasGoodPages && backing == nil
+            defer { known.pages = content }
+            return content != nil && known.pages == content
         }
         return OpenedFile(handle: handle, keepsCache: keepsCache ?? false, backing: backing)
     }

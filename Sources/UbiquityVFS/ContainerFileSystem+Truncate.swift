@@ -19,7 +19,7 @@ extension ContainerFileSystem {
             openNodes.release(node)
             throw error
         }
-        inodes.withNode(row.ino) { $0.hasGoodPages = false }
+        inodes.withNode(row.ino) { $0.pages = nil }
         return try keepingPromise(handle(on: node, flags, partial: nil), flags)
     }
 
@@ -126,7 +126,7 @@ extension ContainerFileSystem {
         let node = openNodes.hold(ino)
         defer { openNodes.release(node) }
         try node.state.withLock { state in try empty(node, &state, isWriter: false) }
-        inodes.withNode(ino) { $0.hasGoodPages = false }
+        inodes.withNode(ino) { $0.pages = nil }
     }
 
     private func resizeAndClose(_ opened: OpenedFile, to size: Int64) throws {

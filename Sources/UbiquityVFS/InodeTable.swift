@@ -24,8 +24,8 @@ final class InodeTable: Sendable {
         var directoryCount: Int?
         /// The last access that a program set.
         var accessedAt: Timestamp?
-        /// Whether the pages that the kernel may have of this file are its content.
-        var hasGoodPages = false
+        /// Of which content the pages are that the kernel may have of this file; nil if they may be of none.
+        var pages: ContentID?
         /// How often the kernel has asked for this file's attributes since it was written to last (`Rereading`).
         var looks = Rereading.Looks()
     }

@@ -12,7 +12,7 @@ package import UbiquityCore
 ///   until that is in its cache; so who brings the news has it take that lock first, and then drop what is there.
 ///
 /// There is no news about a file's pages: a remote update of content that is here gets another inode, and pages that
-/// are left from before an eviction are dropped at the next open (`InodeTable.Node.hasGoodPages`). So this never waits
+/// are left from before an eviction are dropped at the next open (`InodeTable.Node.pages`). So this never waits
 /// for a page that waits for a download.
 package protocol KernelCache: Sendable {
     /// The entry may be gone, new (the kernel remembers that there was none) or another item.

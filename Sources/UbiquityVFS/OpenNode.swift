@@ -201,6 +201,12 @@ enum PartialSource: Sendable {
     case content(PartialContent)
     /// The open was not to wait.
     case pending(PendingContent)
+
+    /// Nil if that is not known yet.
+    var contentID: ContentID? {
+        if case .content(let content) = self { return content.id }
+        return nil
+    }
 }
 
 /// The beginning of a download that the open did not wait for.

@@ -316,6 +316,33 @@ import UbiquityVFS
         #expect(read.backing == nil && !read.keepsCache)
     }
 
+    /// Of what is found damaged the kernel may have the damaged bytes, and of what a start or the doctor puts in its
+    /// place without a word those of before.
+    @Test func pagesOfADamagedOrAnotherContentAreNotKept() async throws {
+        for isDamaged in [true, false] {
+            let ino = try container.create("a\(isDamaged)", "text")
+            for _ in 0..<3 { _ = try await look(ino) }
+            #expect(try await look(ino).keepsCache)
+            let row = try row(ino)
+            if isDamaged {
+                for state in [ContentState.partial, .complete] {
+                    try container.cloud.change(row.key, .attributes) { $0.contentState = state }
+                }
+            } else {
+                let other = ContentID(try container.index.newContentNumber())
+                try container.contents.create(other).write(Array("TEXT".utf8), at: 0)
+                try container.index.write(.startup) { transaction in
+                    var next = row
+                    next.content = other
+                    try transaction.update(next, before: row)
+                }
+            }
+            let read = try await look(ino)
+            #expect(read.backing == nil && !read.keepsCache)
+            #expect(try await look(ino).keepsCache)
+        }
+    }
+
     @Test func whatIsLargeOrWrittenToStaysWithTheKernel() async throws {
         let large = try container.create("large", String(repeating: "x", count: 200_000))
         for _ in 0..<5 { #expect(try await look(large).backing != nil) }
