@@ -43,8 +43,6 @@ extension MountController {
         let start = parts.timekeeper.uptime()
         let limit = Duration.seconds(min(max(wanted.timeout ?? Self.endless, 0), Self.endless))
         let check = WaitCheck(parts: parts, wanted: wanted, tops: tops)
-        // Once: what goes on being changed while somebody waits is slowed down as ever.
-        try await pool.run { try check.endRests() }
         if wanted.idle, try await !readFeedToEnd(within: max(limit, Self.oneQuestion)) {
             return try await unfinished(check)
         }
@@ -57,7 +55,10 @@ extension MountController {
                 try await settle()
             }
             // A person's word is waited for in vain here.
-            return try await pool.run { try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() }
+            return try await pool.run {
+                if limit > .zero { try check.endRests() }
+                return try check.holds(graceIsOver: graceIsOver) || check.isHeldBack()
+            }
         }
         guard isDone, try await !pool.run({ try check.isHeldBack() }) else { return try await unfinished(check) }
         try await waitForKernel()

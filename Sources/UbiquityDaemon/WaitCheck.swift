@@ -17,6 +17,12 @@ final class WaitCheck: Sendable {
     /// The same of a held deletion, and up to where there was none.
     private let held = Lock((found: Int64?.none, searched: Int64(0)))
 
+    /// How often the rest of an item was ended.
+    private let endedRests = Lock<[ItemKey: Int]>([:])
+
+    /// An item's rest ends so often in one wait: an earlier change may be on its way when the wait begins, and the item
+    /// rests anew when that has arrived.
+    private static let restsEnded = 2
     /// Dirty items read at a time.
     private static let pageSize = 500
 
@@ -34,12 +40,17 @@ final class WaitCheck: Sendable {
         return try !wanted.idle || parts.engine.summary().isIdle
     }
 
-    /// What is waited for goes up now, also if it changes so often that it rests.
+    /// What is waited for goes up now, also if it changes so often that it rests. What goes on being changed meanwhile
+    /// is slowed down as ever.
     func endRests() throws {
-        let resting = parts.engine.resting
-        guard wanted.uploaded || wanted.idle, !resting.isEmpty else { return }
+        guard wanted.uploaded || wanted.idle else { return }
+        let counts = endedRests.withLock { $0 }
+        let resting = parts.engine.resting.filter { counts[$0, default: 0] < Self.restsEnded }
+        guard !resting.isEmpty else { return }
         let rows = try parts.index.read { reader in try resting.compactMap { try reader.row(key: $0) } }
-        parts.engine.endRests(of: try concerned(rows))
+        let keys = try concerned(rows)
+        endedRests.withLock { counts in for key in keys { counts[key, default: 0] += 1 } }
+        if !keys.isEmpty { parts.engine.endRests(of: keys) }
     }
 
     /// Whether what is waited for needs somebody's decision first.

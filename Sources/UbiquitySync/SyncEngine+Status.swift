@@ -190,7 +190,8 @@ extension SyncEngine {
     package func endRests(of keys: some Sequence<ItemKey>) {
         push.withLock { state in
             for key in keys {
-                throttle.endRest(of: key)
+                // It may be looked at later for another reason.
+                guard let until = throttle.endRest(of: key), state.rescanAt[key] == until else { continue }
                 state.rescanAt[key] = nil
             }
         }

@@ -87,9 +87,14 @@ final class Throttle: Sendable {
     }
 
     /// The item need not rest any more; after its next commit it does, as long as it would have.
-    func endRest(of key: ItemKey) {
+    /// - Returns: until when it would have rested; nil if it did not.
+    func endRest(of key: ItemKey) -> Timestamp? {
         let now = timekeeper.now()
-        bursts.withLock { $0[key]?.until = now }
+        return bursts.withLock { table in
+            guard let until = table[key]?.until, until > now else { return nil }
+            table[key]?.until = now
+            return until
+        }
     }
 
     /// Until when the item rests; nil if it need not.
