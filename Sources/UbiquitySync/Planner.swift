@@ -304,11 +304,21 @@ package struct Planner {
     /// - Returns: false if that cannot go up yet: then the link waits.
     private mutating func addLinked(_ link: ItemRow) throws -> Bool {
         guard let linked = try reader.named(link), !linked.isExcluded else { return false }
-        guard linked.dirty.contains(.created) else { return true }
-        if group.contains(where: { $0.row.key == linked.key }) { return true }
+        let isNew = linked.dirty.contains(.created)
+        guard try isNew || comesBack(linked) else { return true }
+        func goes(_ change: PlannedChange) -> Bool {
+            change.row.key == linked.key && (isNew || change.hasWholeContent)
+        }
+        if group.contains(where: goes) { return true }
         guard try !isRefused(linked) && mayComeAlong(linked) else { return false }
         try add(linked)
-        return group.contains { $0.row.key == linked.key }
+        return group.contains(where: goes)
+    }
+
+    /// Whether the cloud has deleted the item and takes it back with a content. Of one that was given up before that was
+    /// there it keeps no name.
+    private func comesBack(_ row: ItemRow) throws -> Bool {
+        try row.dirty.contains(.content) && reader.remote(id: row.id)?.isDeleted ?? true
     }
 
     /// The folder's id, after adding what must come along.

@@ -7,45 +7,16 @@ import UbiquityTestSupport
 @Suite struct NamesAtSpeedTests {
     /// Nobody else changes anything: each name stands for what the program has given it, whatever the cloud is told of
     /// and answers meanwhile.
-    @Test(arguments: 1...36) func onlyTheProgramChangesNames(seed: Int) async throws {
+    @Test(arguments: 1...40) func onlyTheProgramChangesNames(seed: Int) async throws {
         try await Worlds.run(seed: UInt64(seed), Simulation.Options(devices: ["a", "b"], process: 1)) { world in
-            let names = (0..<6).map { "f\($0)" }
-            var random = SourcedGenerator(SeededRandom(UInt64(seed)))
-            // Which file each name stands for, by its content.
-            var model: [String: UInt8] = [:]
-            var next: UInt8 = 0
             try await world.settle()
-            let pause = [2, 10, 50, 200][seed % 4]
             var conditions = NetworkConditions.perfect
             conditions.delay = .milliseconds(1)...(.milliseconds([3, 20, 100][seed % 3]))
             world.a.link.setConditions(conditions)
-            for step in 0..<1500 {
-                let name = names.randomElement(using: &random)!, other = names.randomElement(using: &random)!
-                let size = [3, 5000, 70_000, 300_000].randomElement(using: &random)!
-                switch Int.random(in: 0..<3, using: &random) {
-                case 0 where model[name] == nil:
-                    next = next &+ 1
-                    try await world.a.create(name, Array(repeating: next, count: size))
-                    model[name] = next
-                case 0:
-                    try await world.a.overwrite(name, Array(repeating: next, count: size))
-                case 1 where model[name] != nil:
-                    try world.a.remove(name)
-                    model[name] = nil
-                case 2 where model[name] != nil && model[other] == nil:
-                    try world.a.makeHardLink(other, to: name)
-                    model[other] = model[name]
-                default: continue
-                }
-                if Int.random(in: 0..<4, using: &random) == 0 {
-                    try await world.sleep(.milliseconds(Int.random(in: 1...pause, using: &random)))
-                }
-                let found = try names.filter { try world.a.row($0) != nil }
-                #expect(found == names.filter { model[$0] != nil }, "after step \(step)")
-                guard found == names.filter({ model[$0] != nil }) else { break }
-            }
+            var program = NamingProgram(seed: seed, world)
+            for step in 0..<1500 where try await program.step() { try #require(try program.isSeenHere, "step \(step)") }
             try await world.settle()
-            #expect(try names.filter { try world.b.row($0) != nil } == names.filter { model[$0] != nil })
+            #expect(try program.isSeen(on: world.b))
             try await world.check()
         }
     }
@@ -70,5 +41,79 @@ import UbiquityTestSupport
             for device in [world.a, world.b] { #expect(try device.row("g")?.ino == device.row("f")?.ino) }
             try await world.check()
         }
+    }
+}
+
+/// Gives files names, and knows which name stands for which file.
+private struct NamingProgram {
+    private let world: Simulation
+    private var random: SourcedGenerator
+    private let names: [String]
+    /// Up to so many milliseconds between two changes, at times.
+    private let pause: Int
+    private let hasRenames: Bool
+    /// By name, the number of the file.
+    private var model: [String: Int] = [:]
+    private var last = 0
+
+    init(seed: Int, _ world: Simulation) {
+        self.world = world
+        random = SourcedGenerator(SeededRandom(UInt64(seed)))
+        names = (0..<[4, 6, 12][seed / 4 % 3]).map { "f\($0)" }
+        pause = [2, 10, 50, 200][seed % 4]
+        hasRenames = seed % 2 == 0
+    }
+
+    /// - Returns: whether there was something to do.
+    mutating func step() async throws -> Bool {
+        let device = world.a
+        let name = names.randomElement(using: &random) ?? "", other = names.randomElement(using: &random) ?? ""
+        switch (Int.random(in: 0..<(hasRenames ? 6 : 3), using: &random), model[name], model[other]) {
+        case (0, nil, _):
+            last += 1
+            try await device.create(name, bytes())
+            model[name] = last
+        case (0, _?, _): try await device.overwrite(name, bytes())
+        case (1, _?, _):
+            try device.remove(name)
+            model[name] = nil
+        case (2, let file?, nil):
+            try device.makeHardLink(other, to: name)
+            model[other] = file
+        case (3, let file?, let replaced) where file != replaced:
+            try device.rename(name, other)
+            (model[name], model[other]) = (nil, file)
+        case (4, let one?, let two?) where one != two:
+            try device.rename(name, other, .exchanging)
+            (model[name], model[other]) = (two, one)
+        case (5, _?, _): try device.setMode(name, 0o600 + UInt32.random(in: 0..<64, using: &random))
+        default: return false
+        }
+        if Int.random(in: 0..<3, using: &random) == 0 {
+            try await world.sleep(.milliseconds(Int.random(in: 1...pause, using: &random)))
+        }
+        return true
+    }
+
+    private mutating func bytes() -> [UInt8] {
+        let size = [3, 5000, 70_000, 300_000].randomElement(using: &random) ?? 0
+        return Array(repeating: UInt8.random(in: .min ... .max, using: &random), count: size)
+    }
+
+    var isSeenHere: Bool { get throws { try isSeen(on: world.a) } }
+
+    /// Whether the device shows these names, and the same file by those of one file.
+    func isSeen(on device: SimulatedDevice) throws -> Bool {
+        var inodes: [Int: UInt64] = [:]
+        for name in names {
+            let row = try device.row(name)
+            guard let file = model[name], let row else {
+                guard model[name] == nil, row == nil else { return false }
+                continue
+            }
+            if inodes[file, default: row.ino] != row.ino { return false }
+            inodes[file] = row.ino
+        }
+        return Set(inodes.values).count == inodes.count
     }
 }
