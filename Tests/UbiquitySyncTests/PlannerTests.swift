@@ -85,6 +85,21 @@ import UbiquityWire
         #expect(try Set(ids(fixture.plan([new]))).isSuperset(of: [Fixture.id(1), new.id]))
     }
 
+    /// The cloud keeps a file of which it knows another name, and it would come back here.
+    @Test func aFileIsNotDeletedBeforeItsNames() throws {
+        let fixture = try Fixture()
+        var link = fixture.file(2, "g")
+        (link.kind, link.content, link.linkTarget) = (.hardLink, nil, Fixture.id(1).bytes)
+        try fixture.receive(fixture.file(1, "f"), link)
+        _ = try fixture.materialize("f")
+        let decided = try fixture.edit("f").dirtyOrder
+        for name in ["f", "g"] { try fixture.remove(name) }
+        let rows = try fixture.dirty().filter { $0.kind != .directory && $0.dirtyOrder <= decided }
+        #expect(rows.map(\.id) == [Fixture.id(1)] && rows.allSatisfy(\.isDeleted))
+        #expect(try fixture.plan(rows, deletionsUpTo: decided).group.isEmpty)
+        #expect(try Set(ids(fixture.plan(rows))) == [Fixture.id(1), Fixture.id(2)])
+    }
+
     /// Else the cloud has two of one name, and gives the new one another.
     @Test func whoWaitsForANameWaitsAlsoWhenItsOwnerHasToWait() throws {
         let fixture = try Fixture()
