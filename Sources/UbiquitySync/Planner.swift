@@ -197,8 +197,11 @@ package struct Planner {
         let mayExist = remote?.isDeleted == false || row.flags.contains(.creationSent)
         guard mayExist else { return forgettable.append(row) }
         guard try !isHeld(row) else { return }
-        // The cloud does not delete what it knows another name of.
-        for link in try reader.allLinks(to: row.id) where link.isDeleted { try add(link) }
+        // The cloud does not delete what it knows another name of, and what it keeps would come back.
+        for link in try reader.allLinks(to: row.id) where link.isDeleted {
+            guard try !isHeld(link) else { return }
+            try add(link)
+        }
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
         // when something was made in it, so its place in the order is before that of what was in it.
         if row.kind == .directory, try !addDeletions(in: row) { return }

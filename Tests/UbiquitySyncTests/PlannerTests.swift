@@ -90,10 +90,14 @@ import UbiquityWire
         let fixture = try Fixture()
         var link = fixture.file(2, "g")
         (link.kind, link.content, link.linkTarget) = (.hardLink, nil, Fixture.id(1).bytes)
-        try fixture.receive(fixture.file(1, "f"), link)
-        _ = try fixture.materialize("f")
+        try fixture.receive(fixture.file(1, "f"), link, fixture.file(3, "d", version: 3))
+        for name in ["f", "d"] { try fixture.materialize(name) }
         let decided = try fixture.edit("f").dirtyOrder
-        for name in ["f", "g"] { try fixture.remove(name) }
+        try fixture.remove("f")
+        // A document that is saved anew: the file becomes its next content.
+        let (folder, name) = try fixture.place("d")
+        _ = try fixture.index.remove(from: folder, named: name, directory: false, process: 1)
+        _ = try fixture.index.rename(from: folder, fixture.place("g").1, to: folder, name, .replacing, process: 1)
         let rows = try fixture.dirty().filter { $0.kind != .directory && $0.dirtyOrder <= decided }
         #expect(rows.map(\.id) == [Fixture.id(1)] && rows.allSatisfy(\.isDeleted))
         #expect(try fixture.plan(rows, deletionsUpTo: decided).group.isEmpty)
