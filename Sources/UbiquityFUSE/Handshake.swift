@@ -12,6 +12,7 @@ final class Handshake: Sendable {
     private let isDone = Atomic(false)
     private let isOffered = Atomic(false)
     private let areRingsOffered = Atomic(false)
+    private let isMappingOffered = Atomic(false)
     private let opensDirectoriesFlag = Atomic(false)
     private let passthrough: KernelPassthrough
     private let rings: RequestRings
@@ -81,6 +82,7 @@ final class Handshake: Sendable {
         let flags = message.loadUnaligned(fromByteOffset: Self.offeredFlags, as: UInt32.self)
         let more = message.loadUnaligned(fromByteOffset: Self.offeredFlags + 4, as: UInt32.self)
         guard flags & CUbiquity_FUSE_INIT_EXT != 0 else { return }
+        isMappingOffered.store(more & CUbiquity_FUSE_MAPPING_FLAGS2 != 0, ordering: .relaxed)
         isOffered.store(more & CUbiquity_FUSE_PASSTHROUGH_FLAGS2 != 0, ordering: .relaxed)
         areRingsOffered.store(more & CUbiquity_FUSE_OVER_IO_URING_FLAGS2 != 0, ordering: .relaxed)
     }
@@ -100,6 +102,7 @@ final class Handshake: Sendable {
             answer.storeBytes(of: 1, toByteOffset: Self.stackDepthOffset, as: UInt32.self)
         }
         if rings.isWanted, areRingsOffered.load(ordering: .relaxed) { more |= CUbiquity_FUSE_OVER_IO_URING_FLAGS2 }
+        if isMappingOffered.load(ordering: .relaxed) { more |= CUbiquity_FUSE_MAPPING_FLAGS2 }
         if more != 0 { flags |= CUbiquity_FUSE_INIT_EXT }
         answer.storeBytes(of: flags, toByteOffset: Self.flagsOffset, as: UInt32.self)
         answer.storeBytes(of: more, toByteOffset: Self.moreFlagsOffset, as: UInt32.self)

@@ -98,6 +98,7 @@ extension Reply {
         var info = info
         info.fh = opened.handle
         info.keep_cache = opened.keepsCache ? 1 : 0
+        info.direct_io = opened.bypassesPages ? 1 : 0
         // A flush would tell nothing: writes reach the backing file at once, and the last close is the release.
         info.noflush = 1
         if !send({ fuse_reply_open($0, &info) }) { fileSystem.release(opened.handle) }

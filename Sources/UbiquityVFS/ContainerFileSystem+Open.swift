@@ -194,6 +194,9 @@ extension ContainerFileSystem {
     ) -> OpenedFile {
         let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
+        if flags.contains(.refused) || partial?.isPending ?? false {
+            return OpenedFile(handle: handle, keepsCache: true, backing: backing, bypassesPages: true)
+        }
         let content = backing == nil ? partial?.contentID ?? node.state.withLock { $0.whole?.id } : nil
         let keepsCache = inodes.withNode(node.ino) { known in
             defer { known.pages = content }

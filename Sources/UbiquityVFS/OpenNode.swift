@@ -202,6 +202,10 @@ enum PartialSource: Sendable {
     /// The open was not to wait.
     case pending(PendingContent)
 
+    var isPending: Bool {
+        if case .pending = self { true } else { false }
+    }
+
     /// Nil if that is not known yet.
     var contentID: ContentID? {
         if case .content(let content) = self { return content.id }

@@ -153,7 +153,10 @@ struct CUbiquity_BackingMap {
 #define CUbiquity_FOPEN_NOFLUSH (1u << 5)
 #define CUbiquity_FOPEN_PASSTHROUGH (1u << 7)
 #define CUbiquity_FUSE_INIT_EXT (1u << 30)
-/// FUSE_PASSTHROUGH is bit 37 of the flags: bit 5 of their upper half.
+/// FUSE_DIRECT_IO_ALLOW_MMAP, bit 36 of the flags: bit 4 of their upper half. What is read past the page cache may be
+/// mapped.
+#define CUbiquity_FUSE_MAPPING_FLAGS2 (1u << 4)
+/// FUSE_PASSTHROUGH is bit 37.
 #define CUbiquity_FUSE_PASSTHROUGH_FLAGS2 (1u << 5)
 
 /// The answers to open and create as the kernel takes them: libfuse 3.14 leaves out the backing id.
