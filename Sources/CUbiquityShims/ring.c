@@ -169,6 +169,8 @@ int CUbiquity_setCores(int thread, const uint64_t *cores, size_t words) {
     return sched_setaffinity(thread, words * sizeof *cores, (const cpu_set_t *)cores);
 }
 
+int CUbiquity_core(void) { return sched_getcpu(); }
+
 int CUbiquity_setIdlePolicy(int thread, int isIdle) {
     const struct sched_param none = {.sched_priority = 0};
     return sched_setscheduler(thread, isIdle ? SCHED_IDLE : SCHED_OTHER, &none);

@@ -22,6 +22,20 @@ package enum CoreBinding {
         _ = CUbiquity_setCores(0, mask, words)
     }
 
+    /// The core that the calling thread runs on; nil if no thread is bound to one.
+    package static var current: UInt16? {
+        isUsed.load(ordering: .relaxed) ? UInt16(exactly: CUbiquity_core()) : nil
+    }
+
+    /// Has the calling thread run elsewhere than on a core, if the process may.
+    package static func avoid(_ core: UInt16) {
+        guard allows(core) else { return }
+        var mask = allowed
+        mask[Int(core) / 64] &= ~(1 << UInt64(core % 64))
+        guard mask.contains(where: { $0 != 0 }) else { return }
+        _ = CUbiquity_setCores(0, mask, words)
+    }
+
     /// Lets the calling thread run wherever the process may, at the usual priority.
     package static func release() { release(0) }
 

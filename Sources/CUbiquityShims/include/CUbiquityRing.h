@@ -66,6 +66,8 @@ int CUbiquity_eventDescriptor(void);
 /// sched_getaffinity(2) and sched_setaffinity(2) with words of 64 cores each; thread 0 is the calling one.
 int CUbiquity_cores(int thread, uint64_t *cores, size_t words);
 int CUbiquity_setCores(int thread, const uint64_t *cores, size_t words);
+/// The core that the calling thread runs on; below 0 if that is not known.
+int CUbiquity_core(void);
 /// Gives a thread the lowest priority (SCHED_IDLE) or the usual one; thread 0 is the calling one.
 int CUbiquity_setIdlePolicy(int thread, int isIdle);
 int CUbiquity_hasIdlePolicy(int thread);
