@@ -17,41 +17,20 @@ enum ProgramName {
         guard let program = try? FileSystem.readLink("/proc/\(process)/exe") else { return false }
         let name = Path.name(of: String(decoding: program, as: UTF8.self))
         if names.contains(name) { return true }
-        guard scripts, interpreters.contains(name.trimmingVersion), let script = script(of: process) else {
+        guard scripts, let interpreter = Interpreter.named(name), let script = script(of: process, interpreter) else {
             return false
         }
         return names.contains(script)
     }
 
-    /// Programs that run scripts, without their versions.
-    private static let interpreters: Set<String> = ["python", "pypy", "perl", "ruby", "node", "bash", "dash", "sh"]
     /// Bytes of a command line that are looked at; a script's path is near its beginning.
     private static let longestStart = 4096
-    /// Options before the script that have no value, by their letters (`python3 -su`).
-    private static let plainOptions = Set("sSuOBIvw".utf8)
 
-    /// The name of the script that an interpreter runs, or of the module (`-m`); nil if it runs something else.
-    private static func script(of process: Int32) -> String? {
+    private static func script(of process: Int32, _ interpreter: Interpreter) -> String? {
         guard let file = try? FileDescriptor.open("/proc/\(process)/cmdline", .readOnly),
             let line = try? file.readSome(count: longestStart)
         else { return nil }
-        var isModule = false
-        for argument in line.split(separator: 0).dropFirst() {
-            guard !isModule, argument.first == UInt8(ascii: "-") else {
-                return Path.name(of: String(decoding: argument, as: UTF8.self))
-            }
-            isModule = argument.elementsEqual("-m".utf8)
-            let isPlain = argument.count > 1 && argument.dropFirst().allSatisfy(plainOptions.contains)
-            guard isModule || isPlain else { return nil }
-        }
-        return nil
-    }
-}
-
-extension String {
-    /// "python" of "python3.11".
-    fileprivate var trimmingVersion: String {
-        String(prefix { !$0.isNumber && $0 != "." })
+        return interpreter.script(in: line.split(separator: 0).dropFirst())
     }
 }
 
