@@ -126,7 +126,7 @@ final class Mount: Sendable {
         }
         let index = try ItemIndex(
             path: folder.index, timekeeper: timekeeper, random: random, ignoring: options.ignoring,
-            packages: options.packages, owner: owner)
+            packages: options.packages, owner: owner, statementThread: BlockingPool(name: "index", threads: 1))
         index.keepReserve()
         let boot = Array(try Boot.id(ofFolder: folder.path).utf8)
         let room = ItemIndex.journalRoom(ofIndexAt: folder.index)

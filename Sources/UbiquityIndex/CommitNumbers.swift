@@ -35,7 +35,7 @@ extension ItemIndex {
 
     private func reserveCommitNumbers(above last: Int64) throws -> CommitNumbers {
         let numbers = try write(.startup) { transaction in
-            let stored = try Int64.fetchOne(transaction.db, sql: "SELECT value FROM meta WHERE name = 'commits'") ?? 0
+            let stored = try transaction.number("SELECT value FROM meta WHERE name = 'commits'", []) ?? 0
             let start = max(stored, last)
             let (end, isTooLarge) = start.addingReportingOverflow(CommitNumbers.block)
             guard !isTooLarge else { throw UbiquityError(.io, "there are no numbers left for commits") }

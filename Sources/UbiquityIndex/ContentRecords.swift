@@ -134,7 +134,7 @@ package struct ContentList: Sendable {
 extension IndexTransaction {
     /// Notes that a content holds (or is to hold) a version.
     package func setContent(_ record: ContentRecord) throws {
-        try execute(
+        try executeAtOnce(
             "INSERT OR REPLACE INTO contents (content, version, size, manifest, boot) VALUES (?,?,?,?,?)",
             [
                 .int(record.content.rawValue), SQLValue(record.version), .int(record.size),
@@ -147,7 +147,7 @@ extension IndexTransaction {
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
         var position: Int64 = 0
         for chunk in manifest {
-            try execute(
+            try executeAtOnce(
                 "INSERT OR IGNORE INTO chunks (prefix, content, position, length) VALUES (?,?,?,?)",
                 [.int(ChunkPrefix.of(chunk.id)), .int(content.rawValue), .int(position), .int(Int64(chunk.length))])
             position += Int64(chunk.length)
@@ -171,7 +171,8 @@ extension IndexTransaction {
     package func forgetContent(_ content: ContentID) throws {
         // Of most that a save replaces nothing is known: one question instead of two changes, and their places in the
         // journal.
-        guard try exists(Self.isKnown, [.int(content.rawValue)]) else { return }
+        let isKnown = try currentPart.first(Self.isKnown, [.int(content.rawValue)]) { _ in true }
+        guard isKnown == true else { return }
         try execute("DELETE FROM contents WHERE content = ?", [.int(content.rawValue)])
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
     }

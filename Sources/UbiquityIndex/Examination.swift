@@ -108,8 +108,8 @@ extension ItemIndex {
     /// What SQLite finds wrong with the database's pages and indexes; nothing if all is well.
     package func integrityProblems() throws -> [String] {
         try read { reader in
-            let schema = try SchemaProblems(in: reader.db)
-            return try String.fetchAll(reader.db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
+            let schema = try SchemaProblems(in: try reader.db)
+            return try String.fetchAll(try reader.db, sql: "PRAGMA integrity_check(20)").filter { $0 != "ok" }
                 + schema.beyondRepair + schema.repairable.map(\.problem)
         }
     }

@@ -3,9 +3,15 @@ package import UbiquityCore
 
 /// Questions to the index. Valid only inside the call that gave it.
 package class IndexReader {
-    let db: Database
+    let connection: Database
 
-    init(_ db: Database) { self.db = db }
+    init(_ connection: Database) { self.connection = connection }
+
+    /// Where questions are put.
+    var db: Database { get throws { connection } }
+
+    /// The same for questions about what the database is told at once (`IndexTransaction.executeAtOnce`).
+    var currentPart: Database { get throws { connection } }
 
     package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [SQLValue(key)]) }
     package func row(ino: UInt64) throws -> ItemRow? {

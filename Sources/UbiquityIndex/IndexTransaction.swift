@@ -16,7 +16,12 @@ package final class IndexTransaction: IndexReader {
 
     /// What it changed, in order, if that is kept for the journal.
     private(set) var statements: [JournalStatement] = []
-    private let keepsStatements: Bool
+    /// The journal they are for; nil if each is run at once, and none is kept.
+    private let journal: IndexJournal?
+    /// How many of them the database has run. The others it runs when it is asked something, or later.
+    private(set) var runCount = 0
+    /// Whether the database must have it at once.
+    private(set) var isUrgent = false
     /// That it says no more than that a file which was known to be written was written to.
     private var isWritingOn = false
 
@@ -27,14 +32,14 @@ package final class IndexTransaction: IndexReader {
         return !isWritingOn || statements.count > 1
     }
 
-    init(_ db: Database, index: ItemIndex, origin: IndexEvent.Origin, keepsStatements: Bool) {
+    init(_ connection: Database, index: ItemIndex, origin: IndexEvent.Origin, journal: IndexJournal?) {
         self.index = index
         self.origin = origin
-        self.keepsStatements = keepsStatements
-        super.init(db)
+        self.journal = journal
+        super.init(connection)
         // As many as a rename has.
         events.reserveCapacity(4)
-        if keepsStatements { statements.reserveCapacity(8) }
+        if journal != nil { statements.reserveCapacity(8) }
     }
 
     /// A number for a key, an inode or a content that was never used.
@@ -150,10 +155,48 @@ package final class IndexTransaction: IndexReader {
         names.give(entry, to: nil)
     }
 
+    // MARK: Statements
+
     /// The one way in which a transaction changes something.
     func execute(_ sql: String, _ values: [SQLValue]) throws {
-        try db.run(sql, values)
-        if keepsStatements { statements.append(JournalStatement(sql: sql, values: values)) }
+        if journal == nil {
+            try connection.run(sql, values)
+        } else {
+            statements.append(JournalStatement(sql: sql, values: values))
+        }
+    }
+
+    /// The same for what is asked of the database in nearly each transaction: what the cloud has told, and of which
+    /// contents something is known. Programs change that rarely.
+    func executeAtOnce(_ sql: String, _ values: [SQLValue]) throws {
+        isUrgent = true
+        try execute(sql, values)
+    }
+
+    /// The database, which has all that was changed before.
+    override var db: Database {
+        get throws {
+            try runAll()
+            return connection
+        }
+    }
+
+    override var currentPart: Database {
+        get throws {
+            // What was urgent was run, unless the batch has been undone since.
+            let lacksUrgent = journal?.hasUrgent == true && !connection.isInsideTransaction
+            return try isUrgent || lacksUrgent ? db : connection
+        }
+    }
+
+    /// Has the database run what was changed before it, and what it has changed itself.
+    func runAll() throws {
+        guard let journal else { return }
+        try index.openBatch(connection, journal)
+        while runCount < statements.count {
+            try connection.run(statements[runCount].sql, statements[runCount].values)
+            runCount += 1
+        }
     }
 
     /// Takes note that this does no more to the row than to say that it was written to.

@@ -1,4 +1,5 @@
 import GRDB
+import Synchronization
 internal import UbiquityCore
 internal import UbiquitySystem
 
@@ -6,7 +7,15 @@ internal import UbiquitySystem
 //
 // While a batch is open the writing connection alone sees it. So what one thread asks shortly after another's change is
 // answered by that connection (`peek`), and whoever reads more commits the batch first (`read`).
+//
+// What a program does asks the database hardly anything: rows and names are remembered (`RowCache`). So a transaction's
+// statements stand in the journal, and are run later: by a thread that does nothing else, if there are some, or by
+// whoever asks the database next.
 extension ItemIndex {
+    /// So many transactions are left for others to run before a thread is woken for them.
+    private static let enoughToRun = 16
+    private static let noteLoss = "INSERT OR REPLACE INTO meta VALUES ('lost', 1)"
+
     /// Brings the database up to the journal: after the process died with a batch open.
     func replay(_ db: Database, _ journal: IndexJournal) throws {
         // A new database: what stands there was another's, which is gone.
@@ -24,7 +33,7 @@ extension ItemIndex {
             let isDamaged = try journal.isDamaged(
                 after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life), looksThrough: !wasClosed)
             // Kept for whoever deals with it: to open the index once more shows it no longer.
-            if isDamaged { try? db.run("INSERT OR REPLACE INTO meta VALUES ('lost', 1)", []) }
+            if isDamaged { try? db.run(Self.noteLoss, []) }
             journalLoss.withLock { $0 = isDamaged }
         }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
@@ -69,17 +78,18 @@ extension ItemIndex {
     ) throws -> T {
         if needsNumbers { try commitBatch(db, journal) }
         try reserveNumbers(db)
-        try openBatch(db, journal)
-        let transaction = IndexTransaction(db, index: self, origin: .local, keepsStatements: true)
+        let transaction = IndexTransaction(db, index: self, origin: .local, journal: journal)
         do {
             let result = try body(transaction)
             try recordOverdraft(transaction)
+            // Not in part, and not what is asked for without looking at what waits.
+            if transaction.isUrgent || transaction.runCount > 0 { try transaction.runAll() }
             try acknowledge(transaction, db, journal)
             return result
         } catch {
             // What it has done goes, and with it the whole open transaction: the journal brings the others back when
             // the batch is opened next. SQLite may have rolled back already, as it does when the disk is full.
-            if !transaction.statements.isEmpty, db.isInsideTransaction { try db.rollback() }
+            if transaction.runCount > 0, db.isInsideTransaction { try db.rollback() }
             throw error
         }
     }
@@ -89,7 +99,10 @@ extension ItemIndex {
         cache.beginCommit(of: transaction)
         defer { cache.endCommit() }
         FaultPoints.reach("index.committing")
-        if try !journal.append(transaction.statements, isChange: transaction.isChange) {
+        let hasRoom = try journal.append(transaction.statements, isChange: transaction.isChange)
+        if transaction.runCount > 0 { journal.noteRun() }
+        if transaction.isUrgent { journal.noteUrgent() }
+        if !hasRoom {
             do {
                 try commitBatch(db, journal)
             } catch {
@@ -103,19 +116,62 @@ extension ItemIndex {
         publish(transaction.events)
         // The journal holds what is in the batch. If the database does not take it now it is asked again, and when the
         // journal is full whoever changes something is told.
-        if journal.isLong { try? commitBatch(db, journal) }
+        if journal.isLong { try? commitBatch(db, journal) } else { runElsewhere(journal) }
     }
 
-    /// Begins the transaction that the batch gathers in; what is in the batch is run again if that was undone.
+    /// Begins the transaction that the batch gathers in, and runs what is in the batch and was not run in it.
     func openBatch(_ db: Database, _ journal: IndexJournal) throws {
-        guard !db.isInsideTransaction else { return }
-        try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        while try runNext(db, journal) {}
+    }
+
+    /// Runs the first transaction of the batch that was not run.
+    /// - Returns: false if there is none.
+    private func runNext(_ db: Database, _ journal: IndexJournal) throws -> Bool {
+        if !db.isInsideTransaction {
+            journal.noteOpening()
+            try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        }
+        guard journal.waitingCount > 0 else { return false }
+        let place = journal.runCount
         do {
-            for statement in journal.batch.joined() { try db.run(statement.sql, statement.values) }
+            for statement in journal.batch[place] { try db.run(statement.sql, statement.values) }
+            journal.noteRun()
         } catch {
             if db.isInsideTransaction { try db.rollback() }
-            throw error
+            guard (error as? DatabaseError)?.resultCode == .SQLITE_CONSTRAINT else { throw error }
+            giveUp(place, journal)
         }
+        return true
+    }
+
+    /// What was remembered when a transaction of the batch was made contradicts the database. That is a fault of ours;
+    /// but no other change is to be lost for it, nor the index be stuck with it. The next start looks for what is
+    /// missing, as after the loss of a journal.
+    private func giveUp(_ place: Int, _ journal: IndexJournal) {
+        journal.replace(place, by: [JournalStatement(sql: Self.noteLoss, values: [])])
+        journalLoss.withLock { $0 = true }
+        cache.forgetAll()
+    }
+
+    /// Has a thread run what waits. It takes one transaction after the other: who changes something meanwhile waits
+    /// for no more than that.
+    private func runElsewhere(_ journal: IndexJournal) {
+        guard journal.waitingCount >= Self.enoughToRun, let pool = statementThread,
+            !isRunningElsewhere.exchange(true, ordering: .acquiringAndReleasing)
+        else { return }
+        let core = CoreBinding.current
+        let isStarted = pool.start { [self] in
+            if let core { CoreBinding.avoid(core) }
+            do {
+                while try writer.writeWithoutTransaction({ db in
+                    try journal.waitingCount > 0 && runNext(db, journal)
+                }) {}
+                isRunningElsewhere.store(false, ordering: .releasing)
+            } catch {
+                // Who asks the database next hears of it; till it has taken all, it is not tried here again.
+            }
+        }
+        if !isStarted { isRunningElsewhere.store(false, ordering: .releasing) }
     }
 
     /// Counts a transaction that does not go through the journal: after a power loss, what the journal holds from after
@@ -144,6 +200,7 @@ extension ItemIndex {
         FaultPoints.reach("index.gathered")
         journal.noteCommit()
         setBatch(isOpen: false)
+        isRunningElsewhere.store(false, ordering: .releasing)
         if journal.isTight { makeRoom(in: journal) }
     }
 }

@@ -1,7 +1,7 @@
 import GRDB
 import Synchronization
 package import UbiquityCore
-internal import UbiquitySystem
+package import UbiquitySystem
 
 /// What this device knows of a container: the local tree, the remote tree and what waits to go up, in `index.db`.
 ///
@@ -40,6 +40,9 @@ package final class ItemIndex: Sendable {
     /// Nil if all is in memory.
     let journal: IndexJournal?
     let journalLoss = Lock(false)
+    /// Runs what the journal has; nil if others do.
+    let statementThread: BlockingPool?
+    let isRunningElsewhere = Atomic<Bool>(false)
     /// Whether there are local transactions that only the writing connection sees.
     private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])
@@ -63,12 +66,14 @@ package final class ItemIndex: Sendable {
     ///   - path: the database's file; nil keeps all in memory (the simulator).
     ///   - ignoring: what stays on this device, wherever it lies, unless an ignore file takes it back.
     ///   - packages: which folders are one document.
+    ///   - statementThread: runs statements that nobody waits for.
     package init(
         path: String?, timekeeper: any Timekeeper, random: any RandomSource, ignoring: IgnoreRules = .standard,
         packages: PackageRules = .standard,
-        owner: (uid: UInt32, gid: UInt32) = (0, 0)
+        owner: (uid: UInt32, gid: UInt32) = (0, 0), statementThread: BlockingPool? = nil
     ) throws {
         self.path = path
+        self.statementThread = statementThread
         self.timekeeper = timekeeper
         self.random = random
         ignoreFiles = IgnoreFiles(standard: ignoring)
@@ -177,16 +182,17 @@ package final class ItemIndex: Sendable {
                     try commitBatch(db, journal)
                 }
                 try reserveNumbers(db)
-                let transaction = IndexTransaction(db, index: self, origin: origin, keepsStatements: false)
-                let result = try commit(transaction, body)
+                let transaction = IndexTransaction(db, index: self, origin: origin, journal: nil)
+                let result = try commit(transaction, db, body)
                 publish(transaction.events)
                 return result
             }
         }
     }
 
-    private func commit<T>(_ transaction: IndexTransaction, _ body: (IndexTransaction) throws -> T) throws -> T {
-        let db = transaction.db
+    private func commit<T>(
+        _ transaction: IndexTransaction, _ db: Database, _ body: (IndexTransaction) throws -> T
+    ) throws -> T {
         // Kept statements: GRDB's own transactions compile theirs each time.
         try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
         // For a commit that fails; of one that is made it was told.

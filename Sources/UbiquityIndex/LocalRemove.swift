@@ -76,15 +76,16 @@ extension IndexTransaction {
     /// for a program here, for a name, or has still to be downloaded, that is the older one, whose revision nobody
     /// knows any more: the first counts, which no content has that was made from another one.
     func revisionSeen(of row: ItemRow) throws -> Revision? {
+        try currentPart.first(Self.seen, [SQLValue(row.version), SQLValue(row.id)]) { Revision($0.int(0)) }
+    }
+
+    private static let seen = {
         let waits = [SettlingState.awaitingContent, .waiting].map { "\($0.rawValue)" }.joined(separator: ", ")
-        return try db.first(
-            """
+        return """
             SELECT CASE WHEN unsettled IN (\(waits)) AND version <> ? THEN 1 ELSE revision END
             FROM remote WHERE id = ?
-            """,
-            [SQLValue(row.version), SQLValue(row.id)]
-        ) { Revision($0.int(0)) }
-    }
+            """
+    }()
 }
 
 extension ItemRow {

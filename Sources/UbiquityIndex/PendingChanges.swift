@@ -208,7 +208,7 @@ extension IndexTransaction {
     /// Forgets what the cloud has. What was decided about versions stays: an older copy of the same cloud has these,
     /// and one that has never had them takes it for no decision.
     package func forgetAllRemotes() throws {
-        try execute("DELETE FROM remote", [])
+        try executeAtOnce("DELETE FROM remote", [])
         try execute("DELETE FROM conflicts", [])
     }
 }

@@ -5,11 +5,12 @@ package import UbiquityCore
 extension IndexReader {
     /// The item's record, without its conflict versions: those are asked for by themselves (`conflicts`).
     package func remote(id: ItemID) throws -> RemoteItem? {
-        try remotes("SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [SQLValue(id)]).first
+        try currentPart.first(
+            "SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [SQLValue(id)], RemoteCoding.item)
     }
 
     func remoteRevision(of id: ItemID) throws -> Revision? {
-        try number("SELECT revision FROM remote WHERE id = ?", [SQLValue(id)]).map(Revision.init)
+        try currentPart.first("SELECT revision FROM remote WHERE id = ?", [SQLValue(id)]) { Revision($0.int(0)) }
     }
 
     /// The folder that the item lies in at the cloud.
@@ -114,7 +115,7 @@ extension IndexTransaction {
         ) { (revision: Revision($0.int(0)), conflicts: $0.int(1), isAnnounced: $0.optionalInt(2) == 0) }
         if let known, known.revision > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
-        try execute(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
+        try executeAtOnce(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
         if !item.conflicts.isEmpty || known.map({ $0.conflicts > 0 }) ?? false { try setConflicts(of: item) }
         // The row stays as it is, and tells something else: that the content is at the cloud now.
         if known?.isAnnounced == true, item.content?.isAvailable == true, let row = try row(id: item.id) {
@@ -124,12 +125,12 @@ extension IndexTransaction {
     }
 
     package func setState(_ id: ItemID, _ state: SettlingState) throws {
-        try execute("UPDATE remote SET unsettled = ? WHERE id = ?", [.int(state.rawValue), SQLValue(id)])
+        try executeAtOnce("UPDATE remote SET unsettled = ? WHERE id = ?", [.int(state.rawValue), SQLValue(id)])
     }
 
     /// What lies in this folder at the cloud is to find its place anew: the folder here is another one now.
     package func awaitFolder(_ parent: ItemID) throws {
-        try execute(
+        try executeAtOnce(
             "UPDATE remote SET unsettled = ? WHERE parent = ? AND deleted = 0",
             [.int(SettlingState.awaitingParent.rawValue), SQLValue(parent)])
     }
@@ -137,11 +138,12 @@ extension IndexTransaction {
     /// Notes that a record was met in the snapshot that is being read.
     package func noteInSnapshot(_ id: ItemID) throws {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
-        try execute("UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [.int(epoch), SQLValue(id), .int(epoch)])
+        try executeAtOnce(
+            "UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [.int(epoch), SQLValue(id), .int(epoch)])
     }
 
     package func forgetRemote(_ id: ItemID) throws {
-        try execute("DELETE FROM remote WHERE id = ?", [SQLValue(id)])
+        try executeAtOnce("DELETE FROM remote WHERE id = ?", [SQLValue(id)])
         try forgetConflicts(of: id)
     }
 

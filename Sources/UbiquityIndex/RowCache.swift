@@ -82,6 +82,13 @@ final class RowCache: Sendable {
     var all: [ItemRow] { state.withLock { Array($0.rows.values) } }
     var allNames: (items: [ItemRow.Entry: ItemKey?], whole: Set<ItemKey>) { state.withLock { $0.names.contents } }
 
+    func forgetAll() {
+        state.withLock {
+            $0.epoch += 1
+            $0.removeAll()
+        }
+    }
+
     /// Drops the rows and names of a commit that is about to be made.
     func beginCommit(of transaction: IndexTransaction) {
         let forgetsAll = transaction.forgetsAll

@@ -81,7 +81,7 @@ final class Fixture: Sendable {
         random = SeededRandom(seed)
         index = try ItemIndex(
             path: inMemory ? nil : folder("index.db"), timekeeper: time, random: random, ignoring: ignoring,
-            owner: (1000, 1000))
+            owner: (1000, 1000), statementThread: BlockingPool(name: "index", threads: 1))
         index.observe { [recorded] events in recorded.withLock { $0 += events } }
     }
 

@@ -40,6 +40,10 @@ final class IndexJournal: @unchecked Sendable {
     private(set) var sequence: UInt64 = 0
     /// The transactions that the database has not committed.
     private(set) var batch: [[JournalStatement]] = []
+    /// How many of these the database has run, in the transaction that is open.
+    private(set) var runCount = 0
+    /// Whether there is one among them that was to be run at once.
+    private(set) var hasUrgent = false
     private(set) var durability = IndexDurability()
 
     /// Whether the file was as long when it was opened as the journal is.
@@ -124,7 +128,23 @@ final class IndexJournal: @unchecked Sendable {
     func removeLast() {
         batch.removeLast()
         sequence -= 1
+        runCount = min(runCount, batch.count)
     }
+
+    /// The database has run the next one.
+    func noteRun() { runCount += 1 }
+
+    /// One of the batch is to be run at once.
+    func noteUrgent() { hasUrgent = true }
+
+    /// The database's transaction is a new one: it has run none of them.
+    func noteOpening() { runCount = 0 }
+
+    /// How many of the batch the database has still to run.
+    var waitingCount: Int { batch.count - runCount }
+
+    /// Puts another in the place of one of the batch; the file keeps that.
+    func replace(_ place: Int, by statements: [JournalStatement]) { batch[place] = statements }
 
     /// The database has committed a transaction that does not stand here.
     func skip(to number: UInt64, isChange: Bool) {
@@ -139,6 +159,7 @@ final class IndexJournal: @unchecked Sendable {
     /// The database has committed the batch.
     func noteCommit() {
         batch.removeAll(keepingCapacity: true)
+        (runCount, hasUrgent) = (0, false)
         guard durability.letsJournalBeginAnew else { return }
         durability.noteNewBeginning(committed: sequence)
         position = 0
@@ -185,6 +206,7 @@ final class IndexJournal: @unchecked Sendable {
         sequence = stored
         self.life = life
         batch = []
+        runCount = 0
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var seen = [String]()
         let first = firstNumber(rest)

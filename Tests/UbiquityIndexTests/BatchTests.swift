@@ -1,0 +1,92 @@
+import Testing
+import UbiquityCore
+@testable import UbiquityIndex
+import UbiquitySystem
+
+/// What programs do is run by the database when somebody asks it, or by a thread for that.
+@Suite struct BatchTests {
+    let fixture: Fixture
+    init() throws { fixture = try Fixture() }
+
+    private struct Stop: Error {}
+
+    private func names(_ index: ItemIndex, in folder: ItemKey = .root) throws -> [String] {
+        try index.read { reader in
+            try reader.children(of: folder, after: nil, limit: 10_000).compactMap { $0.entry?.name.description }
+        }
+    }
+
+    private var waiting: Int { fixture.index.journal?.waitingCount ?? 0 }
+
+    /// Or each of them would wait for the statements of the one before.
+    @Test func whatProgramsDoAsksTheDatabaseNothing() throws {
+        let index = fixture.index
+        // Of a folder that is new all names are known.
+        let folder = try index.create(in: 1, named: ItemName("a"), NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0))
+        try index.settle()
+        for number in 0..<4 {
+            let content = ContentID(try index.newContentNumber())
+            _ = try index.create(
+                in: folder.ino, named: ItemName("f\(number)"),
+                NewItem(kind: .file, mode: 0o644, uid: 0, gid: 0, content: content))
+        }
+        for name in ["f0", "f1"] {
+            _ = try index.rename(from: folder.ino, ItemName(name), to: folder.ino, ItemName("g0"), .replacing)
+        }
+        _ = try index.remove(from: folder.ino, named: ItemName("f2"), directory: false)
+        #expect(waiting == 7)
+        #expect(try names(index, in: folder.key) == ["f3", "g0"])
+        #expect(waiting == 0)
+    }
+
+    @Test func aThreadRunsWhatWaits() async throws {
+        for number in 0..<40 { try fixture.make("f\(number)") }
+        for _ in 0..<1000 where waiting > 15 { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(waiting <= 15)
+        #expect(try names(fixture.index).count == 40)
+        try fixture.index.write(.startup) { try $0.checkInvariants() }
+    }
+
+    /// Also if the database has run a part of it, and others before it, when it fails.
+    @Test func aTransactionThatFailsLeavesNothing() throws {
+        try fixture.make("a")
+        #expect(throws: Stop.self) {
+            try fixture.index.write(.local) { transaction in
+                let folder = try #require(try transaction.row(key: .root))
+                let new = NewItem(kind: .directory, mode: 0o755, uid: 0, gid: 0)
+                let made = try transaction.create(in: folder, named: ItemName("b"), new)
+                let isThere = try transaction.children(of: .root, after: nil, limit: 10).contains { $0.key == made.key }
+                #expect(isThere)
+                _ = try transaction.create(in: folder, named: ItemName("c"), new)
+                throw Stop()
+            }
+        }
+        try fixture.make("d")
+        #expect(try names(fixture.index) == ["a", "d"])
+        let (folder, copy) = try fixture.copied()
+        try withExtendedLifetime(folder) {
+            let found = try names(copy)
+            #expect(found == ["a", "d"])
+        }
+    }
+
+    /// It cannot be, and if it is, one change is lost and not all that follow it. The next start is told.
+    @Test func whatContradictsTheDatabaseDoesNotHoldUpTheRest() throws {
+        try fixture.make("a")
+        try fixture.index.write(.local) { transaction in
+            try transaction.execute(
+                "INSERT INTO entries (parent, name, item, directory) VALUES (1, ?, 1, 0)", [SQLValue(ItemName("a"))])
+        }
+        try fixture.make("b")
+        let (folder, copy) = try fixture.copied()
+        for index in [fixture.index, copy] {
+            try withExtendedLifetime(folder) {
+                #expect(try names(index) == ["a", "b"])
+                #expect(try index.hasLostJournal)
+                try index.write(.startup) { try $0.checkInvariants() }
+            }
+        }
+        try fixture.make("c")
+        #expect(try names(fixture.index) == ["a", "b", "c"])
+    }
+}
