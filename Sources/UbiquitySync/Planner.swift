@@ -318,8 +318,8 @@ package struct Planner {
         return group.contains(where: goes)
     }
 
-    /// Whether the cloud has deleted the item and takes it back with a content. Of one that was given up before that was
-    /// there it keeps no name.
+    /// Whether the cloud has deleted the item and takes it back with a content. Of one that was given up before there
+    /// was any it keeps no name.
     private func comesBack(_ row: ItemRow) throws -> Bool {
         try row.dirty.contains(.content) && reader.remote(id: row.id)?.isDeleted ?? true
     }

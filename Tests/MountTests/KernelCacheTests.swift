@@ -113,4 +113,47 @@ import Testing
             try await a.shell("rm -r d; [ ! -e d ]")
         }
     }
+
+    /// Neither at the open, for which the kernel might drop pages that are being waited for, nor at the read.
+    @Test func whoDoesNotWaitWaitsNotForOthersEither() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 60000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            try await world.shell("mkfifo '\(world.folder)/go'")
+            let cloud = try #require(world.cloudProcess)
+            // One that reads on, and is waiting when the cloud does not answer any more.
+            let reader = try b.start(
+                """
+                exec python3 -c '
+                import os
+                f = os.open("f", os.O_RDONLY)
+                os.pread(f, 10, 0)
+                print("begun", flush=True)
+                open("../go").read()
+                os.pread(f, 4096, 50000000)'
+                """)
+            try await world.eventually("it reads") { reader.outputSoFar == "begun\n" }
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            try await world.shell("echo > '\(world.folder)/go'")
+            try await world.eventually("it waits") {
+                try await world.shell("cut -d ' ' -f 3 /proc/\(reader.processID)/stat") == "D"
+            }
+            let ask = """
+                import os, time
+                start = time.time()
+                f = os.open("f", os.O_RDONLY | FLAGS)
+                for place in (50000000, 50004096):
+                    try: os.pread(f, 4096, place); raise SystemExit("read")
+                    except OSError as e: assert e.errno == ERROR, e
+                assert time.time() - start < 5
+                """
+            try await b.python(ask.replacing("FLAGS", with: "os.O_NONBLOCK").replacing("ERROR", with: "11"))
+            let script = ask.replacing("FLAGS", with: "0").replacing("ERROR", with: "35")
+            try await b.shell("'\(World.program)' run --no-materialize -- python3 -c '\(script)'")
+            kill(cloud, SIGCONT)
+            #expect(try await reader.finish().status == 0)
+        }
+    }
 }
