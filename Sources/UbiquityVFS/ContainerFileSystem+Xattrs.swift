@@ -90,7 +90,12 @@ extension ContainerFileSystem {
         of ino: UInt64, name: [UInt8], value: [UInt8], flags: Int32, caller: Caller
     ) throws -> Answer<Void> {
         if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
-        if name == PackageRules.mark { try checkMark(of: ino, value) } else if name.isOwn {
+        if name == PackageRules.mark {
+            do { try checkMark(of: ino, value) } catch is Errno where CopyTools.isCopying(caller.pid) {
+                // Carried along, to where it means nothing.
+                return .now(())
+            }
+        } else if name.isOwn {
             return try setOwn(of: ino, name, value, caller)
         }
         try checkNamespace(name)

@@ -32,7 +32,7 @@ package struct OpenedFile: Hashable, Sendable {
     package var keepsCache: Bool
     /// What the kernel is to read and write by itself; nil if it is to ask.
     package var backing: BackingID?
-    /// Whether reads are to come here past the pages of the kernel: they are answered at once, and would wait for a page
+    /// Whether reads are to come here past the kernel's pages: they are answered at once, and would wait for a page
     /// that another program waits for. So would the open, for the pages to be dropped.
     package var bypassesPages = false
 }

@@ -118,6 +118,7 @@ import UbiquityControl
                 for name in is-uploaded item-id downloading-status is-pinned unknown; do
                     for path in d d/f; do setfattr -n user.ubiquity.$name -v carried $path; done
                 done
+                setfattr -n user.ubiquity.package -v 1 d/f
                 tar --xattrs --xattrs-include='*' -cf t.tar d; grep -q user.ubiquity.item-id t.tar; cp -a d moved
                 """)
             try await a.shell(
