@@ -183,9 +183,8 @@ package final class IndexTransaction: IndexReader {
 
     override var currentPart: Database {
         get throws {
-            // What was urgent was run, unless the batch has been undone since.
-            let lacksUrgent = journal?.hasUrgent == true && !connection.isInsideTransaction
-            return try isUrgent || lacksUrgent ? db : connection
+            if !connection.isInsideTransaction { journal?.noteOpening() }
+            return try isUrgent || journal?.lacksUrgent ?? false ? db : connection
         }
     }
 

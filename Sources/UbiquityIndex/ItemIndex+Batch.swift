@@ -153,6 +153,14 @@ extension ItemIndex {
         cache.forgetAll()
     }
 
+    /// - Returns: false if nothing waits.
+    func runOne(of journal: IndexJournal) throws -> Bool {
+        try writer.writeWithoutTransaction { db in
+            if !db.isInsideTransaction { journal.noteOpening() }
+            return try journal.waitingCount > 0 && runNext(db, journal)
+        }
+    }
+
     /// Has a thread run what waits. It takes one transaction after the other: who changes something meanwhile waits
     /// for no more than that.
     private func runElsewhere(_ journal: IndexJournal) {
@@ -163,9 +171,7 @@ extension ItemIndex {
         let isStarted = pool.start { [self] in
             if let core { CoreBinding.avoid(core) }
             do {
-                while try writer.writeWithoutTransaction({ db in
-                    try journal.waitingCount > 0 && runNext(db, journal)
-                }) {}
+                while try runOne(of: journal) {}
                 isRunningElsewhere.store(false, ordering: .releasing)
             } catch {
                 // Who asks the database next hears of it; till it has taken all, it is not tried here again.

@@ -201,6 +201,8 @@ package struct Planner {
         for link in try reader.allLinks(to: row.id) where link.isDeleted {
             guard try !isHeld(link) else { return }
             try add(link)
+            // There were too many.
+            guard settled.contains(link.key) else { return }
         }
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
         // when something was made in it, so its place in the order is before that of what was in it.

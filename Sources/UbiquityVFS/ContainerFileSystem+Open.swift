@@ -195,7 +195,9 @@ extension ContainerFileSystem {
         let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
         if flags.contains(.refused) || partial?.isPending ?? false {
-            return OpenedFile(handle: handle, keepsCache: true, backing: backing, bypassesPages: true)
+            // Somebody may be waiting for pages that are of what is shown; others nobody reads in.
+            let keepsCache = inodes.withNode(node.ino) { $0.pages != nil } ?? false
+            return OpenedFile(handle: handle, keepsCache: keepsCache, backing: backing, bypassesPages: true)
         }
         let content = backing == nil ? partial?.contentID ?? node.state.withLock { $0.whole?.id } : nil
         let keepsCache = inodes.withNode(node.ino) { known in

@@ -16,6 +16,11 @@ import UbiquitySystem
         }
     }
 
+    /// As a program's change asks for it.
+    private func revision(of id: ItemID) throws -> Revision? {
+        try fixture.index.write(.local) { try $0.remoteRevision(of: id) }
+    }
+
     private var waiting: Int { fixture.index.journal?.waitingCount ?? 0 }
 
     /// Or each of them would wait for the statements of the one before.
@@ -68,6 +73,36 @@ import UbiquitySystem
             let found = try names(copy)
             #expect(found == ["a", "d"])
         }
+    }
+
+    /// The batch may have been undone, and the database be about to run it anew.
+    @Test func whatIsToBeRunAtOnceIsAskedWithoutWhatWaits() throws {
+        let id = ItemID(high: 9, low: 1)
+        let record = try RemoteItem(
+            id: id, kind: .directory, revision: Revision(5), parent: .root, name: ItemName("x"), mode: 0o755,
+            createdAt: .zero, modifiedAt: .zero)
+        try fixture.make("a")
+        try fixture.index.write(.local) { transaction in _ = try transaction.setRemote(record, state: .settled) }
+        #expect(throws: Stop.self) {
+            try fixture.index.write(.local) { transaction in
+                _ = try transaction.children(of: .root, after: nil, limit: 1)
+                try transaction.setMeta("x", 1)
+                try transaction.runAll()
+                throw Stop()
+            }
+        }
+        let journal = try #require(fixture.index.journal)
+        #expect(try revision(of: id) == Revision(5))
+        // As the thread does, which has run the first one only.
+        #expect(throws: Stop.self) {
+            try fixture.index.write(.local) { transaction in
+                try transaction.setMeta("x", 1)
+                try transaction.runAll()
+                throw Stop()
+            }
+        }
+        #expect(try fixture.index.runOne(of: journal) && journal.waitingCount == 1)
+        #expect(try revision(of: id) == Revision(5))
     }
 
     /// It cannot be, and if it is, one change is lost and not all that follow it. The next start is told.

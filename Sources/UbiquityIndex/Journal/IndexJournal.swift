@@ -42,8 +42,8 @@ final class IndexJournal: @unchecked Sendable {
     private(set) var batch: [[JournalStatement]] = []
     /// How many of these the database has run, in the transaction that is open.
     private(set) var runCount = 0
-    /// Whether there is one among them that was to be run at once.
-    private(set) var hasUrgent = false
+    /// How many of these there are up to the last that was to be run at once; 0 if none was.
+    private var urgentEnd = 0
     private(set) var durability = IndexDurability()
 
     /// Whether the file was as long when it was opened as the journal is.
@@ -128,14 +128,17 @@ final class IndexJournal: @unchecked Sendable {
     func removeLast() {
         batch.removeLast()
         sequence -= 1
-        runCount = min(runCount, batch.count)
+        (runCount, urgentEnd) = (min(runCount, batch.count), min(urgentEnd, batch.count))
     }
 
     /// The database has run the next one.
     func noteRun() { runCount += 1 }
 
     /// One of the batch is to be run at once.
-    func noteUrgent() { hasUrgent = true }
+    func noteUrgent() { urgentEnd = batch.count }
+
+    /// Whether the database has still to run one that was to be run at once: the batch was undone.
+    var lacksUrgent: Bool { runCount < urgentEnd }
 
     /// The database's transaction is a new one: it has run none of them.
     func noteOpening() { runCount = 0 }
@@ -159,7 +162,7 @@ final class IndexJournal: @unchecked Sendable {
     /// The database has committed the batch.
     func noteCommit() {
         batch.removeAll(keepingCapacity: true)
-        (runCount, hasUrgent) = (0, false)
+        (runCount, urgentEnd) = (0, 0)
         guard durability.letsJournalBeginAnew else { return }
         durability.noteNewBeginning(committed: sequence)
         position = 0
@@ -206,7 +209,7 @@ final class IndexJournal: @unchecked Sendable {
         sequence = stored
         self.life = life
         batch = []
-        runCount = 0
+        (runCount, urgentEnd) = (0, 0)
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var seen = [String]()
         let first = firstNumber(rest)
