@@ -149,7 +149,8 @@ final class Fixture: Sendable {
 
     /// Plans what the rows have to send.
     func plan(
-        _ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000, deletionsUpTo: Int64 = .max
+        _ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000, deletionsUpTo: Int64 = .max,
+        isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false }
     ) throws -> Planner {
         try index.write(.remote) { transaction in
             for row in rows where row.dirty.contains(.content) && row.nextVersion == nil && !row.isDeleted {
@@ -157,7 +158,8 @@ final class Fixture: Sendable {
                 next.nextVersion = VersionID(high: 7, low: UInt64(row.key.rawValue))
                 try transaction.update(next, before: row)
             }
-            var planner = Planner(transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo)
+            var planner = Planner(
+                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo, isAwaited: isAwaited)
             for row in rows {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }

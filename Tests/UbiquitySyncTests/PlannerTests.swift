@@ -120,6 +120,30 @@ import UbiquityWire
         #expect(try Set(ids(other.plan([other.found("a")], deletionsUpTo: 0))) == [Fixture.id(1), Fixture.id(2)])
     }
 
+    /// One of two that exchange their names may have to wait for something else than the other.
+    @Test(arguments: [["b", "a"], ["a", "b"]]) func ofACircleAllGoOrNone(order: [String]) throws {
+        let fixture = try Fixture()
+        var link = fixture.file(3, "h")
+        (link.kind, link.content, link.linkTarget) = (.hardLink, nil, Fixture.id(1).bytes)
+        try fixture.receive(fixture.file(1, "a"), link, fixture.file(2, "b"), fixture.file(4, "c"))
+        for name in ["a", "b"] { try fixture.materialize(name) }
+        try fixture.rename("a", "b", .exchanging)
+        let (one, two) = (try fixture.edit("b"), try fixture.edit("a"))
+        let decided = max(one.dirtyOrder, two.dirtyOrder)
+        // The content of the one must not show under a name that was removed here.
+        try fixture.remove("h")
+        try fixture.rename("c", "e")
+        let rows = try order.map { try fixture.found($0) } + [fixture.found("e")]
+        let prepared = fixture.prepared(rows.dropLast())
+        func planned(_ deletionsUpTo: Int64) throws -> Set<ItemID> {
+            let planner = try fixture.plan(
+                rows, prepared: prepared, deletionsUpTo: deletionsUpTo, isAwaited: { _, _ in true })
+            return Set(ids(planner))
+        }
+        #expect(try planned(decided) == [Fixture.id(4)])
+        #expect(try planned(.max) == [1, 2, 3, 4].map(Fixture.id).reduce(into: []) { $0.insert($1) })
+    }
+
     /// Else the cloud knows of no such folder, and the same is sent again, for ever.
     @Test func whatLiesInAFolderThatWaitsWaitsToo() throws {
         let fixture = try Fixture()
