@@ -40,9 +40,7 @@ package struct Planner {
     /// Whether the cloud has refused a change: it goes when its own time has come, and not along with others.
     private let isRefused: (ItemRow) -> Bool
     private let deletionsUpTo: Int64
-    private var included: Set<ItemKey> = []
-    /// Of these, what goes or goes without a word, and what is being looked at.
-    private var settled: Set<ItemKey> = []
+    private var decisions = PlannerDecisions()
     /// How many rows are being added, each for the sake of the one before; and how many stood for themselves.
     private var depth = 0, units = 0
     package private(set) var group: [PlannedChange] = []
@@ -77,10 +75,24 @@ package struct Planner {
 
     /// Adds a row's change, if it has one to send now.
     package mutating func add(_ row: ItemRow) throws {
-        guard !row.dirty.isEmpty, include(row) else { return }
-        if depth == 0 { units += 1 }
         depth += 1
         defer { depth -= 1 }
+        guard !row.dirty.isEmpty, include(row) else { return }
+        if depth == 1 { units += 1 }
+        let before = (group.count, forgettable.count, unchanged.count)
+        try addWithNamesakes(row)
+        guard decisions.isBroken(depth: depth) else { return }
+        withdraw(group[before.0...].map(\.row) + forgettable[before.1...] + unchanged[before.2...])
+        group.removeSubrange(before.0...)
+        forgettable.removeSubrange(before.1...)
+        unchanged.removeSubrange(before.2...)
+    }
+
+    private mutating func withdraw(_ rows: [ItemRow]) {
+        for row in rows { decisions.withdraw(row.key) }
+    }
+
+    private mutating func addWithNamesakes(_ row: ItemRow) throws {
         // From the end of the chain: each finds what it needs decided about. One by one from its beginning they would
         // be added within each other, 2000 deep, for which no stack is made.
         let others = try includeNamesakes(of: row)
@@ -89,7 +101,7 @@ package struct Planner {
         try addIncluded(row)
     }
 
-    private var isOverfull: Bool { included.count > Limits.maximumChangesPerCommit }
+    private var isOverfull: Bool { decisions.count > Limits.maximumChangesPerCommit }
 
     /// Of more items that have each other's names than go in one commit the last ones can go. In a circle one takes
     /// another name at the cloud for the while, and it is none any more.
@@ -98,8 +110,8 @@ package struct Planner {
         for _ in 0..<SyncLimits.longestChain {
             guard let next = try namesake(of: last) else {
                 end = Array(end.suffix(SyncLimits.changesPerCommit))
-                included = Set(end.map(\.key))
-                settled = included
+                decisions.removeAll()
+                for other in end { _ = decisions.open(other.key, depth: depth) }
                 for other in end.reversed() { try addIncluded(other) }
                 return
             }
@@ -131,9 +143,9 @@ package struct Planner {
 
     /// Marks a row as being looked at. False if it is, or was, or if there are too many.
     private mutating func include(_ row: ItemRow) -> Bool {
-        guard included.insert(row.key).inserted, included.count <= Limits.maximumChangesPerCommit else { return false }
-        settled.insert(row.key)
-        return true
+        guard decisions.open(row.key, depth: depth) else { return false }
+        if isOverfull { decisions.decide(row.key, goes: false) }
+        return !isOverfull
     }
 
     /// What was moved away or deleted here and still has, at the cloud, the name that a moved item has here; what has
@@ -162,7 +174,7 @@ package struct Planner {
         try addChange(of: row)
         // What is decided about a row comes after all that is taken along with it.
         let last = [group.last?.row.key, forgettable.last?.key, unchanged.last?.key]
-        if !last.contains(row.key) { settled.remove(row.key) }
+        decisions.decide(row.key, goes: last.contains(row.key))
     }
 
     private mutating func addChange(of row: ItemRow) throws {
@@ -202,7 +214,7 @@ package struct Planner {
             guard try !isHeld(link) else { return }
             try add(link)
             // There were too many.
-            guard settled.contains(link.key) else { return }
+            guard decisions.goes(link.key) else { return }
         }
         // Nor a folder in which something is left: what was deleted in it goes first, or along. A folder became dirty
         // when something was made in it, so its place in the order is before that of what was in it.
@@ -223,11 +235,11 @@ package struct Planner {
                 continue
             }
             guard try mayComeAlong(row) else { return false }
-            guard included.count < Limits.maximumChangesPerCommit else { return false }
+            guard decisions.count < Limits.maximumChangesPerCommit else { return false }
             try add(row)
-            guard settled.contains(row.key) else { return false }
+            guard decisions.goes(row.key) else { return false }
         }
-        return included.count < Limits.maximumChangesPerCommit
+        return decisions.count < Limits.maximumChangesPerCommit
     }
 
     /// Takes along what was moved out of a deleted folder, if it needs nothing else for that: it might need the folder
@@ -237,7 +249,7 @@ package struct Planner {
         guard try mayComeAlong(row) else { return !isAwaited(row, folder) }
         guard let entry = row.entry, let parent = try reader.row(key: entry.parent), !parent.dirty.contains(.created),
             try reader.remoteOccupants(of: parent.id, named: entry.name).allSatisfy({ $0.id == row.id }),
-            included.count < Limits.maximumChangesPerCommit
+            decisions.count < Limits.maximumChangesPerCommit
         else { return true }
         try add(row)
         return true
@@ -330,17 +342,17 @@ package struct Planner {
     private mutating func place(_ row: ItemRow, _ entry: ItemRow.Entry) throws -> ItemID? {
         guard let parent = try reader.row(key: entry.parent) else { return nil }
         if parent.dirty.contains(.created) {
-            guard settled.contains(parent.key) || !isRefused(parent) else { return nil }
+            guard decisions.goes(parent.key) || !isRefused(parent) else { return nil }
             try add(parent)
             // It waits for something itself: the cloud would know no such folder.
-            guard settled.contains(parent.key) else { return nil }
+            guard decisions.goes(parent.key) else { return nil }
         }
         for occupant in try reader.remoteOccupants(of: parent.id, named: entry.name) where occupant.id != row.id {
             guard let other = try reader.row(id: occupant.id), !other.dirty.isEmpty else { continue }
             guard try mayComeAlong(other) else { return nil }
             try add(other)
             // It still has the name there.
-            if other.isDeleted || other.dirty.contains(.place), !settled.contains(other.key) { return nil }
+            if other.isDeleted || other.dirty.contains(.place), !decisions.goes(other.key) { return nil }
         }
         return parent.id
     }
