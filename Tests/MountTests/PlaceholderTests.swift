@@ -402,7 +402,7 @@ import UbiquityControl
             defer { kill(cloud, SIGCONT) }
             for signal in [SIGINT, SIGKILL] {
                 let cat = try b.start("exec cat f")
-                try await world.eventually("it opens") { cat.isOpening("f") }
+                try await world.eventually("it opens") { try cat.isOpening("f") }
                 let start = ContinuousClock.now
                 cat.signal(signal)
                 try await cat.finish(within: 60)
@@ -426,7 +426,7 @@ import UbiquityControl
             defer { kill(cloud, SIGCONT) }
             let (large, small) = (try b.start("exec cat large"), try b.start("exec cat small"))
             // The one waits for the list of its chunks, the other for its content.
-            try await world.eventually("it opens") { large.isOpening("large") }
+            try await world.eventually("it opens") { try large.isOpening("large") }
             try await b.waitFor("is-downloading", "1", of: "small")
             try await b.shell("rm large small; test ! -e large -a ! -e small")
             // The cloud is not waited for: its limits are 15 s and more.
@@ -492,7 +492,7 @@ import UbiquityControl
                     try: open('\(name)', 'rb').read()
                     except KeyboardInterrupt: print('interrupted')"
                     """)
-                try await world.eventually("it opens") { reader.isOpening(name) }
+                try await world.eventually("it opens") { try reader.isOpening(name) }
                 let start = ContinuousClock.now
                 reader.signal(SIGINT)
                 #expect(try await reader.finish(within: 60).text == "interrupted")
@@ -519,7 +519,7 @@ import UbiquityControl
                 kill(daemon, SIGSTOP)
                 defer { for process in [daemon, cloud] { kill(process, SIGCONT) } }
                 try await world.shell("echo > '\(world.folder)/go'")
-                try await world.eventually("it opens") { cat.isOpening("f") }
+                try await world.eventually("it opens") { try cat.isOpening("f") }
                 cat.signal(signal)
                 // It sleeps on, and cannot be woken by another one.
                 try await world.eventually("it has the signal") {
@@ -547,7 +547,7 @@ import UbiquityControl
             let handling = try b.start(
                 "exec python3 -c \"import signal; signal.signal(10, print); print(len(open('f', 'rb').read()))\"")
             let (stopped, ended) = (try b.start("exec cat g | wc -c"), try b.start("exec cat h"))
-            try await world.eventually("they open") { handling.isOpening("f") && ended.isOpening("h") }
+            try await world.eventually("they open") { try handling.isOpening("f") && ended.isOpening("h") }
             handling.signal(SIGUSR1)
             ended.signal(SIGWINCH)
             for command in [stopped, ended] {

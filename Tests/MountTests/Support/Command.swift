@@ -112,8 +112,12 @@ final class Command: Sendable {
         String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
     }
 
-    /// Whether it is in an open of that path, given as here.
-    func isOpening(_ path: String) -> Bool {
+    /// Whether it is in an open of that path, given as here. Throws what it told if it has ended.
+    func isOpening(_ path: String) throws -> Bool {
+        if !isRunning {
+            let outcome = try outcome(status: status.withLock { $0 ?? -1 })
+            throw Failure(description: "ended without waiting for \(path): \(outcome)")
+        }
         guard let call = try? String(contentsOfFile: "/proc/\(processID)/syscall", encoding: .utf8).split(separator: " "),
             call.count > 2, call[0] == "257", let address = UInt64(call[2].dropFirst(2), radix: 16),
             let memory = FileHandle(forReadingAtPath: "/proc/\(processID)/mem")
