@@ -110,6 +110,31 @@ import UbiquityVFS
         container.fs.release(opened.handle)
     }
 
+    /// A program's lock file is held for as long as it runs; what a command writes into it may come in a while.
+    @Test func whatStaysEmptyGoesAfterSomeLooks() async throws {
+        let made = try container.fs.create(
+            parent: 1, name: Array("lock".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+        let emptied = try container.create("a", "text")
+        let opened = try await open(emptied, [.writeOnly, .truncate])
+        let new = made.attributes.ino
+        func looks(_ count: Int) throws -> [Int64] {
+            for _ in 0..<count { container.fs.settle() }
+            return try [new, emptied].map { try row($0).generation }
+        }
+        let before = try looks(0)
+        #expect(try looks(12) == before)
+        let after = try looks(2)
+        #expect(zip(before, after).allSatisfy { $0 < $1 })
+        #expect(try row(emptied).isWriting && row(new).isWriting)
+        // Once is enough.
+        #expect(try looks(30) == after)
+        // What is written then is looked at as ever.
+        try kernel.open(opened).write([1, 2, 3], at: 0)
+        #expect(try looks(1) == after)
+        #expect(try looks(1) == [after[0], after[1] + 1])
+        for handle in [made.opened.handle, opened.handle] { container.fs.release(handle) }
+    }
+
     @Test func aMappingThatOutlivesTheHandleIsWatched() async throws {
         let ino = try container.create("a", "text")
         let opened = try await open(ino, .readWrite)
