@@ -85,19 +85,33 @@ extension ContainerFileSystem {
     /// not a new one: that is being copied here, and nobody is to hear of a part of it.
     private func isAtRest(_ node: OpenNode, _ state: inout OpenNode.State) throws -> Bool {
         guard let file = state.whole?.file else { return false }
-        let stamp = OpenNode.Stamp(try file.status())
+        let stamp = OpenNode.Stamp(try file.status()), isEmpty = stamp.size == 0
+        if isEmpty, !state.isTouched, try isUntoldOf(node.ino) { state.isTouched = true }
         guard state.isTouched || stamp != state.stamp else { return false }
-        // A file that was emptied and is open is about to be written: a command's output may take its time.
-        guard stamp.size > 0 else { return false }
-        if let unrest = state.unrest {
-            if unrest.stamp == stamp { return true }
-            if unrest.looks >= Self.looksAtUnrest, try index.row(ino: node.ino)?.dirty.contains(.created) == false {
+        // What has come to a file that was empty is looked at from now on.
+        let last = state.unrest.flatMap { ($0.stamp.size == 0) == isEmpty ? $0 : nil }
+        if let last {
+            // A file that was emptied and is open is about to be written, and a command's output may take its time; but
+            // a program's lock file stays as it is for as long as that runs.
+            if last.stamp == stamp, !isEmpty || last.looks >= Self.looksAtEmptiness { return true }
+            if !isEmpty, last.looks >= Self.looksAtUnrest,
+                try index.row(ino: node.ino)?.dirty.contains(.created) == false
+            {
                 return true
             }
         }
-        state.unrest = (stamp, (state.unrest?.looks ?? 0) + 1)
+        state.unrest = (stamp, (last?.looks ?? 0) + 1)
         return false
     }
+
+    /// Whether the index knows of an empty file that it is being written, and waits to be told how it is then.
+    private func isUntoldOf(_ ino: UInt64) throws -> Bool {
+        guard let row = try index.row(ino: ino) else { return false }
+        return row.isFresh || row.dirty.contains(.created) && row.generation == 0
+    }
+
+    /// With a look every five seconds, a file that is held open empty goes up after a minute.
+    private static let looksAtEmptiness = 12
 
     /// With a look every five seconds, a file that is written to all the time goes up about every half minute.
     private static let looksAtUnrest = 6
