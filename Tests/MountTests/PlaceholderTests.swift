@@ -503,6 +503,26 @@ import UbiquityControl
         }
     }
 
+    /// It has nothing open yet, and stands elsewhere: only the mount knows of it.
+    @Test func unmountNamesWhoWaitsInAnOpen() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("head -c 4000000 /dev/urandom > f")
+            try await world.settle(a, b)
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let path = b.mountPoint + "/f"
+            let cat = try world.start(["/bin/cat", path])
+            try await world.eventually("it opens") { try cat.isOpening(path) }
+            let refused = try await b.ubiquity("unmount", "")
+            #expect(refused.status == 1 && refused.err.contains("cat (process \(cat.processID)) waits"), "\(refused)")
+            kill(cloud, SIGCONT)
+            #expect(try await cat.finish().status == 0)
+            #expect(try await b.ubiquity("unmount", "").status == 0)
+        }
+    }
+
     /// The kernel does not tell of a signal that came while the request was still on its way to a queue.
     @Test func anOpenIsInterruptedAlsoBeforeItArrives() async throws {
         try await World.run { world in
