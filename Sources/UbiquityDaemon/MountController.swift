@@ -74,7 +74,12 @@ final class MountController: Sendable {
     private static func inUse(by users: [MountUsers.User]) -> String {
         guard !users.isEmpty else { return "something is mounted in it, or programs of other users use it" }
         let shown = users.map { user in
-            "\(user.name) (process \(user.process)) " + (user.file.isEmpty ? "is in it" : "has \(user.file) open")
+            let what = switch user.use {
+            case .open(let file): "has \(file) open"
+            case .within: "is in it"
+            case .waiting: "waits for something in it"
+            }
+            return "\(user.name) (process \(user.process)) \(what)"
         }
         return "in use: " + shown.joined(separator: ", ")
     }
@@ -117,7 +122,9 @@ final class MountController: Sendable {
             return nil
         } catch {
             guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }
-            return MountUsers.users(of: mountPoint, limit: Self.shownUsers)
+            let users = MountUsers.users(of: mountPoint, limit: Self.shownUsers)
+            guard users.isEmpty else { return users }
+            return MountUsers.waiting(parts.fileSystem.waitingCallers.threads, limit: Self.shownUsers)
         }
     }
 

@@ -26,7 +26,9 @@ struct Reply: ~Copyable, @unchecked Sendable {
         return Caller(uid: context.pointee.uid, gid: context.pointee.gid, pid: context.pointee.pid)
     }
 
-    private var hasRings: Bool { SessionContext.of(fuse_req_userdata(request))?.rings.areActive ?? false }
+    private var context: SessionContext? { SessionContext.of(fuse_req_userdata(request)) }
+    private var hasRings: Bool { context?.rings.areActive ?? false }
+    var waitingCallers: WaitingCallers? { context?.fileSystem.waitingCallers }
 
     // MARK: Waiting
 

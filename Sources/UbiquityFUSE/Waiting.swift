@@ -26,12 +26,15 @@ extension Reply {
         for work: @escaping @Sendable () async throws -> Value, isRead: Bool,
         _ send: @escaping @Sendable (consuming Reply, Value) -> Void
     ) {
-        let interruption = Interruption(caller: caller.pid)
+        let thread = caller.pid, callers = waitingCallers
+        let interruption = Interruption(caller: thread)
+        callers?.enter(thread)
         listen(to: interruption, isRead: isRead)
         let reply = TakenOnce(self)
         let task = Task.detached {
             let result: Result<Value, any Error>
             do { result = .success(try await work()) } catch { result = .failure(error) }
+            callers?.leave(thread)
             guard let reply = reply.take() else { return }
             switch result {
             case .success(let value): send(reply, value)

@@ -4,8 +4,16 @@ package enum MountUsers {
         package var process: Int32
         /// The program's name, as the kernel has it.
         package var name: String
-        /// What it has open in the mount, from the mount point; empty if it is only in it.
-        package var file: String
+        package var use: Use
+    }
+
+    package enum Use: Sendable, Hashable {
+        /// What it has open in the mount, from the mount point.
+        case open(String)
+        /// It stands in the mount.
+        case within
+        /// A call of it is not answered yet.
+        case waiting
     }
 
     /// Bytes of `/proc/N/maps` that are looked at: some thousand mappings.
@@ -18,21 +26,34 @@ package enum MountUsers {
         var found = [User]()
         for process in ((try? FileSystem.entries(of: "/proc")) ?? []).compactMap({ Int32($0.text) }).sorted() {
             guard found.count < limit else { break }
-            guard process != own, let file = use(by: process, mountPoint) else { continue }
-            let name = (try? SmallFile.read("/proc/\(process)/comm", limit: 64)).flatMap { $0 } ?? []
-            let text = String(decoding: name, as: UTF8.self).filter { !$0.isNewline }
-            found.append(User(process: process, name: text, file: file))
+            guard process != own, let use = use(by: process, mountPoint) else { continue }
+            found.append(User(process: process, name: name(of: process), use: use))
         }
         return found
     }
 
-    private static func use(by process: Int32, _ mountPoint: String) -> String? {
+    /// Those that wait for an answer.
+    /// - Parameter threads: of theirs, which the mount knows to wait.
+    package static func waiting(_ threads: [Int32], limit: Int) -> [User] {
+        Set(threads.map(ProcessTree.leader)).sorted().prefix(limit).map { process in
+            User(process: process, name: name(of: process), use: .waiting)
+        }
+    }
+
+    private static func name(of process: Int32) -> String {
+        let name = (try? SmallFile.read("/proc/\(process)/comm", limit: 64)).flatMap { $0 } ?? []
+        return String(decoding: name, as: UTF8.self).filter { !$0.isNewline }
+    }
+
+    private static func use(by process: Int32, _ mountPoint: String) -> Use? {
         let folder = "/proc/\(process)"
         let descriptors = ((try? FileSystem.entries(of: folder + "/fd")) ?? []).map { "\(folder)/fd/\($0.text)" }
         let open = descriptors.compactMap { place($0, mountPoint) }
-        if let file = open.first(where: { !$0.isEmpty }) ?? mapped(by: process, mountPoint) { return file }
+        if let file = open.first(where: { !$0.isEmpty }) ?? mapped(by: process, mountPoint) {
+            return .open(file)
+        }
         let standsInIt = [folder + "/cwd", folder + "/root"].contains { place($0, mountPoint) != nil }
-        return standsInIt || !open.isEmpty ? "" : nil
+        return standsInIt || !open.isEmpty ? .within : nil
     }
 
     /// Where a link leads in the mount; nil if it leads elsewhere.

@@ -102,6 +102,7 @@ package final class ContainerFileSystem: Sendable {
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
     let waitingCalls = WaitingCalls()
+    package let waitingCallers = WaitingCallers()
     /// The contents of files without a name, by inode.
     let unnamed = Lock<[UInt64: ContentID]>([:])
     /// Files whose last close could not be noted in the index.
