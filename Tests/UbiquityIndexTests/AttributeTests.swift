@@ -22,6 +22,23 @@ import UbiquityIndex
         expect(.stale) { _ = try fixture.index.setAttributes(ino: 1 << 40, AttributeChange(mode: 0)) }
     }
 
+    /// As on ext4: the time of the last change stays, and nothing goes up.
+    @Test func anXattrThatIsSetToWhatItIsChangesNothing() throws {
+        try fixture.file("a")
+        let ino = try fixture.confirm("a").ino
+        for name in ["user.a", "security.b"] {
+            let xattr = Xattr(name: self.name(name), value: [1])
+            try fixture.index.setXattr(ino: ino, xattr, .create)
+            let row = try fixture.confirm("a")
+            fixture.time.advance()
+            for mode in [ItemIndex.XattrMode.any, .replace] { try fixture.index.setXattr(ino: ino, xattr, mode) }
+            #expect(try fixture.found("a") == row)
+            expect(.alreadyExists) { try fixture.index.setXattr(ino: ino, xattr, .create) }
+            try fixture.index.setXattr(ino: ino, Xattr(name: self.name(name), value: [2]), .any)
+            #expect(try fixture.found("a").changedAt == fixture.time.now())
+        }
+    }
+
     /// The last change has its time in `dirtyAt`.
     @Test func whatWasChangedEarlierKeepsItsTime() throws {
         let ino = try fixture.file("a").ino
