@@ -33,9 +33,12 @@ extension ItemIndex {
         }
     }
 
-    package func setAttributes(ino: UInt64, _ attributes: AttributeChange) throws -> ItemRow {
+    /// - Parameter time: when; nil is now.
+    package func setAttributes(
+        ino: UInt64, _ attributes: AttributeChange, at time: Timestamp? = nil
+    ) throws -> ItemRow {
         try requireRoom(for: .changes)
-        let now = timekeeper.now()
+        let now = time ?? timekeeper.now()
         return try change(ino: ino, .attributes) { transaction, row in
             row.changedAt = now
             if let uid = attributes.uid { row.uid = uid }
@@ -73,11 +76,13 @@ extension ItemIndex {
 }
 
 extension ItemRow {
-    /// It with an extended attribute set; nothing says yet that a synced one must go up.
+    /// It with an extended attribute set; nothing says yet that a synced one must go up. One that is set to what it is
+    /// is no change, as on ext4.
     ///
     /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
     package func setting(_ xattr: Xattr, _ mode: ItemIndex.XattrMode, now: Timestamp) throws(UbiquityError) -> ItemRow {
-        try changingXattrs(named: xattr.name, now: now) { list throws(UbiquityError) in
+        if mode != .create, xattrs.contains(xattr) || localXattrs.contains(xattr) { return self }
+        return try changingXattrs(named: xattr.name, now: now) { list throws(UbiquityError) in
             let exists = list.contains { $0.name == xattr.name }
             if exists, mode == .create { throw UbiquityError(.alreadyExists, "the attribute exists") }
             if !exists, mode == .replace { throw UbiquityError(.noSuchAttribute, "there is no such attribute") }

@@ -135,7 +135,7 @@ extension ContainerFileSystem {
         if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {
             openNodes.node(ino)?.state.withLock { $0.gainPrivileges() }
         }
-        guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change)) }
+        guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change, at: now)) }
         let changed = row.applying(change, now: now)
         inodes.withNode(ino) { $0.orphan = changed }
         return try attributes(of: changed, isOrphan: true)
