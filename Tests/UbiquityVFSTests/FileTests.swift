@@ -260,6 +260,21 @@ import UbiquitySystem
         container.fs.release(three.handle)
     }
 
+    /// Its number of names is other.
+    @Test func theLastNameGoesWithATimeOfChange() async throws {
+        let container = try TestContainer()
+        try container.create("new", "text")
+        for replaced in [false, true] {
+            let ino = try container.create("a", "text")
+            let handle = try await container.open(ino)
+            let before = try container.fs.attributes(of: ino)
+            if replaced { try container.rename("new", to: "a") } else { try container.unlink("a") }
+            let after = try container.fs.attributes(of: ino)
+            #expect(after.links == 0 && after.changedAt > before.changedAt && after.modifiedAt == before.modifiedAt)
+            container.fs.release(handle)
+        }
+    }
+
     /// The file is there: a program must not take it for deleted.
     @Test(arguments: [[], OpenFlags.readWrite])
     func aContentThatIsGoneIsAnErrorOfTheDisk(flags: OpenFlags) async throws {
