@@ -62,7 +62,10 @@ extension ContainerFileSystem {
     private func noteOrphans(_ event: IndexEvent) {
         if var orphan = event.before, orphan.ino != event.after?.ino {
             let isOver = event.kind == .removed || event.kind == .replaced
-            if isOver, event.origin == .local { orphan.entry = nil }
+            if isOver, event.origin == .local {
+                orphan.entry = nil
+                if inodes.isKnown(orphan.ino) { orphan.changedAt = max(orphan.changedAt, parts.timekeeper.now()) }
+            }
             inodes.withNode(orphan.ino) { [orphan] in $0.orphan = orphan }
         }
         if let after = event.after, event.before?.ino != after.ino || event.before?.entry == nil {
