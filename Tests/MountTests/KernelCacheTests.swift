@@ -114,6 +114,29 @@ import Testing
         }
     }
 
+    /// Go's runtime makes every file that epoll takes non-blocking after its open, and waits for an edge after an EAGAIN.
+    /// No edge comes from a file.
+    @Test func whoBecomesNonBlockingLaterWaits() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("for n in 10 300000 9000000; do head -c $n /dev/urandom > $n; done")
+            try await world.settle(a, b)
+            let wanted = try await a.shell("sha256sum *")
+            let read = try await b.python(
+                """
+                import fcntl, hashlib, select
+                for name in ('10', '300000', '9000000'):
+                    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+                    select.epoll().register(fd, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
+                    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_NONBLOCK)
+                    found = hashlib.sha256()
+                    while data := os.read(fd, 32768): found.update(data)
+                    print(found.hexdigest() + '  ' + name)
+                """)
+            #expect(read == wanted)
+        }
+    }
+
     /// Neither at the open, for which the kernel might drop pages that are being waited for, nor at the read.
     @Test func whoDoesNotWaitWaitsNotForOthersEither() async throws {
         try await World.run { world in
