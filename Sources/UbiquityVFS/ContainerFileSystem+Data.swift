@@ -6,6 +6,9 @@ internal import UbiquitySystem
 // Reading and writing.
 extension ContainerFileSystem {
     /// Bytes that are here are answered at once; for others the answer waits, unless the reader is not to.
+    ///
+    /// - Parameter nonBlocking: The file is non-blocking now. That holds for who opened it so: Go's runtime makes each
+    ///   file non-blocking after its open and waits, after an EAGAIN, for a word of epoll, which no file gives.
     package func read(
         _ handle: UInt64, offset: Int64, length: Int, nonBlocking: Bool = false
     ) throws -> Answer<FileData> {
@@ -16,7 +19,7 @@ extension ContainerFileSystem {
         if file.late != nil {
             return .now(FileData(descriptor: try writable(file).file, offset: offset, length: length))
         }
-        let nonBlocking = nonBlocking && !file.flags.contains(.patient)
+        let nonBlocking = nonBlocking && file.flags.contains(.nonBlocking) && !file.flags.contains(.patient)
         switch file.partial {
         case .content(let content):
             let range = Self.range(of: content, offset, length)
