@@ -280,6 +280,42 @@ import UbiquityControl
     }
 
     /// Also what the kernel remembers not to be there, or to be there.
+    /// What comes in one go is told step by step, also where one thing takes the place of another.
+    @Test("PN-16: what takes the place of a folder that goes is told of, and that the folder goes", arguments: [
+        // Out of the folder itself: its content takes its place.
+        Taking(made: "mkdir -p f/f; echo 1 > f/f/s", change: "mv f/f t; rmdir f; mv t f", told: ["DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
+        Taking(made: "mkdir f; echo 1 > f/f", change: "mv f/f t; rmdir f; mv t f", told: ["DELETE,ISDIR ./f", "MOVED_TO ./f"]),
+        Taking(made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "mv f/g/h .; rm -r f; mv h f", told: ["DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
+        // From beside it.
+        Taking(made: "mkdir f g", change: "rmdir f; mv g f", told: ["DELETE,ISDIR ./f", "MOVED_FROM,ISDIR ./g", "MOVED_TO,ISDIR ./f"]),
+        Taking(made: "mkdir f; echo 1 > f/s; echo 2 > g", change: "rm -r f; mv g f", told: ["DELETE ./f/s", "DELETE,ISDIR ./f", "MOVED_FROM ./g", "MOVED_TO ./f"]),
+        // One that is made anew.
+        Taking(made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "rm -r f; mkdir -p f/g/h; echo 2 > f/g/h/s", told: ["DELETE ./f/g/h/s", "DELETE,ISDIR ./f/g/h", "DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "CREATE,ISDIR ./f"]),
+    ])
+    func places(_ taking: Taking) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(taking.made)
+            try await world.settle(a, b)
+            let watcher = try await Watcher.start(b)
+            try await a.ubiquity("offline", "")
+            try await a.shell(taking.change)
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b)
+            try await a.shell("echo end > end")
+            try await world.settle(a, b)
+            try await watcher.waitFor("CREATE ./end")
+            let told = watcher.lines.filter { taking.told.contains($0) }
+            #expect(told == taking.told, "\(watcher.lines)")
+            expectSame([try await Tools.picture(of: a.mountPoint, in: world), try await Tools.picture(of: b.mountPoint, in: world)], taking.change)
+        }
+    }
+
+    struct Taking: Sendable, CustomTestStringConvertible {
+        var made: String, change: String, told: [String]
+        var testDescription: String { change }
+    }
+
     @Test func whatWasWaitedForIsSeen() async throws {
         try await World.run { world in
             let (a, b) = try await devices(world, "mkdir d")
