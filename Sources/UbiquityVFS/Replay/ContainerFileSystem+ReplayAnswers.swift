@@ -22,10 +22,10 @@ extension ContainerFileSystem {
         let name = try ItemName.checked(name)
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
-            // On the way to what was in a folder that has gone on.
+            // On the way to what was in a folder that has gone on. Something else may have its name by now.
             let asked = Replays.Name(parent: parent, name: name)
-            return try lookup(parent: parent, name: name.bytes)
-                ?? (replays.behind(at: asked) ?? replays.departing(at: asked)).map(departed)
+            if let leaving = replays.departing(at: asked) { return try departed(leaving) }
+            return try lookup(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
         }
         switch shown {
         case .nothing: return nil
@@ -79,9 +79,7 @@ extension ContainerFileSystem {
             throw Errno.ECANCELED
         }
         try requireAsked(name, current)
-        if let other = try index.child(of: entry.parent, named: entry.name), inodes.isKnown(other.ino) {
-            throw Errno.ECANCELED
-        }
+        guard try isFreeOrAwaitsMove(entry) else { throw Errno.ECANCELED }
         replays.noteDone()
     }
 

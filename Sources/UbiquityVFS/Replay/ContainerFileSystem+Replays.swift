@@ -122,7 +122,8 @@ extension ContainerFileSystem {
     private func prepareRemoval(
         _ replay: Replay, _ before: ItemRow, _ entry: ItemRow.Entry
     ) throws -> Replays.Current? {
-        guard let item = try standing(for: before), try isFree(entry), isAtRest(item.ino), let place = try place(entry)
+        guard let item = try standing(for: before), try isFreeOrAwaitsMove(entry), isAtRest(item.ino),
+            let place = try place(entry)
         else { return nil }
         let kind = item.kind == .directory ? ReplayCall.Kind.removeDirectory : .removeFile
         return Replays.Current(
@@ -137,12 +138,13 @@ extension ContainerFileSystem {
             return nil
         }
         guard from != to, isAtRest(item.ino), let target = try self.place(to) else { return nil }
+        // The folder that it was in is gone: it has been told of as deleted, with all that was in it.
+        guard let place = try place(from) else { return try arrival(replay, item, at: to, target, shownAs: .nothing) }
         // Something else has come to where it was, as when names go round: who watches is told of what came to each
         // name. A folder has one name for the kernel, and is not moved by way of another.
         guard try isFree(from) else {
             return item.kind == .directory ? nil : try arrival(replay, item, at: to, target, shownAs: .nothing)
         }
-        guard let place = try place(from) else { return nil }
         return Replays.Current(
             replay: replay, call: ReplayCall(.move, place, target: target),
             shown: [Replays.Name(from): .item(item), Replays.Name(to): .nothing])
@@ -199,6 +201,12 @@ extension ContainerFileSystem {
     private func isFree(_ entry: ItemRow.Entry) throws -> Bool {
         guard let other = try index.child(of: entry.parent, named: entry.name) else { return true }
         return !inodes.isKnown(other.ino)
+    }
+
+    /// The same, or what has taken the name since is still where it was for the kernel: its move is told next.
+    func isFreeOrAwaitsMove(_ entry: ItemRow.Entry) throws -> Bool {
+        guard let other = try index.child(of: entry.parent, named: entry.name) else { return true }
+        return !inodes.isKnown(other.ino) || replays.isMoving(other.key)
     }
 
     /// Whether no program's call holds the kernel's lock of the file while it waits for a download. Who acts on the

@@ -58,6 +58,35 @@ struct Replay: Sendable {
 }
 
 extension Replay {
+    /// What is deleted with its folder is told of before that, whichever the index lost first: a folder whose name
+    /// something else has taken goes before it is known that all in it goes as well.
+    static func innermostFirst(_ replays: ArraySlice<Replay>) -> [Replay] {
+        let replays = Array(replays)
+        var inside: [ItemKey: [Int]] = [:]
+        for (index, replay) in replays.enumerated() {
+            if case .remove(let entry, _) = replay.action { inside[entry.parent, default: []].append(index) }
+        }
+        var ordered = [Replay](), isPlaced = Array(repeating: false, count: replays.count)
+        for index in replays.indices {
+            var waiting = [index]
+            while let next = waiting.last {
+                if !isPlaced[next], let key = replays[next].deletedFolder, let inner = inside.removeValue(forKey: key) {
+                    waiting += inner.reversed()
+                    continue
+                }
+                waiting.removeLast()
+                if !isPlaced[next] { ordered.append(replays[next]) }
+                isPlaced[next] = true
+            }
+        }
+        return ordered
+    }
+
+    private var deletedFolder: ItemKey? {
+        guard case .remove(_, let row) = action, row.kind == .directory else { return nil }
+        return row.key
+    }
+
     /// Nil for what no program that watches would be told of.
     /// - Parameter replaced: of what was replaced last, the row before; its hard links' events follow.
     init?(_ event: IndexEvent, replaced: ItemRow?) {

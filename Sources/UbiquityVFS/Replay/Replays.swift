@@ -66,6 +66,8 @@ package final class Replays: Sendable {
         var ended: UInt64 = 0
         /// While the changes of one commit are added, none is taken: the first may be about what the last has moved.
         var isAdding = false
+        /// Whether something was added that is deleted after the folder that it was in.
+        var isOutermostFirst = false
         /// Moves and removals that wait or are under way, by the item.
         var leaving: [ItemKey: Int] = [:]
         var behind: [ItemKey: Behind] = [:]
@@ -109,6 +111,9 @@ package final class Replays: Sendable {
                 state.departing[Name(entry)] = replay.event.before
             }
             if let key = replay.leavingKey { state.leaving[key, default: 0] += 1 }
+            if case .remove(let entry, _) = replay.action, state.departures[entry.parent] != nil {
+                state.isOutermostFirst = true
+            }
             state.waiting.append(replay)
             state.added += 1
             return true
@@ -120,7 +125,13 @@ package final class Replays: Sendable {
     func adding(_ body: () -> Void) {
         state.withLock { $0.isAdding = true }
         body()
-        state.withLock { $0.isAdding = false }
+        state.withLock { state in
+            state.isAdding = false
+            guard state.isOutermostFirst else { return }
+            state.isOutermostFirst = false
+            state.waiting = Replay.innermostFirst(state.waiting[state.taken...])
+            state.taken = 0
+        }
         state.broadcast()
     }
 
