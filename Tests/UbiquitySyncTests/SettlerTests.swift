@@ -25,6 +25,29 @@ import UbiquityIndex
         #expect(try fixture.waiting == 0)
     }
 
+    /// No record of the cloud's has its times, as with other folders.
+    @Test func theTopFolderIsChangedByWhatComesGoesAndMovesInIt() throws {
+        let fixture = try Fixture()
+        func times(after change: () throws -> Void) throws -> [Bool] {
+            let before = try #require(try fixture.index.row(key: .root))
+            fixture.time.advance(.seconds(1))
+            try change()
+            let after = try #require(try fixture.index.row(key: .root))
+            #expect(after.dirty.isEmpty && after.modifiedAt == after.changedAt)
+            return [after.modifiedAt > before.modifiedAt, after.modifiedAt == fixture.time.now()]
+        }
+        let moved = [true, true], same = [false, false]
+        #expect(try times { try fixture.receive(fixture.folder(1, "a"), fixture.file(2, "f")) } == moved)
+        #expect(try times { try fixture.receive(fixture.file(3, "inner", in: Fixture.id(1))) } == same)
+        #expect(try times { try fixture.receive(fixture.file(2, "g", at: 2)) } == moved)
+        #expect(try times { try fixture.receive(fixture.file(2, "g", at: 3, version: 2)) } == same)
+        #expect(try times { try fixture.receive(fixture.file(2, "g", in: Fixture.id(1), at: 4)) } == moved)
+        #expect(try times { try fixture.receive(fixture.file(2, "g", at: 5)) } == moved)
+        var deleted = fixture.file(2, "g", at: 6)
+        deleted.isDeleted = true
+        #expect(try times { try fixture.receive(deleted) } == moved)
+    }
+
     /// Seed 120023234 of the simulator: a folder made here has become one with the cloud's, whose record is held.
     @Test func aChildWaitsForAParentThatIsHeld() throws {
         let fixture = try Fixture()
