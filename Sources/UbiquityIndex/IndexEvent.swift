@@ -44,4 +44,10 @@ package struct IndexEvent: Sendable {
     package var after: ItemRow?
     /// Of `.versions`: which are other.
     package var versionsChange: VersionsChange?
+
+    /// Whether something has come to a name in the top folder, or gone from one.
+    var changesTopFolder: Bool {
+        let (old, new) = (before?.entry, after?.entry)
+        return old != new && (old?.parent == .root || new?.parent == .root)
+    }
 }

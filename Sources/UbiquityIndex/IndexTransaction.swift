@@ -204,6 +204,18 @@ package final class IndexTransaction: IndexReader {
             && row.dirty.isSuperset(of: [.content, .times])
     }
 
+    /// Gives the top folder the times of what has come, gone or moved in it by another's doing. Any other folder's come
+    /// with its record, and programs that look at times for what is new look at this one too. It is told of with that.
+    func touchTopFolder() throws {
+        guard origin == .remote, events.contains(where: \.changesTopFolder), let before = try row(key: .root) else {
+            return
+        }
+        var top = before
+        top.changedAt = index.timekeeper.now()
+        top.modifiedAt = top.changedAt
+        try update(top, before: before)
+    }
+
     /// The top folder, in a new index.
     func makeRoot() throws {
         guard try row(key: .root) == nil else { return }

@@ -200,6 +200,7 @@ package final class ItemIndex: Sendable {
         let changes = db.totalChangesCount
         do {
             let result = try body(transaction)
+            try transaction.touchTopFolder()
             try recordOverdraft(transaction)
             let number = try db.totalChangesCount == changes ? nil : journal.map { try count(db, $0) }
             cache.beginCommit(of: transaction)
