@@ -311,6 +311,35 @@ import UbiquityControl
         }
     }
 
+    /// None of these folders is deleted, though each loses its name for a moment: for the kernel none may be either.
+    @Test("PN-16: folders that hand on their names live, also with somebody in them", arguments: [
+        "mv x t; mv y x; mv t y", "mkdir P; mv x P/x; mv y x", "mv x t; mv y x; mv z y; mv t z", "mv x y/x; mv y x",
+    ])
+    func handedOn(change: String) async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p x/in y/in z/in; echo 1 > x/in/f; echo 2 > y/in/f; echo 3 > z/in/f")
+            try await world.settle(a, b)
+            let watcher = try await Watcher.start(b)
+            let inside = try ["x", "y", "z"].map { try b.start("cd \($0); echo in; exec sleep 1000") }
+            for program in inside { try await world.eventually("it is in") { program.outputSoFar == "in\n" } }
+            try await a.ubiquity("offline", "")
+            try await a.shell(change)
+            try await a.ubiquity("online", "")
+            try await world.settle(a, b)
+            try await a.shell("echo end > end")
+            try await world.settle(a, b)
+            try await watcher.waitFor("CREATE ./end")
+            let picture = try await Tools.picture(of: a.mountPoint, in: world)
+            expectSame([picture, try await Tools.picture(of: b.mountPoint, in: world)], change)
+            for program in inside {
+                try await world.shell("ls /proc/\(program.processID)/cwd/; echo new > /proc/\(program.processID)/cwd/new")
+            }
+            try await world.settle(b, a)
+            #expect(try await a.shell("find . -name new | wc -l") == "3")
+        }
+    }
+
     struct Taking: Sendable, CustomTestStringConvertible {
         var made: String, change: String, told: [String]
         var testDescription: String { change }
