@@ -35,7 +35,8 @@ package enum MountUsers {
     /// Those that wait for an answer.
     /// - Parameter threads: of theirs, which the mount knows to wait.
     package static func waiting(_ threads: [Int32], limit: Int) -> [User] {
-        Set(threads.map(ProcessTree.leader)).sorted().prefix(limit).map { process in
+        // Of one that was killed the call may not be over yet.
+        Set(threads.map(ProcessTree.leader)).filter(ProcessTree.isAlive).sorted().prefix(limit).map { process in
             User(process: process, name: name(of: process), use: .waiting)
         }
     }

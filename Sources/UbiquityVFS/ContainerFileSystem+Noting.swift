@@ -85,18 +85,14 @@ extension ContainerFileSystem {
     /// not a new one: that is being copied here, and nobody is to hear of a part of it.
     private func isAtRest(_ node: OpenNode, _ state: inout OpenNode.State) throws -> Bool {
         guard let file = state.whole?.file else { return false }
-        let stamp = OpenNode.Stamp(try file.status()), isEmpty = stamp.size == 0
-        if isEmpty, !state.isTouched, try isUntoldOf(node.ino) { state.isTouched = true }
+        let stamp = OpenNode.Stamp(try file.status())
+        if stamp.size == 0 { return try isLeftEmpty(node, stamp, &state) }
         guard state.isTouched || stamp != state.stamp else { return false }
         // What has come to a file that was empty is looked at from now on.
-        let last = state.unrest.flatMap { ($0.stamp.size == 0) == isEmpty ? $0 : nil }
+        let last = state.unrest.flatMap { $0.stamp.size > 0 ? $0 : nil }
         if let last {
-            // A file that was emptied and is open is about to be written, and a command's output may take its time; but
-            // a program's lock file stays as it is for as long as that runs.
-            if last.stamp == stamp, !isEmpty || last.looks >= Self.looksAtEmptiness { return true }
-            if !isEmpty, last.looks >= Self.looksAtUnrest,
-                try index.row(ino: node.ino)?.dirty.contains(.created) == false
-            {
+            if last.stamp == stamp { return true }
+            if last.looks >= Self.looksAtUnrest, try index.row(ino: node.ino)?.dirty.contains(.created) == false {
                 return true
             }
         }
@@ -104,10 +100,27 @@ extension ContainerFileSystem {
         return false
     }
 
-    /// Whether the index knows of an empty file that it is being written, and waits to be told how it is then.
-    private func isUntoldOf(_ ino: UInt64) throws -> Bool {
-        guard let row = try index.row(ino: ino) else { return false }
-        return row.isFresh || row.dirty.contains(.created) && row.generation == 0
+    /// Whether a file is open and empty for long. A file that was emptied is about to be written: a command's output
+    /// may take its time, and what the document had is not to go elsewhere meanwhile. But a program's lock file, which
+    /// was never anything else, stays as it is for as long as that runs.
+    private func isLeftEmpty(_ node: OpenNode, _ stamp: OpenNode.Stamp, _ state: inout OpenNode.State) throws -> Bool {
+        guard let row = try index.row(ino: node.ino), try wasNeverMore(row) else { return false }
+        // The index knows that it is being written, and waits to be told how it is then.
+        let isUntold = row.isFresh || row.dirty.contains(.created) && row.generation == 0
+        guard isUntold || state.isTouched || stamp != state.stamp else { return false }
+        let last = state.unrest.flatMap { $0.stamp == stamp ? $0 : nil }
+        guard let last, last.looks >= Self.looksAtEmptiness else {
+            state.unrest = (stamp, (last?.looks ?? 0) + 1)
+            return false
+        }
+        state.isTouched = true
+        return true
+    }
+
+    /// Whether the cloud has no content of it but an empty one.
+    private func wasNeverMore(_ row: ItemRow) throws -> Bool {
+        if row.dirty.contains(.created) { return true }
+        return try index.read { try $0.remote(id: row.id)?.content?.size ?? 0 } == 0
     }
 
     /// With a look every five seconds, a file that is held open empty goes up after a minute.

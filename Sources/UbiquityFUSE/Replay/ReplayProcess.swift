@@ -94,6 +94,8 @@ package enum ReplayProcess {
     ) throws(Errno) {
         guard let target else { throw .EINVAL }
         let other = try open(target, mount)
+        // The kernel takes a folder that somebody is in to the name at which it finds it now, but not within a rename.
+        _ = try checked(faccessat(folder.rawValue, name, F_OK, AT_SYMLINK_NOFOLLOW))
         _ = try target.name.withCPath { newName throws(Errno) in
             try checked(CUbiquity_renameat2(folder.rawValue, name, other.rawValue, newName, UInt32(flags)))
         }

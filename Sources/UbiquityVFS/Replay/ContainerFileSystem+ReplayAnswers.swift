@@ -75,11 +75,11 @@ extension ContainerFileSystem {
     package func replayRemoval(parent: UInt64, name: [UInt8], directory: Bool) throws {
         let name = Replays.Name(parent: parent, name: try ItemName.checked(name))
         let current = try current(directory ? .removeDirectory : .removeFile)
-        guard case .remove(let entry, _) = current.replay.action, name == Replays.Name(entry) else {
+        guard case .remove(let entry, let before) = current.replay.action, name == Replays.Name(entry) else {
             throw Errno.ECANCELED
         }
         try requireAsked(name, current)
-        guard try isFreeOrAwaitsMove(entry) else { throw Errno.ECANCELED }
+        guard try mayGo(before, from: entry) else { throw Errno.ECANCELED }
         replays.noteDone()
     }
 

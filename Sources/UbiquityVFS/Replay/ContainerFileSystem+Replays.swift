@@ -122,7 +122,7 @@ extension ContainerFileSystem {
     private func prepareRemoval(
         _ replay: Replay, _ before: ItemRow, _ entry: ItemRow.Entry
     ) throws -> Replays.Current? {
-        guard let item = try standing(for: before), try isFreeOrAwaitsMove(entry), isAtRest(item.ino),
+        guard let item = try standing(for: before), try mayGo(before, from: entry), isAtRest(item.ino),
             let place = try place(entry)
         else { return nil }
         let kind = item.kind == .directory ? ReplayCall.Kind.removeDirectory : .removeFile
@@ -203,10 +203,18 @@ extension ContainerFileSystem {
         return !inodes.isKnown(other.ino)
     }
 
-    /// The same, or what has taken the name since is still where it was for the kernel: its move is told next.
-    func isFreeOrAwaitsMove(_ entry: ItemRow.Entry) throws -> Bool {
-        guard let other = try index.child(of: entry.parent, named: entry.name) else { return true }
-        return !inodes.isKnown(other.ino) || replays.isMoving(other.key)
+    /// Whether a removal can be told: the name is free, or what has taken it since is still where it was for the kernel,
+    /// as its move is told next.
+    ///
+    /// A folder must be gone for good: the kernel lets nobody make or list anything in one that it has removed, also
+    /// where that is at another name afterwards. One that only waits for its place loses its name too.
+    func mayGo(_ before: ItemRow, from entry: ItemRow.Entry) throws -> Bool {
+        let isGone = try index.row(key: before.key)?.isDeleted ?? true
+        if before.kind == .directory, !isGone { return false }
+        guard let other = try index.child(of: entry.parent, named: entry.name), inodes.isKnown(other.ino) else {
+            return true
+        }
+        return isGone && replays.isMoving(other.key)
     }
 
     /// Whether no program's call holds the kernel's lock of the file while it waits for a download. Who acts on the

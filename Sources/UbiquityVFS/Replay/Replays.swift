@@ -123,14 +123,17 @@ package final class Replays: Sendable {
 
     /// Adds the changes of one commit by `body`.
     func adding(_ body: () -> Void) {
-        state.withLock { $0.isAdding = true }
+        let start = state.withLock { state in
+            state.isAdding = true
+            return state.waiting.count
+        }
         body()
         state.withLock { state in
             state.isAdding = false
             guard state.isOutermostFirst else { return }
             state.isOutermostFirst = false
-            state.waiting = Replay.innermostFirst(state.waiting[state.taken...])
-            state.taken = 0
+            // Of this commit only: what was added before is told of before (`isOver`).
+            state.waiting.replaceSubrange(start..., with: Replay.innermostFirst(state.waiting[start...]))
         }
         state.broadcast()
     }
