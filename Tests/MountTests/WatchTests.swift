@@ -283,14 +283,28 @@ import UbiquityControl
     /// What comes in one go is told step by step, also where one thing takes the place of another.
     @Test("PN-16: what takes the place of a folder that goes is told of, and that the folder goes", arguments: [
         // Out of the folder itself: its content takes its place.
-        Taking(made: "mkdir -p f/f; echo 1 > f/f/s", change: "mv f/f t; rmdir f; mv t f", told: ["DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
-        Taking(made: "mkdir f; echo 1 > f/f", change: "mv f/f t; rmdir f; mv t f", told: ["DELETE,ISDIR ./f", "MOVED_TO ./f"]),
-        Taking(made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "mv f/g/h .; rm -r f; mv h f", told: ["DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
+        Taking(
+            made: "mkdir -p f/f; echo 1 > f/f/s", change: "mv f/f t; rmdir f; mv t f",
+            told: ["DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
+        Taking(
+            made: "mkdir f; echo 1 > f/f", change: "mv f/f t; rmdir f; mv t f",
+            told: ["DELETE,ISDIR ./f", "MOVED_TO ./f"]),
+        Taking(
+            made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "mv f/g/h .; rm -r f; mv h f",
+            told: ["DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "MOVED_TO,ISDIR ./f"]),
         // From beside it.
-        Taking(made: "mkdir f g", change: "rmdir f; mv g f", told: ["DELETE,ISDIR ./f", "MOVED_FROM,ISDIR ./g", "MOVED_TO,ISDIR ./f"]),
-        Taking(made: "mkdir f; echo 1 > f/s; echo 2 > g", change: "rm -r f; mv g f", told: ["DELETE ./f/s", "DELETE,ISDIR ./f", "MOVED_FROM ./g", "MOVED_TO ./f"]),
+        Taking(
+            made: "mkdir f g", change: "rmdir f; mv g f",
+            told: ["DELETE,ISDIR ./f", "MOVED_FROM,ISDIR ./g", "MOVED_TO,ISDIR ./f"]),
+        Taking(
+            made: "mkdir f; echo 1 > f/s; echo 2 > g", change: "rm -r f; mv g f",
+            told: ["DELETE ./f/s", "DELETE,ISDIR ./f", "MOVED_FROM ./g", "MOVED_TO ./f"]),
         // One that is made anew.
-        Taking(made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "rm -r f; mkdir -p f/g/h; echo 2 > f/g/h/s", told: ["DELETE ./f/g/h/s", "DELETE,ISDIR ./f/g/h", "DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "CREATE,ISDIR ./f"]),
+        Taking(
+            made: "mkdir -p f/g/h; echo 1 > f/g/h/s", change: "rm -r f; mkdir -p f/g/h; echo 2 > f/g/h/s",
+            told: [
+                "DELETE ./f/g/h/s", "DELETE,ISDIR ./f/g/h", "DELETE,ISDIR ./f/g", "DELETE,ISDIR ./f", "CREATE,ISDIR ./f",
+            ]),
     ])
     func places(_ taking: Taking) async throws {
         try await World.run { world in
@@ -307,7 +321,11 @@ import UbiquityControl
             try await watcher.waitFor("CREATE ./end")
             let told = watcher.lines.filter { taking.told.contains($0) }
             #expect(told == taking.told, "\(watcher.lines)")
-            expectSame([try await Tools.picture(of: a.mountPoint, in: world), try await Tools.picture(of: b.mountPoint, in: world)], taking.change)
+            expectSame(
+                [
+                    try await Tools.picture(of: a.mountPoint, in: world),
+                    try await Tools.picture(of: b.mountPoint, in: world),
+                ], taking.change)
         }
     }
 

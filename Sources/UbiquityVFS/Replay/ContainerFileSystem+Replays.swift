@@ -203,8 +203,8 @@ extension ContainerFileSystem {
         return !inodes.isKnown(other.ino)
     }
 
-    /// Whether a removal can be told: the name is free, or what has taken it since is still where it was for the kernel,
-    /// as its move is told next.
+    /// Whether a removal can be told: the name is free, or what has taken it since is still where it was for the
+    /// kernel, as its move is told next.
     ///
     /// A folder must be gone for good: the kernel lets nobody make or list anything in one that it has removed, also
     /// where that is at another name afterwards. One that only waits for its place loses its name too.
