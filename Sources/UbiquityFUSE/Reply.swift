@@ -28,7 +28,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
 
     private var context: SessionContext? { SessionContext.of(fuse_req_userdata(request)) }
     private var hasRings: Bool { context?.rings.areActive ?? false }
-    var waitingCallers: WaitingCallers? { context?.fileSystem.waitingCallers }
+    var waitingCallers: WaitCounter<Int32>? { context?.fileSystem.waitingCallers }
 
     // MARK: Waiting
 

@@ -102,7 +102,9 @@ package final class ContainerFileSystem: Sendable {
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
     let waitingCalls = WaitingCalls()
-    package let waitingCallers = WaitingCallers()
+    /// The threads of programs whose calls wait for something: a content, a claim; 0 for those that cannot be seen from
+    /// here. One that waits in an open has nothing open yet, and keeps the mount from being taken away all the same.
+    package let waitingCallers = WaitCounter<Int32>()
     /// The contents of files without a name, by inode.
     let unnamed = Lock<[UInt64: ContentID]>([:])
     /// Files whose last close could not be noted in the index.

@@ -1,0 +1,20 @@
+internal import UbiquitySystem
+
+/// Who, or what, is in calls that wait now, by whatever tells one from another.
+package final class WaitCounter<Key: Hashable & Sendable>: Sendable {
+    private let counts = Lock<[Key: Int]>([:])
+
+    init() {}
+
+    package func enter(_ key: Key) { counts.withLock { $0[key, default: 0] += 1 } }
+
+    package func leave(_ key: Key) {
+        counts.withLock { counts in
+            let left = (counts[key] ?? 1) - 1
+            counts[key] = left > 0 ? left : nil
+        }
+    }
+
+    package func contains(_ key: Key) -> Bool { counts.withLock { $0[key] != nil } }
+    package var keys: [Key] { counts.withLock { Array($0.keys) } }
+}
