@@ -117,6 +117,24 @@ import UbiquityControl
         }
     }
 
+    /// A thread of the lowest priority has that of the disk too, if it says nothing else: its reads and writes, and so
+    /// a program's fsync, wait till nobody else has any (mq-deadline: for up to ten seconds).
+    @Test func theDiskServesThemAsItServesPrograms() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            guard try await a.status().rings?.isActive == true else { return }
+            try await a.shell("echo 1 > f; mv f g; sync g")
+            let classes = try await world.shell(
+                """
+                for t in /proc/\(try #require(a.processID))/task/*; do
+                    case $(cat $t/comm) in fuse-core-*) ionice -p ${t##*/} ;; esac
+                done
+                """)
+            let mine = try await world.shell("nice=$(nice); echo best-effort: prio $(((nice + 20) / 5))")
+            #expect(Set(classes.split(separator: "\n")) == [mine[...]])
+        }
+    }
+
     /// Threads that serve a core are bound to it, and have the lowest priority. What they have others do is not: pools
     /// make their threads, and start processes, from wherever there is work.
     @Test func nothingElseIsBoundToACore() async throws {
