@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -177,6 +178,17 @@ int CUbiquity_setIdlePolicy(int thread, int isIdle) {
 }
 
 int CUbiquity_hasIdlePolicy(int thread) { return sched_getscheduler(thread) == SCHED_IDLE; }
+
+int CUbiquity_keepDiskPriority(void) {
+    // linux/ioprio.h, which the C library has no calls for.
+    enum { whoProcess = 1, classShift = 13, classNone = 0, classBestEffort = 2, niceStep = 5 };
+    long now = syscall(SYS_ioprio_get, whoProcess, 0);
+    if (now < 0) return -1;
+    if (now >> classShift != classNone) return 0;
+    // A nice value may be -1, as a failure is; of the calling thread there is none.
+    int nice = getpriority(PRIO_PROCESS, 0);
+    return (int)syscall(SYS_ioprio_set, whoProcess, 0, classBestEffort << classShift | (nice + 20) / niceStep);
+}
 
 static void *changePolicy(void *result) {
     *(int *)result = CUbiquity_setIdlePolicy(0, 1) == 0 && CUbiquity_setIdlePolicy(0, 0) == 0;

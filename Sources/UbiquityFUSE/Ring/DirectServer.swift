@@ -45,6 +45,8 @@ final class DirectServer: RingServer, @unchecked Sendable {
     func run() throws(Errno) {
         threadNumber.store(CUbiquity_threadNumber(), ordering: .relaxed)
         defer { threadNumber.store(0, ordering: .relaxed) }
+        // Without it the disk serves it as its policy says.
+        _ = CUbiquity_keepDiskPriority()
         work.watch.begin()
         var ring = try KernelRing(submissions: 4, completions: 8)
         try ring.register(entry, session: work.session, mark: 0)
