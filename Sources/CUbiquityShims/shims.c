@@ -133,6 +133,27 @@ int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds) {
     return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &end);
 }
 
+void CUbiquity_pause(void) {
+    for (int count = 0; count < 16; count++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
+}
+
+void CUbiquity_lockAwake(void *mutex, int64_t nanoseconds) {
+    int64_t end = CUbiquity_moment(nanoseconds);
+    while (pthread_mutex_trylock(mutex) != 0) {
+        if (CUbiquity_moment(0) >= end) {
+            pthread_mutex_lock(mutex);
+            return;
+        }
+        CUbiquity_pause();
+    }
+}
+
 int CUbiquity_waitForCondition(void *condition, void *mutex, int64_t end) {
     struct timespec time = timeOf(end);
     return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &time);

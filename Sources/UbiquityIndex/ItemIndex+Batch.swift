@@ -155,7 +155,7 @@ extension ItemIndex {
 
     /// - Returns: false if nothing waits.
     func runOne(of journal: IndexJournal) throws -> Bool {
-        try writer.writeWithoutTransaction { db in
+        try withWriterLast { db in
             if !db.isInsideTransaction { journal.noteOpening() }
             return try journal.waitingCount > 0 && runNext(db, journal)
         }

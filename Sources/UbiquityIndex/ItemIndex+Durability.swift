@@ -33,7 +33,7 @@ extension ItemIndex {
         guard let journal else { return false }
         let known = trust.withLock { $0.last }
         // Asked first: what a change from here on needs is the business of whoever made it.
-        let sync = writer.writeWithoutTransaction { _ in journal.beginSync() }
+        let sync = withJournal { journal.beginSync() }
         var isThere = false
         try withPrecursors {
             isThere = try bringToDisk(journal, sync)
@@ -55,7 +55,7 @@ extension ItemIndex {
     ) throws -> Bool {
         guard let journal else { return false }
         let known = trust.withLock { $0.last }
-        let part = writer.writeWithoutTransaction { _ in
+        let part = withJournal {
             journal.flushDevice == device ? journal.beginSync() : nil
         }
         guard let part, !part.needsLog else { return false }
@@ -71,7 +71,7 @@ extension ItemIndex {
             }
             // The flush of another call may have lost what this one has sent.
             isThere = syncFailures.withLock { $0.count } == failures
-            if isThere { writer.writeWithoutTransaction { _ in journal.noteEnd(of: part) } }
+            if isThere { withJournal { journal.noteEnd(of: part) } }
         }
         if isThere { trust.withLock { $0.forget(through: known) } }
         return isThere
@@ -86,7 +86,7 @@ extension ItemIndex {
     /// Whether all that `makeChangesDurable` would bring to the disk is there.
     package var hasDurableChanges: Bool {
         guard let journal else { return true }
-        return writer.writeWithoutTransaction { _ in journal.durability.hasAllChanges }
+        return withJournal { journal.durability.hasAllChanges }
     }
 
     /// - Returns: false if a sync has failed before, so that another would say nothing.
@@ -96,7 +96,7 @@ extension ItemIndex {
             if sync.needsLog { try syncLog() }
         }
         guard isThere else { return false }
-        writer.writeWithoutTransaction { _ in sync.needsLog ? journal.noteLog(of: sync) : journal.noteEnd(of: sync) }
+        withJournal { sync.needsLog ? journal.noteLog(of: sync) : journal.noteEnd(of: sync) }
         return true
     }
 
@@ -152,7 +152,7 @@ extension ItemIndex {
     /// written anew, into the database, which is synced; and the journal begins anew.
     private func copyBack(_ journal: IndexJournal) throws {
         let failures = syncFailures.withLock { $0.count }
-        try mapErrors { try writer.writeWithoutTransaction { db in try copyBack(journal, db) } }
+        try mapErrors { try withWriter { db in try copyBack(journal, db) } }
         syncFailures.withLock { $0.madeGood = max($0.madeGood, failures) }
     }
 
@@ -182,7 +182,7 @@ extension ItemIndex {
     /// Whether the journal's file has what is only there: changes that were acknowledged and are not committed.
     package func isJournalWhole() throws -> Bool {
         guard let journal else { return true }
-        return try mapErrors { try writer.writeWithoutTransaction { _ in try journal.isWhole() } }
+        return try mapErrors { try withWriter { _ in try journal.isWhole() } }
     }
 
     /// Brings what is in the journal to the disk in the database; the journal begins anew then, and has nothing of
@@ -190,7 +190,7 @@ extension ItemIndex {
     package func renewJournal() throws {
         guard let journal else { return }
         try withPrecursors { try copyBack(journal) }
-        try mapErrors { try writer.writeWithoutTransaction { _ in try journal.forgetEarlierLives() } }
+        try mapErrors { try withWriter { _ in try journal.forgetEarlierLives() } }
     }
 }
 

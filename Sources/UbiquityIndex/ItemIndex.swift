@@ -23,7 +23,9 @@ package final class ItemIndex: Sendable {
     /// is written to the log twice.
     private static let writerCache = 24576
 
-    let writer: DatabaseQueue
+    private let writer: DatabaseQueue
+    /// The turn with the writing connection and with the journal.
+    private let turn = BriefTurn()
     /// Nil if all is in memory: then the one connection reads as well.
     private let readers: ReadConnections?
     let path: String?
@@ -91,7 +93,7 @@ package final class ItemIndex: Sendable {
         }
         try mapErrors {
             try probe?.close()
-            try writer.writeWithoutTransaction { db in
+            try withWriter { db in
                 // In the format it was written in.
                 if let journal { try replay(db, journal) }
                 try Schema.prepare(db)
@@ -158,17 +160,30 @@ package final class ItemIndex: Sendable {
 
     private func readWriter<T>(_ body: (IndexReader) throws -> T) throws -> T {
         try mapErrors {
-            try writer.writeWithoutTransaction { db in
+            try withWriter { db in
                 if let journal { try openBatch(db, journal) }
                 return try body(IndexReader(db))
             }
         }
     }
 
+    /// Runs `body` with the writing connection, alone with that and with the journal.
+    func withWriter<T>(_ body: (Database) throws -> T) rethrows -> T {
+        try turn.take { try writer.writeWithoutTransaction(body) }
+    }
+
+    /// The same for a part of what nobody waits for: whoever wants it too comes first.
+    func withWriterLast<T>(_ body: (Database) throws -> T) rethrows -> T {
+        try turn.takeLast { try writer.writeWithoutTransaction(body) }
+    }
+
+    /// The same as `withWriter`, without the connection.
+    func withJournal<T>(_ body: () -> T) -> T { turn.take(body) }
+
     /// Commits the batch, so that all connections see it.
     func settle() throws {
         guard let journal else { return }
-        try mapErrors { try writer.writeWithoutTransaction { db in try commitBatch(db, journal) } }
+        try mapErrors { try withWriter { db in try commitBatch(db, journal) } }
     }
 
     func setBatch(isOpen: Bool) { isBatchOpen.store(isOpen, ordering: .releasing) }
@@ -176,7 +191,7 @@ package final class ItemIndex: Sendable {
     /// Runs `body` as one transaction: all of it happens, or nothing.
     package func write<T>(_ origin: IndexEvent.Origin, _ body: (IndexTransaction) throws -> T) throws -> T {
         try mapErrors {
-            try writer.writeWithoutTransaction { db in
+            try withWriter { db in
                 if let journal {
                     if origin == .local { return try writeLocally(db, journal, body) }
                     try commitBatch(db, journal)
@@ -281,7 +296,7 @@ package final class ItemIndex: Sendable {
         // SQLite syncs the log before it copies it.
         try withPrecursors {
             try mapErrors {
-                try writer.writeWithoutTransaction { db in
+                try withWriter { db in
                     if let journal { try commitBatch(db, journal) }
                     _ = try db.checkpoint(.passive)
                 }

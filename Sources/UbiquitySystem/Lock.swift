@@ -14,7 +14,6 @@ public final class Lock<State>: @unchecked Sendable {
 
     public init(_ initial: sending State) {
         mutex = .allocate(capacity: 1)
-        mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
         state = .allocate(capacity: 1)
         state.initialize(to: initial)

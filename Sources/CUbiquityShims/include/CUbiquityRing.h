@@ -71,8 +71,8 @@ int CUbiquity_core(void);
 /// Gives a thread the lowest priority (SCHED_IDLE) or the usual one; thread 0 is the calling one.
 int CUbiquity_setIdlePolicy(int thread, int isIdle);
 int CUbiquity_hasIdlePolicy(int thread);
-/// Has the disk serve the calling thread as its nice value says, whatever its policy becomes: one of the lowest priority
-/// would have to wait there till nobody else wants anything. A class that it was given (ionice) stays.
+/// Has the disk serve the calling thread as its nice value says, whatever its policy becomes: one of the lowest
+/// priority would have to wait there till nobody else wants anything. A class that it was given (ionice) stays.
 int CUbiquity_keepDiskPriority(void);
 /// Whether this process may give its threads the usual priority again.
 int CUbiquity_mayChangePolicy(void);

@@ -86,6 +86,10 @@ int64_t CUbiquity_moment(int64_t nanoseconds);
 int CUbiquity_waitForSemaphore(void *semaphore, int64_t nanoseconds);
 /// pthread_mutex_clocklock(3), for so many nanoseconds: 0, or the error's number.
 int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds);
+/// pthread_mutex_lock(3); the first nanoseconds are waited without sleeping.
+void CUbiquity_lockAwake(void *mutex, int64_t nanoseconds);
+/// Some fraction of a microsecond, for who waits without sleeping.
+void CUbiquity_pause(void);
 /// pthread_cond_clockwait(3) until a moment of `CUbiquity_moment`: 0, or the error's number.
 int CUbiquity_waitForCondition(void *condition, void *mutex, int64_t end);
 

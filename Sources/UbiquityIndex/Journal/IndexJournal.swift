@@ -17,7 +17,7 @@ internal import UbiquitySystem
 /// a record. So does the number of the record that the file begins with: of what was written before the journal last
 /// began anew none is taken for one that follows, whichever of the file's pages reached the disk.
 ///
-/// Only used on the writing connection's queue, which makes it safe to share; but for `sync`.
+/// Only used by whoever has the turn with it (`ItemIndex.withJournal`), which makes it safe to share; but for `sync`.
 final class IndexJournal: @unchecked Sendable {
     /// Length of its part of the file, which has its room from the start: what has been accepted so far fits on a full
     /// disk. What lies behind it is another's, who has it brought to the disk with the journal.
