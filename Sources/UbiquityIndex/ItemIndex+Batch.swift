@@ -68,8 +68,13 @@ extension ItemIndex {
 
     /// What is left of those changes has been looked after.
     package func forgetJournalLoss() throws {
-        try write(.startup) { try $0.execute("DELETE FROM meta WHERE name = 'lost'", []) }
-        journalLoss.withLock { $0 = false }
+        let known = refusals.withLock { $0.count }
+        try write(.startup) { transaction in
+            // What is run before this may have been given up.
+            guard refusals.withLock({ $0.count }) == known else { return }
+            try transaction.execute("DELETE FROM meta WHERE name = 'lost'", [])
+            journalLoss.withLock { $0 = false }
+        }
     }
 
     /// Runs `body` in the batch and writes down what it changed.
@@ -138,8 +143,12 @@ extension ItemIndex {
             journal.noteRun()
         } catch {
             if db.isInsideTransaction { try db.rollback() }
-            guard (error as? DatabaseError)?.resultCode == .SQLITE_CONSTRAINT else { throw error }
-            giveUp(place, journal)
+            // One that stands nowhere yet is refused: who wants it waits to hear of it.
+            let isRefused = journal.lacksLast && place == journal.batch.count - 1
+            guard !isRefused, let error = error as? DatabaseError, error.resultCode == .SQLITE_CONSTRAINT else {
+                throw error
+            }
+            giveUp(place, journal, error)
         }
         return true
     }
@@ -147,10 +156,22 @@ extension ItemIndex {
     /// What was remembered when a transaction of the batch was made contradicts the database. That is a fault of ours;
     /// but no other change is to be lost for it, nor the index be stuck with it. The next start looks for what is
     /// missing, as after the loss of a journal.
-    private func giveUp(_ place: Int, _ journal: IndexJournal) {
+    private func giveUp(_ place: Int, _ journal: IndexJournal, _ error: DatabaseError) {
         journal.replace(place, by: [JournalStatement(sql: Self.noteLoss, values: [])])
         journalLoss.withLock { $0 = true }
         cache.forgetAll()
+        refusals.withLock { refusals in
+            refusals.count += 1
+            if refusals.texts.count < Refusals.capacity { refusals.texts.append("\(error)") }
+        }
+    }
+
+    /// What was given up since this was called last, in words.
+    package func takeRefusals() -> [String] {
+        refusals.withLock { refusals in
+            defer { refusals.texts = [] }
+            return refusals.texts
+        }
     }
 
     /// - Returns: false if nothing waits.
@@ -209,4 +230,13 @@ extension ItemIndex {
         isRunningElsewhere.store(false, ordering: .releasing)
         if journal.isTight { makeRoom(in: journal) }
     }
+}
+
+/// Changes that were acknowledged and that the database would not take.
+struct Refusals {
+    /// Of so many it is kept why.
+    static let capacity = 100
+
+    var count = 0
+    var texts: [String] = []
 }

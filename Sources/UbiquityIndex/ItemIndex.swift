@@ -42,6 +42,7 @@ package final class ItemIndex: Sendable {
     /// Nil if all is in memory.
     let journal: IndexJournal?
     let journalLoss = Lock(false)
+    let refusals = Lock(Refusals())
     /// Runs what the journal has; nil if others do.
     let statementThread: BlockingPool?
     let isRunningElsewhere = Atomic<Bool>(false)

@@ -124,6 +124,16 @@ extension SyncEngine {
             await maintain("keep within the limits") { try self.keepWithinLimits() }
             await maintain("remove folders") { try self.removeLingering() }
             await maintain("remove contents") { try self.removeRetired() }
+            reportRefusals()
+        }
+    }
+
+    /// That cannot be, and whoever looks into it needs to know what it was.
+    private func reportRefusals() {
+        for text in index.takeRefusals() {
+            logger.error(
+                "the index would not take a change that was acknowledged; the next mount looks for what is missing",
+                metadata: ["reason": "\(text)"])
         }
     }
 

@@ -109,10 +109,7 @@ import UbiquitySystem
     /// It cannot be, and if it is, one change is lost and not all that follow it. The next start is told.
     @Test func whatContradictsTheDatabaseDoesNotHoldUpTheRest() throws {
         try fixture.make("a")
-        try fixture.index.write(.local) { transaction in
-            try transaction.execute(
-                "INSERT INTO entries (parent, name, item, directory) VALUES (1, ?, 1, 0)", [SQLValue(ItemName("a"))])
-        }
+        try fixture.index.write(.local) { try contradict($0) }
         try fixture.make("b")
         let (folder, copy) = try fixture.copied()
         for index in [fixture.index, copy] {
@@ -124,5 +121,36 @@ import UbiquitySystem
         }
         try fixture.make("c")
         #expect(try names(fixture.index) == ["a", "b", "c"])
+        #expect(fixture.index.takeRefusals().count == 1 && fixture.index.takeRefusals().isEmpty)
+    }
+
+    /// What the journal has no room for has not been acknowledged yet: who wants it is told.
+    @Test func whatContradictsTheDatabaseAndIsInNoJournalIsRefused() throws {
+        try fixture.make("a")
+        #expect(throws: UbiquityError.self) {
+            try fixture.index.write(.local) { transaction in
+                for number in 0...Int64(JournalCoding.maximumStatements) { try transaction.setMeta("x", number) }
+                try contradict(transaction)
+            }
+        }
+        #expect(try !fixture.index.hasLostJournal && fixture.index.takeRefusals().isEmpty)
+        try fixture.make("b")
+        #expect(try names(fixture.index) == ["a", "b"])
+        #expect(try fixture.index.read { try $0.number("SELECT value FROM meta WHERE name = 'x'", []) } == nil)
+    }
+
+    /// One that comes while earlier losses are looked after is not forgotten with them.
+    @Test func aLossThatShowsLateIsNotForgotten() throws {
+        try fixture.make("a")
+        try fixture.index.write(.local) { try contradict($0) }
+        try fixture.index.forgetJournalLoss()
+        #expect(try fixture.index.hasLostJournal)
+        try fixture.index.forgetJournalLoss()
+        #expect(try !fixture.index.hasLostJournal)
+    }
+
+    private func contradict(_ transaction: IndexTransaction) throws {
+        try transaction.execute(
+            "INSERT INTO entries (parent, name, item, directory) VALUES (1, ?, 1, 0)", [SQLValue(ItemName("a"))])
     }
 }

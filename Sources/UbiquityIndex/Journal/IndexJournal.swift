@@ -44,6 +44,8 @@ final class IndexJournal: @unchecked Sendable {
     private(set) var runCount = 0
     /// How many of these there are up to the last that was to be run at once; 0 if none was.
     private var urgentEnd = 0
+    /// Whether the file lacks the last one of these, which had no room.
+    private(set) var lacksLast = false
     private(set) var durability = IndexDurability()
 
     /// Whether the file was as long when it was opened as the journal is.
@@ -121,6 +123,7 @@ final class IndexJournal: @unchecked Sendable {
         if end == nil { durability.noteLone() }
         if isChange { durability.noteChange() }
         sequence = number
+        lacksLast = end == nil
         batch.append(statements)
     }
 
@@ -128,6 +131,7 @@ final class IndexJournal: @unchecked Sendable {
     func removeLast() {
         batch.removeLast()
         sequence -= 1
+        lacksLast = false
         (runCount, urgentEnd) = (min(runCount, batch.count), min(urgentEnd, batch.count))
     }
 
@@ -163,6 +167,7 @@ final class IndexJournal: @unchecked Sendable {
     func noteCommit() {
         batch.removeAll(keepingCapacity: true)
         (runCount, urgentEnd) = (0, 0)
+        lacksLast = false
         guard durability.letsJournalBeginAnew else { return }
         durability.noteNewBeginning(committed: sequence)
         position = 0
