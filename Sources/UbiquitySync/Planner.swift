@@ -354,7 +354,43 @@ package struct Planner {
             // It still has the name there.
             if other.isDeleted || other.dirty.contains(.place), !decisions.goes(other.key) { return nil }
         }
-        return parent.id
+        return try addWayOut(of: row, to: parent) ? parent.id : nil
+    }
+
+    /// A folder is moved into one that lies in it at the cloud still: that one was moved out of it here. Alone, it
+    /// would lie in itself there, and the cloud would undo its move. What takes the other one out goes along.
+    /// - Returns: false if that waits: then this does too.
+    private mutating func addWayOut(of folder: ItemRow, to parent: ItemRow) throws -> Bool {
+        guard folder.kind == .directory, !folder.dirty.contains(.created) else { return true }
+        var tried: Set<ItemKey> = []
+        while let moved = try movesWithin(folder, above: parent) {
+            // What another device has moved is for the cloud to judge.
+            guard let next = moved.first(where: { !tried.contains($0.key) }) else { return moved.isEmpty }
+            tried.insert(next.key)
+            guard try mayComeAlong(next) else { return false }
+            try add(next)
+        }
+        return true
+    }
+
+    /// Goes from a folder up to the top as it will be at the cloud.
+    /// - Returns: nil if `folder` is not met there; else what lies between and was moved here, and does not go.
+    private mutating func movesWithin(_ folder: ItemRow, above parent: ItemRow) throws -> [ItemRow]? {
+        var moved = [ItemRow](), current = parent
+        for _ in 0..<Limits.maximumDepth where current.key != .root {
+            if current.key == folder.key { return moved }
+            let isMoved = current.dirty.contains(.place), remote = try reader.remote(id: current.id)
+            var next: ItemRow?
+            if let entry = current.entry, current.dirty.contains(.created) || isMoved && decisions.goes(current.key) {
+                next = try reader.row(key: entry.parent)
+            } else if let remote {
+                if isMoved { moved.append(current) }
+                next = try reader.row(id: remote.parent)
+            }
+            guard let next else { return nil }
+            current = next
+        }
+        return nil
     }
 }
 
