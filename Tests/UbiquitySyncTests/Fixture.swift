@@ -150,6 +150,7 @@ final class Fixture: Sendable {
     /// Plans what the rows have to send.
     func plan(
         _ rows: [ItemRow], prepared: [ItemKey: PreparedContent] = [:], limit: Int = 1000, deletionsUpTo: Int64 = .max,
+        isOwned: @escaping (ItemRow) -> Bool = { _ in false },
         isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false }
     ) throws -> Planner {
         try index.write(.remote) { transaction in
@@ -159,7 +160,8 @@ final class Fixture: Sendable {
                 try transaction.update(next, before: row)
             }
             var planner = Planner(
-                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo, isAwaited: isAwaited)
+                transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo, isOwned: isOwned,
+                isAwaited: isAwaited)
             for row in rows {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }
             }

@@ -28,12 +28,13 @@ import UbiquityTestSupport
     }
 
     /// Nobody else changes anything.
-    @Test(arguments: 1...40) func onlyTheProgramChangesTheTree(seed: Int) async throws {
+    @Test(arguments: 1...60) func onlyTheProgramChangesTheTree(seed: Int) async throws {
         try await Worlds.run(seed: UInt64(seed), Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             if seed % 4 > 0 { try world.makeOthers() }
             try await world.settle()
             var conditions = NetworkConditions.perfect
             conditions.delay = .milliseconds(1)...(.milliseconds([3, 20, 100][seed % 3]))
+            if seed % 5 == 0 { conditions.lostAnswers = 0.2 }
             world.a.link.setConditions(conditions)
             var program = FilingProgram(seed: seed, world)
             for step in 0..<600 where try await program.step() {
@@ -66,7 +67,7 @@ private struct FilingProgram {
     private let pause: Int
     private let isOfflineAtTimes: Bool
     private var isOffline = false
-    private let names = ["a", "b", "c", "d"]
+    private let names: [String]
     /// Whether what has a path is a folder.
     private var tree: [String: Bool] = [:]
     /// What it did, for who looks into a failure.
@@ -77,6 +78,8 @@ private struct FilingProgram {
         random = SourcedGenerator(SeededRandom(UInt64(seed)))
         pause = [2, 10, 50, 200][seed % 4]
         isOfflineAtTimes = seed % 2 == 0
+        // A folder of the last name is one document.
+        names = ["a", "b", "c", seed % 7 == 0 ? "d.rtfd" : "d"]
     }
 
     var paths: [String] { tree.keys.sorted { $0.split(separator: "/").lexicographicallyPrecedes($1.split(separator: "/")) } }

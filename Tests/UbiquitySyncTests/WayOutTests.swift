@@ -1,0 +1,94 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySync
+
+/// A folder is moved into what was moved out of it: the cloud must not see it lie in itself.
+@Suite struct WayOutTests {
+    private func id(_ number: UInt64) -> ItemID { Fixture.id(number) }
+    private func ids(_ planner: Planner) -> Set<ItemID> { Set(planner.group.map(\.change.id)) }
+
+    /// What the cloud tells of an item that was made here, before the answer to its commit has come.
+    private func tell(_ fixture: Fixture, of row: ItemRow, in parent: ItemID = .root) throws {
+        let name = try #require(row.entry?.name)
+        try fixture.receive(
+            RemoteItem(
+                id: row.id, kind: .directory, revision: Revision(2), parent: parent, name: name, mode: row.mode,
+                createdAt: row.createdAt, modifiedAt: row.modifiedAt))
+        #expect(try fixture.index.read { try $0.row(id: row.id) }?.dirty.contains(.created) == true)
+    }
+
+    @Test func itGoesWithTheWayOut() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "d"), fixture.folder(2, "s", in: id(1)), fixture.folder(3, "e"))
+        try fixture.remove("e")
+        try fixture.rename("d/s", "e")
+        try fixture.rename("d", "e/t")
+        let folder = try fixture.found("e/t")
+        #expect(try fixture.plan([folder], deletionsUpTo: 0).group.isEmpty)
+        #expect(try ids(fixture.plan([folder])) == [id(1), id(2), id(3)])
+    }
+
+    @Test func theFolderIsNewAndAtTheCloudAllTheSame() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "h"), fixture.folder(3, "e"))
+        let new = try fixture.make("f", .directory)
+        try fixture.rename("h", "f/h")
+        try tell(fixture, of: new)
+        try fixture.receive(fixture.folder(1, "h", in: new.id, at: 2))
+        try fixture.remove("e")
+        try fixture.rename("f/h", "e")
+        try fixture.rename("f", "e/f")
+        let folder = try fixture.found("e/f")
+        #expect(try fixture.plan([folder], deletionsUpTo: 0).group.isEmpty)
+        #expect(try ids(fixture.plan([folder])) == [new.id, id(1), id(3)])
+    }
+
+    @Test func whatLiesBetweenIsNewAndAtTheCloudAllTheSame() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.folder(1, "f"), fixture.folder(2, "p"), fixture.folder(3, "e"))
+        let new = try fixture.make("f/g", .directory)
+        try fixture.rename("p", "f/g/p")
+        try tell(fixture, of: new, in: id(1))
+        try fixture.receive(fixture.folder(2, "p", in: new.id, at: 2))
+        try fixture.remove("e")
+        try fixture.rename("f/g", "e")
+        try fixture.rename("f", "e/p/f")
+        let folder = try fixture.found("e/p/f")
+        #expect(try fixture.plan([folder], deletionsUpTo: 0).group.isEmpty)
+        #expect(try ids(fixture.plan([folder])) == [new.id, id(1), id(2), id(3)])
+    }
+
+    /// The first that leads out goes with others of its own.
+    @Test func anotherWayOutIsTaken() throws {
+        let fixture = try Fixture()
+        try fixture.receive(
+            fixture.folder(1, "a"), fixture.folder(2, "m", in: id(1)), fixture.folder(3, "q", in: id(2)),
+            fixture.folder(4, "n", in: id(3)))
+        try fixture.rename("a/m/q/n", "n")
+        try fixture.rename("a", "n/a")
+        try fixture.rename("n/a/m", "a")
+        for order in [["n/a", "a"], ["a", "n/a"]] {
+            let rows = try order.map { try fixture.found($0) }
+            #expect(try ids(fixture.plan(rows, isOwned: { $0.id == Fixture.id(4) })) == [id(1), id(2)])
+        }
+    }
+
+    /// Else the cloud, which knows of something in it, keeps it.
+    @Test func theFolderThatItLayInWaitsToo() throws {
+        let fixture = try Fixture()
+        try fixture.receive(
+            fixture.folder(1, "d"), fixture.folder(2, "a", in: id(1)), fixture.folder(3, "q", in: id(2)),
+            fixture.folder(4, "b", in: id(3)))
+        try fixture.rename("d/a/q/b", "b")
+        try fixture.rename("d/a", "b/t")
+        try fixture.remove("d")
+        let folder = try #require(try fixture.index.read { try $0.row(id: Fixture.id(1)) })
+        func planned(isAwaited: Bool) throws -> Set<ItemID> {
+            try ids(
+                fixture.plan([folder], isOwned: { $0.id == Fixture.id(4) }, isAwaited: { _, _ in isAwaited }))
+        }
+        #expect(try planned(isAwaited: true) == [])
+        #expect(try planned(isAwaited: false) == [id(1)])
+    }
+}
