@@ -252,7 +252,8 @@ package struct Planner {
             decisions.count < Limits.maximumChangesPerCommit
         else { return true }
         try add(row)
-        return true
+        // It may wait for something all the same.
+        return decisions.goes(row.key) || !isAwaited(row, folder)
     }
 
     private func mayComeAlong(_ row: ItemRow) throws -> Bool {
@@ -361,31 +362,38 @@ package struct Planner {
     /// would lie in itself there, and the cloud would undo its move. What takes the other one out goes along.
     /// - Returns: false if that waits: then this does too.
     private mutating func addWayOut(of folder: ItemRow, to parent: ItemRow) throws -> Bool {
-        guard folder.kind == .directory, !folder.dirty.contains(.created) else { return true }
+        guard folder.kind == .directory, try isAtCloud(folder) else { return true }
         var tried: Set<ItemKey> = []
         while let moved = try movesWithin(folder, above: parent) {
             // What another device has moved is for the cloud to judge.
             guard let next = moved.first(where: { !tried.contains($0.key) }) else { return moved.isEmpty }
             tried.insert(next.key)
-            guard try mayComeAlong(next) else { return false }
+            // Another one may be a way out as well.
+            guard try mayComeAlong(next), !isRefused(next) else { continue }
             try add(next)
         }
         return true
+    }
+
+    /// Of a new item the answer may have been lost: then it has a place there.
+    private func isAtCloud(_ row: ItemRow) throws -> Bool {
+        try !row.dirty.contains(.created) || reader.remoteParent(of: row.id) != nil
     }
 
     /// Goes from a folder up to the top as it will be at the cloud.
     /// - Returns: nil if `folder` is not met there; else what lies between and was moved here, and does not go.
     private mutating func movesWithin(_ folder: ItemRow, above parent: ItemRow) throws -> [ItemRow]? {
         var moved = [ItemRow](), current = parent
-        for _ in 0..<Limits.maximumDepth where current.key != .root {
+        for _ in 0..<Limits.maximumDepth {
             if current.key == folder.key { return moved }
-            let isMoved = current.dirty.contains(.place), remote = try reader.remote(id: current.id)
+            guard current.key != .root else { return nil }
+            let isNew = try !isAtCloud(current), isMoved = !isNew && current.dirty.contains(.place)
             var next: ItemRow?
-            if let entry = current.entry, current.dirty.contains(.created) || isMoved && decisions.goes(current.key) {
+            if let entry = current.entry, isNew || isMoved && decisions.goes(current.key) {
                 next = try reader.row(key: entry.parent)
-            } else if let remote {
+            } else if let above = try reader.remoteParent(of: current.id) {
                 if isMoved { moved.append(current) }
-                next = try reader.row(id: remote.parent)
+                next = try reader.row(id: above)
             }
             guard let next else { return nil }
             current = next

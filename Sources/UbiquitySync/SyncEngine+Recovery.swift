@@ -129,10 +129,10 @@ extension SyncEngine {
     }
 
     /// That cannot be, and whoever looks into it needs to know what it was.
-    private func reportRefusals() {
+    func reportRefusals() {
         for text in index.takeRefusals() {
             logger.error(
-                "the index would not take a change that was acknowledged; the next mount looks for what is missing",
+                "the index would not take a change that was acknowledged; a mount looks at its start for what is missing",
                 metadata: ["reason": "\(text)"])
         }
     }

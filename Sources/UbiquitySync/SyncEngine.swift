@@ -108,6 +108,7 @@ package final class SyncEngine: Sendable {
         try store.removeRetired { try index.makeDurable() }
         try index.write(.startup) { try $0.setEnded(true) }
         try index.makeDurable()
+        reportRefusals()
     }
 
     /// Wakes the loops that an index change concerns.
