@@ -12,6 +12,8 @@ package final class BriefTurn: @unchecked Sendable {
 
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let waitingCount = Atomic(0)
+    /// The core that the last one ran on when he got it.
+    private let holderCore = Atomic<Int32>(-1)
 
     package init() {
         mutex = .allocate(capacity: 1)
@@ -26,9 +28,12 @@ package final class BriefTurn: @unchecked Sendable {
     package func take<T>(_ body: () throws -> T) rethrows -> T {
         if pthread_mutex_trylock(mutex) != 0 {
             waitingCount.add(1, ordering: .relaxed)
-            CUbiquity_lockAwake(mutex, Self.patience)
+            // On the holder's own core it is he who is to go on.
+            let isOwnCore = holderCore.load(ordering: .relaxed) == CUbiquity_core()
+            CUbiquity_lockAwake(mutex, isOwnCore ? 0 : Self.patience)
             waitingCount.subtract(1, ordering: .relaxed)
         }
+        holderCore.store(CUbiquity_core(), ordering: .relaxed)
         defer { pthread_mutex_unlock(mutex) }
         return try body()
     }
@@ -36,8 +41,10 @@ package final class BriefTurn: @unchecked Sendable {
     /// For a series of turns that nobody waits for: the others that want it have theirs first, for a moment. Whoever
     /// gives it back and takes it again at once would leave them no time to see that it is free.
     package func takeLast<T>(_ body: () throws -> T) rethrows -> T {
-        let end = CUbiquity_moment(Self.patience)
-        while waitingCount.load(ordering: .relaxed) > 0, CUbiquity_moment(0) < end { CUbiquity_pause() }
+        if waitingCount.load(ordering: .relaxed) > 0 {
+            let end = CUbiquity_moment(Self.patience)
+            while waitingCount.load(ordering: .relaxed) > 0, CUbiquity_moment(0) < end { CUbiquity_pause() }
+        }
         return try take(body)
     }
 }
