@@ -132,7 +132,7 @@ extension SyncEngine {
     func reportRefusals() {
         for text in index.takeRefusals() {
             logger.error(
-                "the index would not take a change that was acknowledged; a mount looks at its start for what is missing",
+                "the index would not take an acknowledged change; the start of a mount looks for what is missing",
                 metadata: ["reason": "\(text)"])
         }
     }
