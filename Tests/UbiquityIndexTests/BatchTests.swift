@@ -21,7 +21,7 @@ import UbiquitySystem
         try fixture.index.write(.local) { try $0.remoteRevision(of: id) }
     }
 
-    private var waiting: Int { fixture.index.journal?.waitingCount ?? 0 }
+    private var waiting: Int { fixture.index.withJournal { fixture.index.journal?.waitingCount ?? 0 } }
 
     /// Or each of them would wait for the statements of the one before.
     @Test func whatProgramsDoAsksTheDatabaseNothing() throws {

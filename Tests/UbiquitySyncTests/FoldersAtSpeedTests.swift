@@ -31,11 +31,7 @@ import UbiquityTestSupport
     @Test(arguments: 1...60) func onlyTheProgramChangesTheTree(seed: Int) async throws {
         try await Worlds.run(seed: UInt64(seed), Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             if seed % 4 > 0 { try world.makeOthers() }
-            try await world.settle()
-            var conditions = NetworkConditions.perfect
-            conditions.delay = .milliseconds(1)...(.milliseconds([3, 20, 100][seed % 3]))
-            if seed % 5 == 0 { conditions.lostAnswers = 0.2 }
-            world.a.link.setConditions(conditions)
+            try await world.slowDown(seed, lostAnswers: seed % 5 == 0 ? 0.2 : 0)
             var program = FilingProgram(seed: seed, world)
             for step in 0..<600 where try await program.step() {
                 try #require(try program.paths == world.a.pathsOfInterest, "step \(step): \(program.last)")
@@ -49,6 +45,15 @@ import UbiquityTestSupport
 }
 
 extension Simulation {
+    /// Settles, and from then on the first device's network is as slow as the seed says.
+    func slowDown(_ seed: Int, lostAnswers: Double = 0) async throws {
+        try await settle()
+        var conditions = NetworkConditions.perfect
+        conditions.delay = .milliseconds(1)...(.milliseconds([3, 20, 100][seed % 3]))
+        conditions.lostAnswers = lostAnswers
+        a.link.setConditions(conditions)
+    }
+
     /// So many items that a deletion waits a while: more may follow.
     func makeOthers() throws {
         try a.makeFolder("z")

@@ -10,10 +10,7 @@ import UbiquityTestSupport
     @Test(arguments: 1...40) func onlyTheProgramChangesNames(seed: Int) async throws {
         try await Worlds.run(seed: UInt64(seed), Simulation.Options(devices: ["a", "b"], process: 1)) { world in
             if seed % 5 > 1 { try world.makeOthers() }
-            try await world.settle()
-            var conditions = NetworkConditions.perfect
-            conditions.delay = .milliseconds(1)...(.milliseconds([3, 20, 100][seed % 3]))
-            world.a.link.setConditions(conditions)
+            try await world.slowDown(seed)
             var program = NamingProgram(seed: seed, world)
             for step in 0..<1500 where try await program.step() { try #require(try program.isSeenHere, "step \(step)") }
             try await world.settle()

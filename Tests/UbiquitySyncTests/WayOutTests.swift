@@ -8,6 +8,15 @@ import UbiquitySync
     private func id(_ number: UInt64) -> ItemID { Fixture.id(number) }
     private func ids(_ planner: Planner) -> Set<ItemID> { Set(planner.group.map(\.change.id)) }
 
+    /// Each folder lies in the one before it.
+    private func nested(_ names: String...) throws -> Fixture {
+        let fixture = try Fixture()
+        for (number, name) in zip(UInt64(1)..., names) {
+            try fixture.receive(fixture.folder(number, name, in: number == 1 ? .root : id(number - 1)))
+        }
+        return fixture
+    }
+
     /// What the cloud tells of an item that was made here, before the answer to its commit has come.
     private func tell(_ fixture: Fixture, of row: ItemRow, in parent: ItemID = .root) throws {
         let name = try #require(row.entry?.name)
@@ -61,10 +70,7 @@ import UbiquitySync
 
     /// The first that leads out goes with others of its own.
     @Test func anotherWayOutIsTaken() throws {
-        let fixture = try Fixture()
-        try fixture.receive(
-            fixture.folder(1, "a"), fixture.folder(2, "m", in: id(1)), fixture.folder(3, "q", in: id(2)),
-            fixture.folder(4, "n", in: id(3)))
+        let fixture = try nested("a", "m", "q", "n")
         try fixture.rename("a/m/q/n", "n")
         try fixture.rename("a", "n/a")
         try fixture.rename("n/a/m", "a")
@@ -76,10 +82,7 @@ import UbiquitySync
 
     /// Else the cloud, which knows of something in it, keeps it.
     @Test func theFolderThatItLayInWaitsToo() throws {
-        let fixture = try Fixture()
-        try fixture.receive(
-            fixture.folder(1, "d"), fixture.folder(2, "a", in: id(1)), fixture.folder(3, "q", in: id(2)),
-            fixture.folder(4, "b", in: id(3)))
+        let fixture = try nested("d", "a", "q", "b")
         try fixture.rename("d/a/q/b", "b")
         try fixture.rename("d/a", "b/t")
         try fixture.remove("d")

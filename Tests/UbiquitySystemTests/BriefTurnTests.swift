@@ -5,17 +5,22 @@ import UbiquitySystem
 @Suite struct BriefTurnTests {
     private struct Refusal: Error {}
 
-    @Test func oneAtATime() async {
+    private let threads = BlockingPool(name: "turns", threads: 4)
+
+    @Test func oneAtATime() async throws {
         let turn = BriefTurn()
         let total = Box()
-        await withTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<4 {
                 group.addTask {
-                    for _ in 0..<20_000 {
-                        if number == 0 { turn.takeLast { total.value += 1 } } else { turn.take { total.value += 1 } }
+                    try await threads.run {
+                        for _ in 0..<20_000 {
+                            if number == 0 { turn.takeLast { total.value += 1 } } else { turn.take { total.value += 1 } }
+                        }
                     }
                 }
             }
+            try await group.waitForAll()
         }
         #expect(total.value == 80_000)
     }
@@ -27,22 +32,32 @@ import UbiquitySystem
         #expect(turn.take { 1 } == 1)
     }
 
-    /// Longer than anybody waits awake.
-    @Test(.timeLimit(.minutes(1))) func whoWaitsLongGetsIt() async {
+    /// Longer than anybody waits awake: till he is seen to sleep.
+    @Test func whoWaitsLongGetsIt() async throws {
         let turn = BriefTurn()
-        let isTaken = Lock(false), order = Lock([Int]())
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                turn.take {
-                    isTaken.withLock { $0 = true }
-                    usleep(50_000)
-                    order.withLock { $0.append(1) }
+        let waiting = Lock(""), order = Lock([Int]()), sleeps = Lock(false)
+        async let holder: Void = threads.run {
+            try turn.take {
+                order.withLock { $0.append(1) }
+                for _ in 0..<30_000 where !sleeps.withLock({ $0 }) {
+                    usleep(1000)
+                    let thread = waiting.withLock { $0 }
+                    guard !thread.isEmpty else { continue }
+                    let line = try SmallFile.read("/proc/\(thread)/stat", limit: 1024) ?? []
+                    sleeps.withLock { $0 = String(decoding: line, as: UTF8.self).contains(") S ") }
                 }
+                order.withLock { $0.append(2) }
             }
-            while !isTaken.withLock({ $0 }) { await Task.yield() }
-            group.addTask { turn.take { order.withLock { $0.append(2) } } }
         }
-        #expect(order.withLock { $0 } == [1, 2])
+        for _ in 0..<30_000 where order.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(1)) }
+        try await threads.run {
+            let own = String(decoding: try FileSystem.readLink("/proc/thread-self"), as: UTF8.self)
+            waiting.withLock { $0 = own }
+            turn.take { order.withLock { $0.append(3) } }
+        }
+        try await holder
+        #expect(sleeps.withLock { $0 })
+        #expect(order.withLock { $0 } == [1, 2, 3])
     }
 
     private final class Box: @unchecked Sendable {
