@@ -26,6 +26,8 @@ final class ReadingTurn: Sendable {
     /// The deputy looks so often in vain before it sleeps until it is woken.
     private static let idleLooks = 8
     private static let maximumHope = 16
+    /// How long forgets gather, in microseconds. An interrupt waits as long at most.
+    private static let gathering: UInt32 = 2000
 
     private struct Waiting {
         /// Seats, the one that came last at the end: its thread's caches are the warmest.
@@ -47,6 +49,8 @@ final class ReadingTurn: Sendable {
     private let hope = Atomic<Int>(maximumHope)
     private let looksOut: Bool
     private let isAtEase = Atomic(false)
+    /// Forgets came last, and nobody waits for what comes next.
+    private let gathers = Atomic(false)
     /// A thread's seat.
     private let key: pthread_key_t?
     // Each is used by any thread, as semaphores are; each number by the thread of its seat alone.
@@ -74,7 +78,9 @@ final class ReadingTurn: Sendable {
     /// For tests: whether the deputy sleeps, as all others do, until there is something to do.
     var isAtRest: Bool { deputy.load(ordering: .acquiring) != 0 && !isWatched.load(ordering: .acquiring) }
 
-    /// From now on nobody waits for what comes by the device: it is not looked out for.
+    /// From now on only forgets and interrupts come by the device. They are not looked out for, and after forgets it is
+    /// let gather: to be woken for each takes the core from the program that removes files, or makes the kernel drop
+    /// them (measured: 5,000 files are removed in 58 to 63 µs each instead of 68 to 76).
     func beAtEase() { isAtEase.store(true, ordering: .relaxed) }
 
     /// As read(2), for the device of FUSE; waits for the turn first.
@@ -173,6 +179,9 @@ final class ReadingTurn: Sendable {
     private func begin(_ request: UInt32, _ seat: Int) {
         guard reader.load(ordering: .acquiring) == seat else { return }
         guard OpcodeSet.quick.contains(request) else { return handOn(seat) }
+        if isAtEase.load(ordering: .relaxed), OpcodeSet.answerless.contains(request) {
+            gathers.store(true, ordering: .relaxed)
+        }
         served.add(1, ordering: .relaxed)
         begun[seat] = Self.now()
         busySince.store(begun[seat], ordering: .sequentiallyConsistent)
@@ -198,6 +207,7 @@ final class ReadingTurn: Sendable {
     // MARK: Looking out
 
     private func lookOutAndRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
+        if gathers.exchange(false, ordering: .relaxed) { usleep(Self.gathering) }
         guard looksOut, !isAtEase.load(ordering: .relaxed) else { return Glibc.read(descriptor, buffer, length) }
         let start = Self.now()
         let isHopeful = hope.load(ordering: .relaxed) > 0

@@ -9,6 +9,8 @@ import UbiquitySystem
 @Suite struct ReadingTurnTests {
     private static let lookup: UInt32 = 1
     private static let read: UInt32 = 15
+    private static let forget: UInt32 = 2
+    private static let interrupt: UInt32 = 36
 
     private final class Loop: Sendable {
         let turn: ReadingTurn
@@ -82,6 +84,23 @@ import UbiquitySystem
         for number in 1...UInt32(20_000) { loop.send(number, number % 7 < 5 ? Self.lookup : Self.read) }
         try await loop.eventually { $0.count == 20_000 }
         #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
+        loop.end()
+    }
+
+    /// Where nothing else comes by the device, forgets gather; what comes with them is served all the same.
+    @Test func forgetsAndInterruptsAreServedWhileForgetsGather() async throws {
+        let loop = try Loop(threads: 3, cores: 2)
+        loop.turn.beAtEase()
+        for number in 1...UInt32(300) { loop.send(number, number % 3 == 0 ? Self.interrupt : Self.forget) }
+        try await loop.eventually { $0.count == 300 }
+        #expect(loop.served.withLock { $0.values.allSatisfy { $0 == 1 } })
+        // One that is stuck in its forgets holds up no interrupt.
+        loop.send(0, Self.forget)
+        loop.send(301, Self.interrupt)
+        try await loop.eventually { $0[301] == 1 && $0[0] == nil }
+        loop.gate.withLock { $0 = true }
+        loop.gate.broadcast()
+        try await loop.eventually { $0[0] == 1 }
         loop.end()
     }
 
