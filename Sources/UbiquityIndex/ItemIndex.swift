@@ -39,6 +39,7 @@ package final class ItemIndex: Sendable {
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
     let cache = RowCache()
+    let namesInOrder = Lock(NamesInOrder())
     /// Nil if all is in memory.
     let journal: IndexJournal?
     let journalLoss = Lock(false)
@@ -246,35 +247,6 @@ package final class ItemIndex: Sendable {
     func publish(_ events: [IndexEvent]) {
         guard !events.isEmpty else { return }
         for observer in observers.withLock({ $0 }) { observer(events) }
-    }
-
-    // MARK: Hot reads
-
-    package func row(ino: UInt64) throws -> ItemRow? {
-        if let row = cache.row(ino: ino) { return row }
-        let epoch = cache.epoch
-        guard let row = try peek({ try $0.row(ino: ino) }) else { return nil }
-        if let epoch { cache.remember(row, if: epoch) }
-        return row
-    }
-
-    package func row(key: ItemKey) throws -> ItemRow? { try cache.row(key: key) ?? peek { try $0.row(key: key) } }
-
-    /// What has that name; for a hard link, what it leads to.
-    package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
-        let entry = ItemRow.Entry(parent: parent, name: name)
-        switch cache.child(at: entry) {
-        case .row(let row) where row.kind != .hardLink: return row
-        case .row(let link): return try peek { try $0.named(link) }
-        case .nobody: return nil
-        case .unknown: break
-        }
-        let epoch = cache.epoch
-        return try peek { reader in
-            let row = try reader.child(of: parent, named: name)
-            if let epoch { cache.remember(row, at: entry, if: epoch) }
-            return try row.flatMap(reader.named)
-        }
     }
 
     // MARK: The log

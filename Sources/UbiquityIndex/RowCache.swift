@@ -72,6 +72,17 @@ final class RowCache: Sendable {
         }
     }
 
+    /// - Parameter children: all with a name.
+    func remember(children: [ItemRow], if epoch: UInt64) {
+        state.withLock {
+            guard $0.epoch == epoch else { return }
+            for row in children {
+                if let entry = row.entry { $0.names.remember(entry, row.key) }
+                $0.add(row)
+            }
+        }
+    }
+
     func remember(_ row: ItemRow, if epoch: UInt64) {
         state.withLock {
             guard $0.epoch == epoch else { return }
