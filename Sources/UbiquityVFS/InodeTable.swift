@@ -39,6 +39,8 @@ final class InodeTable: Sendable {
     static let maximumAbsences = 1024
     /// Locks for different inodes are different with this probability's complement; 16 threads serve the kernel.
     private static let shardCount = 16
+    /// For so many inodes each lock's part keeps the room that it once needed.
+    private static let keptRoom = 1024
 
     private let shards: [Lock<[UInt64: Node]>] = (0..<shardCount).map { _ in Lock([:]) }
 
@@ -70,12 +72,25 @@ final class InodeTable: Sendable {
         shard(ino).withLock { nodes in
             guard let place = nodes.index(forKey: ino) else { return }
             let left = nodes.values[place].lookups
-            if left <= count { nodes.remove(at: place) } else { nodes.values[place].lookups = left - count }
+            guard left <= count else { return nodes.values[place].lookups = left - count }
+            nodes.remove(at: place)
+            Self.giveRoomBack(&nodes)
         }
+    }
+
+    /// A dictionary keeps the room that it once needed: of a walk over a million files more than 100 MB.
+    private static func giveRoomBack(_ nodes: inout [UInt64: Node]) {
+        guard nodes.capacity > keptRoom, nodes.count < nodes.capacity / 8 else { return }
+        var smaller = [UInt64: Node](minimumCapacity: nodes.count * 2)
+        for (ino, node) in nodes { smaller[ino] = node }
+        nodes = smaller
     }
 
     func orphan(_ ino: UInt64) -> ItemRow? { withNode(ino) { $0.orphan } ?? nil }
     func accessTime(_ ino: UInt64) -> Timestamp? { withNode(ino) { $0.accessedAt } ?? nil }
+
+    /// Inodes that there is room for without asking for more.
+    var room: Int { shards.reduce(0) { $0 + $1.withLock { $0.capacity } } }
 
     /// Inodes that the kernel knows.
     var count: Int { shards.reduce(0) { $0 + $1.withLock { $0.count } } }
