@@ -119,6 +119,7 @@ final class MountController: Sendable {
             try parts.fileSystem.withoutReplays { () throws(Errno) in
                 try Unmounting.unmount(Array(mountPoint.utf8), lazy: lazy)
             }
+            FaultPoints.reach("mount.unmounted")
             return nil
         } catch {
             guard error == .EBUSY else { throw UbiquityError(error, doing: "unmount", at: mountPoint) }

@@ -2,16 +2,19 @@ import Glibc
 import Synchronization
 import UbiquityCore
 
-/// Named places where a test can make this process die or a call fail.
+/// Named places where a test can make this process die, a call fail or take its time.
 ///
 /// `UBIQUITY_FAULT="index.commit:kill:3"` ends the process with SIGKILL when it comes to that place the third time;
-/// `content.store:fail:1` makes the first `check` there throw. Several are separated by commas. Without the variable
+/// `content.store:fail:1` makes the first `check` there throw; `mount.unmounted:stall:1` holds it up. Several are separated by commas. Without the variable
 /// and without a hook a place costs one load.
 package enum FaultPoints {
     /// Called at every place with its name while it is set; what it returns is thrown by `check`.
     package typealias Hook = @Sendable (String) -> UbiquityError?
 
-    enum Action: Hashable { case kill, fail }
+    enum Action: Hashable { case kill, fail, stall }
+
+    /// Seconds of a stall: more than anybody waits for what should be quick.
+    private static let stall: UInt32 = 4
 
     /// What happens at a place, and after how many more visits (1: the next).
     struct Plan: Hashable {
@@ -73,6 +76,7 @@ package enum FaultPoints {
         switch action {
         case .kill: kill(getpid(), SIGKILL)
         case .fail: return UbiquityError(.io, "failed on purpose", at: name)
+        case .stall: sleep(stall)
         case nil: break
         }
         return hook?(name)
@@ -96,6 +100,7 @@ package enum FaultPoints {
             switch fields[1] {
             case "kill": return Plan(name: String(fields[0]), action: .kill, remaining: count)
             case "fail": return Plan(name: String(fields[0]), action: .fail, remaining: count)
+            case "stall": return Plan(name: String(fields[0]), action: .stall, remaining: count)
             default: return nil
             }
         }

@@ -273,6 +273,19 @@ import UbiquityControl
         }
     }
 
+    /// The kernel takes seconds for a mount of which it knows a million files, and the daemon is at its end before.
+    @Test func anUnmountThatTakesLongIsReported() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(environment: ["UBIQUITY_FAULT": "mount.unmounted:stall:1"])
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo 1 > f")
+            let outcome = try await world.ubiquity("unmount", a.mountPoint)
+            #expect(outcome.status == 0 && outcome.err.contains("not uploaded yet: 1 item"), "\(outcome)")
+            try await a.mount()
+        }
+    }
+
     @Test func unmountOfABusyMountIsRefusedUnlessLazy() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
