@@ -23,6 +23,9 @@ final class Mount: Sendable {
     private static let terminationLimit = Duration.seconds(15)
     /// The engine's calls that are on their way are given that long to end.
     private static let endLimit = Duration.seconds(5)
+    /// The kernel ends the session first, and then forgets what it knew: a million files take it two to three seconds.
+    /// Who unmounts has the answer after that.
+    private static let unmountLimit = Duration.seconds(60)
 
     let parts: MountParts
     let controller: MountController
@@ -218,6 +221,7 @@ final class Mount: Sendable {
         parts.fileSystem.endPreparation()
         engine.cancel()
         await Self.end(of: [engine, merges], within: Self.endLimit)
+        await controller.stops.waitUntilIdle(atMost: Self.unmountLimit)
         await server.stop()
         await parts.client.shutdown()
         do { try parts.engine.tidyUp() } catch {

@@ -14,6 +14,8 @@ final class MountController: Sendable {
     let events = EventHub()
     let queries = QueryHub()
     let end = MountEnd()
+    /// Who asks for the end.
+    let stops = ControlActivity()
     let merges: MergeRunner
     /// Claims that clients have named, until they end.
     let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
@@ -86,6 +88,8 @@ final class MountController: Sendable {
 
     /// Takes the mount away; the daemon ends when it is gone. Throws `.busy` if programs use it and it is not `lazy`.
     func stop(_ wanted: StopRequest) async throws -> StopReport {
+        stops.begin()
+        defer { stops.end() }
         let mountPoint = try MountPoint.current(source: parts.folder.path, first: parts.settings.mountPoint)
             ?? parts.settings.mountPoint
         let report = try await pool.run { [self] in
