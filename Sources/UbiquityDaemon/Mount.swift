@@ -219,6 +219,7 @@ final class Mount: Sendable {
             parts.logger.warning("the next start brings contents to the disk", metadata: ["reason": "\(error)"])
         }
         parts.fileSystem.endPreparation()
+        parts.fileSystem.endUnnamed()
         engine.cancel()
         await Self.end(of: [engine, merges], within: Self.endLimit)
         await controller.stops.waitUntilIdle(atMost: Self.unmountLimit)

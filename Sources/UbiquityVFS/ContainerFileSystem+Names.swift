@@ -92,7 +92,7 @@ extension ContainerFileSystem {
         guard !isInVersions(ino) else { throw Errno.EPERM }
         finishCloses(of: ino)
         guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
-        if let content = unnamed.withLock({ $0[ino] }) { return try nameUnnamed(ino, content, in: newParent, name) }
+        if unnamed.withLock({ $0.has(ino) }) { return try nameUnnamed(ino, in: newParent, name) }
         // A linked backup of what has just been read to its end is one of a file that is here.
         _ = try index.row(ino: ino).map(finished)
         return try known(index.link(ino: ino, in: newParent, named: name))

@@ -21,7 +21,7 @@ extension ContainerFileSystem {
         }
         inodes.addLookup(row.ino)
         inodes.withNode(row.ino) { $0.orphan = row }
-        unnamed.withLock { $0[row.ino] = content.id }
+        unnamed.withLock { $0.add(content.id, of: row.ino) }
         do {
             let attributes = try attributes(of: row, isOrphan: true)
             return CreatedFile(attributes: attributes, opened: try openNew(row, content, flags, isRecorded: false))
@@ -32,9 +32,10 @@ extension ContainerFileSystem {
     }
 
     /// Gives it its name: from now on it is a file as any other.
-    func nameUnnamed(
-        _ ino: UInt64, _ content: ContentID, in parent: UInt64, _ name: ItemName
-    ) throws -> NodeAttributes {
+    func nameUnnamed(_ ino: UInt64, in parent: UInt64, _ name: ItemName) throws -> NodeAttributes {
+        guard unnamed.withLock({ $0.beginNaming(ino) }) else { throw Errno.ENOENT }
+        var isNamed = false
+        defer { unnamed.withLock { $0.endNaming(ino, isNamed: isNamed) } }
         let node = openNodes.hold(ino)
         var isWatched = false
         defer { if isWatched { watchMapped() } else { openNodes.release(node) } }
@@ -46,7 +47,7 @@ extension ContainerFileSystem {
             // Also who has closed it may write to it still, through a mapping.
             let isWriting = state.writers > 0 || state.mayBeMapped
             let made = try index.create(in: parent, named: name, NewItem(named: row, isWriting: isWriting))
-            unnamed.withLock { $0[ino] = nil }
+            isNamed = true
             state.isRecorded = isWriting
             state.isTouched = false
             state.stamp = OpenNode.Stamp(status)
@@ -58,12 +59,15 @@ extension ContainerFileSystem {
 
     /// The kernel has forgotten an inode: nobody can give it a name any more.
     func dropUnnamed(_ ino: UInt64) {
-        guard unnamed.withLock({ $0[ino] != nil }), !inodes.isKnown(ino) else { return }
-        if let content = unnamed.withLock({ $0.removeValue(forKey: ino) }) { drop(content) }
+        guard unnamed.withLock({ $0.has(ino) }), !inodes.isKnown(ino) else { return }
+        if let content = unnamed.withLock({ $0.remove(ino) }) { drop(content) }
     }
 
+    /// Drops the contents of all that have no name: nobody can give them one any more. For the end of the mount.
+    package func endUnnamed() { unnamed.withLock { $0.removeAll() }.forEach(drop) }
+
     /// Whether the content is that of a file without a name.
-    package func isUnnamed(_ content: ContentID) -> Bool { unnamed.withLock { $0.values.contains(content) } }
+    package func isUnnamed(_ content: ContentID) -> Bool { unnamed.withLock { $0.has(content) } }
 
     /// Opens a file that has no name any more, and that somebody has open: by /proc/PID/fd.
     /// - Throws: `ESTALE` if its content is not here; and for what another device has replaced or removed: the kernel

@@ -106,7 +106,7 @@ package final class ContainerFileSystem: Sendable {
     /// here. One that waits in an open has nothing open yet, and keeps the mount from being taken away all the same.
     package let waitingCallers = WaitCounter<Int32>()
     /// The contents of files without a name, by inode.
-    let unnamed = Lock<[UInt64: ContentID]>([:])
+    let unnamed = Lock(UnnamedContents())
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
     /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so

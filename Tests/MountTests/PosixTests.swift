@@ -186,8 +186,9 @@ import UbiquityControl
             let contents = "find '\(a.containerState)/content' -type f -size 100000c | wc -l"
             try await world.eventually("nothing is left of them") { try await world.shell(contents) == "0" }
             // Nor of one whose daemon dies.
-            let holder = try a.start("exec python3 -c 'import os, signal; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
-                + " os.write(f, bytes(100_000)); print(\"open\", flush=True); signal.pause()'")
+            let holding = "exec python3 -c 'import os, signal; f = os.open(\".\", os.O_TMPFILE | os.O_RDWR);"
+                + " os.write(f, bytes(100_000)); print(\"open\", flush=True); signal.pause()'"
+            let holder = try a.start(holding)
             try await world.eventually("it is open") { holder.outputSoFar == "open\n" }
             #expect(try await world.shell(contents) == "1")
             let doctor = try await a.ubiquity("doctor", "", options: ["--check"])
@@ -196,6 +197,15 @@ import UbiquityControl
             holder.signal(15)
             try await holder.finish()
             try await a.mount(options)
+            #expect(try await world.shell(contents) == "0")
+            // Nor of one that is open when the mount ends.
+            let last = try a.start(holding)
+            try await world.eventually("it is open") { last.outputSoFar == "open\n" }
+            try await a.unmount("--lazy")
+            #expect(try await world.shell(contents) == "1")
+            last.signal(15)
+            try await last.finish()
+            try await world.eventually("the mount has ended") { a.processID == nil }
             #expect(try await world.shell(contents) == "0")
         }
     }

@@ -1,4 +1,5 @@
 import Testing
+internal import UbiquityContent
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySync
@@ -144,6 +145,33 @@ import UbiquityTestSupport
             try await restart(world, afterCrash: false)
             #expect(try await world.b.read("f") == [1, 2, 3])
             #expect(world.cloud.conflictCount() == 0)
+        }
+    }
+
+    /// What no item has goes at the next start, if the last run did not come to its end. After one that did, nobody
+    /// looks for it: among a million contents that is most of what a start takes.
+    @Test func whatNobodyHasIsLookedForAfterACrash() async throws {
+        try await run(1) { world in
+            try await world.a.create("f", [1])
+            try await world.settle()
+            func leave() throws -> ContentID {
+                let content = ContentID(try world.a.index.newContentNumber())
+                _ = try world.a.store.create(content)
+                return content
+            }
+            let first = try leave()
+            world.a.crash(powerLoss: false)
+            try world.a.start()
+            #expect(try !world.a.store.all().contains(first))
+            let second = try leave()
+            try world.a.engine.tidyUp()
+            for isThere in [true, false] {
+                world.a.crash(powerLoss: false)
+                try world.a.start()
+                #expect(try world.a.store.all().contains(second) == isThere)
+            }
+            try await restart(world, afterCrash: false)
+            #expect(try await world.b.read("f") == [1])
         }
     }
 
