@@ -26,8 +26,8 @@ final class ReadingTurn: Sendable {
     /// The deputy looks so often in vain before it sleeps until it is woken.
     private static let idleLooks = 8
     private static let maximumHope = 16
-    /// How long forgets gather, in microseconds. An interrupt waits as long at most.
-    private static let gathering: UInt32 = 2000
+    /// How long forgets gather, in nanoseconds. An interrupt waits as long at most.
+    private static let gathering: Int64 = 2_000_000
 
     private struct Waiting {
         /// Seats, the one that came last at the end: its thread's caches are the warmest.
@@ -87,7 +87,7 @@ final class ReadingTurn: Sendable {
     func read(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
         guard let seat = seat() else { return Glibc.read(descriptor, buffer, length) }
         take(seat)
-        let count = lookOutAndRead(descriptor, buffer, length)
+        let count = lookOutAndRead(seat, descriptor, buffer, length)
         guard count >= 8, let buffer else { return count }
         UnnamedFiles.translate(buffer)
         begin(buffer.loadUnaligned(fromByteOffset: 4, as: UInt32.self), seat)
@@ -136,7 +136,7 @@ final class ReadingTurn: Sendable {
     private func watch(_ seat: Int, _ looksInVain: inout Int) {
         let before = busySince.load(ordering: .sequentiallyConsistent)
         let count = served.load(ordering: .relaxed)
-        sleep(seat)
+        sleep(seat, Self.deputysPause)
         guard reader.load(ordering: .acquiring) != seat else { return }
         let now = busySince.load(ordering: .sequentiallyConsistent)
         if now != 0, now == before { return relieve(by: seat, of: now) }
@@ -150,9 +150,8 @@ final class ReadingTurn: Sendable {
         }
     }
 
-    private func sleep(_ seat: Int) {
-        _ = CUbiquity_waitForSemaphore(semaphores + seat, Self.deputysPause)
-    }
+    /// - Parameter limit: in nanoseconds.
+    private func sleep(_ seat: Int, _ limit: Int64) { _ = CUbiquity_waitForSemaphore(semaphores + seat, limit) }
 
     /// The reader is stuck in a request: the deputy takes the turn.
     private func relieve(by seat: Int, of request: UInt64) {
@@ -206,8 +205,10 @@ final class ReadingTurn: Sendable {
 
     // MARK: Looking out
 
-    private func lookOutAndRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
-        if gathers.exchange(false, ordering: .relaxed) { usleep(Self.gathering) }
+    private func lookOutAndRead(
+        _ seat: Int, _ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int
+    ) -> Int {
+        if gathers.exchange(false, ordering: .relaxed) { sleep(seat, Self.gathering) }
         guard looksOut, !isAtEase.load(ordering: .relaxed) else { return Glibc.read(descriptor, buffer, length) }
         let start = Self.now()
         let isHopeful = hope.load(ordering: .relaxed) > 0

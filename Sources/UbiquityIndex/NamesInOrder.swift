@@ -3,8 +3,8 @@ internal import UbiquityCore
 /// Where programs ask for the names of a folder in their order, as a walk over a known tree does (`git status`, a
 /// comparison with a list): then those that follow are read along, at a third of what they cost one by one.
 ///
-/// Whether it is so is a guess, which costs a read when it is wrong. So it is made the more rarely the more often it was
-/// wrong in the folder.
+/// Whether it is so is a guess, which costs a read when it is wrong. So it is made the more rarely the more often it
+/// was wrong in the folder.
 struct NamesInOrder {
     /// Folders of which something is known.
     static let capacity = 64

@@ -5,8 +5,8 @@ import UbiquityCore
 /// Named places where a test can make this process die, a call fail or take its time.
 ///
 /// `UBIQUITY_FAULT="index.commit:kill:3"` ends the process with SIGKILL when it comes to that place the third time;
-/// `content.store:fail:1` makes the first `check` there throw; `mount.unmounted:stall:1` holds it up. Several are separated by commas. Without the variable
-/// and without a hook a place costs one load.
+/// `content.store:fail:1` makes the first `check` there throw; `mount.unmounted:stall:1` holds it up. Several are
+/// separated by commas. Without the variable and without a hook a place costs one load.
 package enum FaultPoints {
     /// Called at every place with its name while it is set; what it returns is thrown by `check`.
     package typealias Hook = @Sendable (String) -> UbiquityError?
