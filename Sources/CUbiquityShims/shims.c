@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <linux/fuse.h>
 #include <linux/mount.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -131,6 +132,14 @@ int CUbiquity_waitForSemaphore(void *semaphore, int64_t nanoseconds) {
 int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds) {
     struct timespec end = timeOf(CUbiquity_moment(nanoseconds));
     return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &end);
+}
+
+void CUbiquity_returnMemory(void) { malloc_trim(0); }
+
+int64_t CUbiquity_computedTime(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 void CUbiquity_pause(void) {

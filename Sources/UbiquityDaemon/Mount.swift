@@ -294,6 +294,7 @@ struct Housekeeping: Sendable {
     private static let interval = Duration.seconds(5)
 
     func run() async throws {
+        var watch = IdleWatch()
         while true {
             try await parts.timekeeper.sleep(for: Self.interval)
             // `df` and programs are told at once what is known, so that has to be new.
@@ -305,6 +306,12 @@ struct Housekeeping: Sendable {
             // A content that the disk does not take keeps the index from nothing.
             await attempt { try $0.fileSystem.settleContents() }
             await attempt { try $0.index.checkpoint() }
+            guard watch.beginsToRest(ProcessHost.computedTime) else { continue }
+            await attempt {
+                $0.index.releaseMemory()
+                // What was freed the allocator keeps, after much work for hours.
+                ProcessHost.returnMemory()
+            }
         }
     }
 

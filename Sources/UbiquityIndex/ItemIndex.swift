@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 import Synchronization
 package import UbiquityCore
 package import UbiquitySystem
@@ -275,6 +276,12 @@ package final class ItemIndex: Sendable {
                 }
             }
         }
+    }
+
+    /// Gives back the pages that the connections keep in memory; what is asked next is read anew.
+    package func releaseMemory() {
+        withWriterLast { db in _ = sqlite3_db_release_memory(db.sqliteConnection) }
+        readers?.releaseMemory()
     }
 
     /// Copies the log back and lets go of the file.

@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 internal import UbiquitySystem
 
 /// Connections that only read, one for each thread that reads at the same moment.
@@ -40,6 +41,18 @@ final class ReadConnections: Sendable {
     private func put(_ connection: DatabaseQueue) {
         state.withLock {
             if !$0.isClosed, $0.idle.count < Self.maximumIdle { $0.idle.append(connection) }
+        }
+    }
+
+    /// Of those that nobody uses just now.
+    func releaseMemory() {
+        let idle = state.withLock { state in
+            defer { state.idle = [] }
+            return state.idle
+        }
+        defer { idle.forEach(put) }
+        for connection in idle {
+            connection.unsafeRead { db in _ = sqlite3_db_release_memory(db.sqliteConnection) }
         }
     }
 

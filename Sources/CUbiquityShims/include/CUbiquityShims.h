@@ -88,6 +88,10 @@ int CUbiquity_waitForSemaphore(void *semaphore, int64_t nanoseconds);
 int CUbiquity_lockWithin(void *mutex, int64_t nanoseconds);
 /// pthread_mutex_lock(3); the first nanoseconds are waited without sleeping.
 void CUbiquity_lockAwake(void *mutex, int64_t nanoseconds);
+/// malloc_trim(3) of all that is free.
+void CUbiquity_returnMemory(void);
+/// Nanoseconds that all threads of this process have computed.
+int64_t CUbiquity_computedTime(void);
 /// Some fraction of a microsecond, for who waits without sleeping.
 void CUbiquity_pause(void);
 /// pthread_cond_clockwait(3) until a moment of `CUbiquity_moment`: 0, or the error's number.

@@ -1,0 +1,21 @@
+import Testing
+import UbiquitySystem
+
+@Suite struct IdleWatchTests {
+    @Test func restBeginsOnce() {
+        var watch = IdleWatch(), looks: [Bool] = []
+        for milliseconds in [0, 3000, 3010, 3012, 3020, 3069, 3119, 3130, 3131] as [Int64] {
+            looks.append(watch.beginsToRest(.milliseconds(milliseconds)))
+        }
+        // At the first look nothing is known; 3119 is 50 ms later than the one before.
+        #expect(looks == [false, false, true, false, false, false, false, true, false])
+    }
+
+    @Test func theProcessComputes() {
+        let before = ProcessHost.computedTime
+        var sum = 0
+        repeat { for number in 0..<10_000 { sum &+= number } } while ProcessHost.computedTime == before
+        #expect(sum != 0)
+        ProcessHost.returnMemory()
+    }
+}
