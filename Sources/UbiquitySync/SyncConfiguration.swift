@@ -151,6 +151,8 @@ enum SyncLimits {
     /// Items looked at below a deleted folder whose name another item wants.
     static let abandonedItems = 1000
     /// Sync of contents to the disk, checkpoints and eviction run this often.
+    /// Numbers of contents that come next of which it is seen whether files have them. A run gives them in this order.
+    static let probedNumbers: Int64 = 256
     static let maintenanceInterval = Duration.seconds(5)
     /// Pages of files looked through in one round of eviction, each of `rowsPerRead`: the next round goes on.
     static let pagesOfEviction = 32

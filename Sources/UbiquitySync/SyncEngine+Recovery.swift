@@ -19,12 +19,12 @@ extension SyncEngine {
         return setAside
     }
 
-    /// Removes backing files that no item has: a crash came between the index and the disk. A run that came to its end
-    /// has left none (`tidyUp`), and to look for them among a million takes a second if the disk is asked.
+    /// Removes backing files that no item has: a crash came between the index and the disk. To look for them among a
+    /// million takes a second if the disk is asked. A run that came to its end has left hardly any, so after that it is
+    /// done while the mount is in use (`sweepLater`).
     /// - Returns: how many it set aside instead.
     private func sweep() throws -> Int {
-        let hasEnded = try index.read { try $0.hasEnded() && $0.lastBoot() != nil }
-        if try hasEnded && !index.hasLostJournal { return 0 }
+        if try mayWait() { return 0 }
         let used = try index.read { try $0.contentsInUse() }
         let orphans = try store.all().filter { !used.contains($0) }
         let hasLostChanges = try index.hasLostJournal
@@ -46,6 +46,36 @@ extension SyncEngine {
         discard(rest)
         try removeRetired()
         return kept.count
+    }
+
+    /// Whether what nobody has can be looked for later: no changes are lost, and no file has a number that is yet to be
+    /// given (as it is if somebody brought an older index back).
+    private func mayWait() throws -> Bool {
+        let hasEnded = try index.read { try $0.hasEnded() && $0.lastBoot() != nil }
+        guard try hasEnded && !index.hasLostJournal else { return false }
+        let first = try index.newContentNumber()
+        let next = (first..<first + SyncLimits.probedNumbers).lazy.map { ContentID($0) }
+        guard try !next.contains(where: store.exists) else { return false }
+        unswept.withLock { $0 = ContentID(first) }
+        return true
+    }
+
+    /// The same as `sweep` for what earlier runs have made, beside programs at work: no item gets such a content any
+    /// more. What was given up in this run is on its way out.
+    private func sweepLater() throws {
+        guard let first = unswept.withLock({ $0 }) else { return }
+        // Listed first: what an item has by then, and gives up, goes by itself.
+        let files = try store.all().filter { $0 < first }
+        let (used, replaced) = try index.read { (try $0.contentsInUse(), Set(try $0.replacedContents().map(\.old))) }
+        let orphans = try files.filter { content in
+            try !used.contains(content) && !replaced.contains(content) && !store.isRetired(content) && !isHeld(content)
+                && store.journal?.isKept(content) != true && index.read { try $0.row(content: content) } == nil
+        }
+        if !orphans.isEmpty {
+            logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
+        }
+        discard(orphans)
+        unswept.withLock { $0 = nil }
     }
 
     /// The last changes of the index are gone, though the machine has not lost its power: what they said of these
@@ -122,6 +152,7 @@ extension SyncEngine {
         while !Task.isCancelled {
             guard (try? await timekeeper.sleep(for: SyncLimits.maintenanceInterval)) != nil else { return }
             // What fails in one keeps none of the others from its work.
+            await maintain("look for contents that nobody has") { try self.sweepLater() }
             await maintain("sync contents") { try self.syncContents() }
             await maintain("copy the log back") { [index] in try index.checkpoint() }
             await maintain("keep within the limits") { try self.keepWithinLimits() }

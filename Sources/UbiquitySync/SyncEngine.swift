@@ -43,6 +43,9 @@ package final class SyncEngine: Sendable {
     let bytesHere = Lock<Int64?>(nil)
     /// Contents that have been made for an item that has them soon, or has by now.
     let made = Lock<Set<ContentID>>([])
+    /// Contents with smaller ids, which an earlier run has made, are still to be looked through for such that no item
+    /// has; nil if they have been.
+    let unswept = Lock<ContentID?>(nil)
     /// Of contents that there is room for and whose downloads are about to begin.
     let promisedBytes = Lock<Int64>(0)
     let feedSignal = Signal()

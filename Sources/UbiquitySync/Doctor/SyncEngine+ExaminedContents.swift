@@ -262,7 +262,7 @@ extension SyncEngine {
     }
 
     /// Whether something that runs has the content, though no item has it yet or any more.
-    private func isHeld(_ content: ContentID) -> Bool {
+    func isHeld(_ content: ContentID) -> Bool {
         downloads.download(with: content) != nil || versionContents.contains(content)
             || made.withLock { $0.contains(content) }
             || openItems?.isUnnamed(content) ?? false
