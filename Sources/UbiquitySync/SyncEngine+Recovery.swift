@@ -61,9 +61,9 @@ extension SyncEngine {
     }
 
     /// The same as `sweep` for what earlier runs have made, beside programs at work: no item gets such a content any
-    /// more. What was given up in this run is on its way out.
+    /// more. What was given up in this run is on its way out. Once in a run: if it fails, the next one tries it.
     private func sweepLater() throws {
-        guard let first = unswept.withLock({ $0 }) else { return }
+        guard let first = unswept.withLock({ $0.take() }) else { return }
         // Listed first: what an item has by then, and gives up, goes by itself.
         let files = try store.all().filter { $0 < first }
         let (used, replaced) = try index.read { (try $0.contentsInUse(), Set(try $0.replacedContents().map(\.old))) }
@@ -75,7 +75,6 @@ extension SyncEngine {
             logger.info("removing contents that no item has", metadata: ["count": "\(orphans.count)"])
         }
         discard(orphans)
-        unswept.withLock { $0 = nil }
     }
 
     /// The last changes of the index are gone, though the machine has not lost its power: what they said of these

@@ -169,7 +169,8 @@ import UbiquityTestSupport
             try world.a.start()
             #expect(try world.a.store.all().contains(second))
             let third = try leave()
-            try await world.sleep(.seconds(15))
+            // In simulated time; it is looked for each few seconds.
+            for _ in 0..<60 where try world.a.store.all().contains(second) { try await world.sleep(.seconds(1)) }
             #expect(try !world.a.store.all().contains(second))
             #expect(try world.a.store.all().contains(third), "of this run")
             // An index that was brought back gives numbers that files have: each run begins with the next 100,000.
