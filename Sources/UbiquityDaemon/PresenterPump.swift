@@ -36,6 +36,7 @@ final class PresenterPump: Sendable {
     }
 
     private func tell(_ changes: [IndexEvent], doneBy doer: Doer?) {
+        FaultPoints.reach("presenters.tell")
         let hasLost = isBehind.withLock { isBehind in
             defer { isBehind = false }
             return isBehind

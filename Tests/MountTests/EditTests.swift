@@ -53,6 +53,27 @@ import UbiquityCore
         }
     }
 
+    @Test("RT-03: what was known before an item is to be relinquished is told before")
+    func whatWasKnownBeforeIsToldBefore() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            let b = try world.device("b")
+            // Telling of the metadata takes longer than the download of the content.
+            try await b.mount(environment: ["UBIQUITY_FAULT": "presenters.tell:stall:1"])
+            try await a.shell("echo base > f")
+            try await world.settle(a, b)
+            try await b.shell("cat f")
+            let editor = try await Editor.start(b, "f")
+            try await a.shell("echo new > f")
+            try await editor.waitUntilHeard("reacquire")
+            let told: [String] = editor.heard.filter { !$0.hasPrefix("fields") }
+            #expect(
+                Array(told.suffix(5)) == [
+                    "ask relinquish-to-writer save-changes f", "begin", "changed f", "end", "reacquire",
+                ], "\(told)")
+        }
+    }
+
     @Test("SA-04, DQ-05: an item in conflict says so, in its values and in a query that goes on")
     func conflicts() async throws {
         try await World.run { world in
