@@ -40,6 +40,7 @@ struct ItemUsers: OpenItems {
         guard !coordination.isQuiet else { return nil }
         let intents = try await pool.run { try self.intents(changes) }
         guard let first = intents.first else { return nil }
+        await presenters.catchUp()
         if case .content = changes[0] {
             do {
                 return ending([try await claim(intents, Self.contentWaitingTime)])

@@ -29,6 +29,14 @@ final class PresenterPump: Sendable {
         if !pool.start({ self.tell(changes, doneBy: doer) }) { isBehind.withLock { $0 = true } }
     }
 
+    /// Returns when what has happened so far has been told: before clients are asked about what comes next, so that
+    /// relinquish is the first they hear of it.
+    func catchUp() async {
+        guard coordination.hasPresenters else { return }
+        // Where too much waits some of it is told as lost in any case.
+        try? await pool.run {}
+    }
+
     /// Ends a claim of the sync engine when what was done under it has been told: relinquish and reacquire are the
     /// first and the last that a presenter hears of a change.
     func end(_ claim: ClaimID) {
