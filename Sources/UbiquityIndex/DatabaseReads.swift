@@ -1,6 +1,6 @@
 import GRDB
 import GRDBSQLite
-import Glibc
+internal import UbiquitySystem
 
 /// Has the kernel bring pages of a database along with one that came from the disk (`NearbyReads`).
 ///
@@ -11,15 +11,15 @@ enum DatabaseReads {
     private struct Hook {
         var methods: sqlite3_io_methods
         let base: UnsafePointer<sqlite3_io_methods>
-        /// Nanoseconds from which on a page came from the disk.
-        let slow: UInt64
+        /// From which on a page came from the disk.
+        let slow: Duration
         var nearby = NearbyReads()
     }
 
     private typealias File = UnsafeMutablePointer<sqlite3_file>
 
     /// Does nothing where a connection has no file.
-    static func attach(to db: Database, slow: UInt64 = NearbyReads.slow) {
+    static func attach(to db: Database, slow: Duration = NearbyReads.slow) {
         var pointer: UnsafeMutableRawPointer?
         guard sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &pointer) == SQLITE_OK,
             let file = pointer?.assumingMemoryBound(to: sqlite3_file.self), let base = file.pointee.pMethods
@@ -47,9 +47,9 @@ enum DatabaseReads {
         guard let file, let hook = hook(of: file), let read = hook.pointee.base.pointee.xRead else {
             return SQLITE_IOERR
         }
-        let start = uptime()
+        let clock = SystemTimekeeper(), start = clock.uptime()
         let code = read(file, bytes, count, offset)
-        guard code == SQLITE_OK, uptime() - start >= hook.pointee.slow,
+        guard code == SQLITE_OK, clock.uptime() - start >= hook.pointee.slow,
             let range = hook.pointee.nearby.note(slowReadAt: offset)
         else { return code }
         // What it returns is not used; where the file ends it reads less.
@@ -67,12 +67,5 @@ enum DatabaseReads {
         hook.deinitialize(count: 1)
         hook.deallocate()
         return close(file)
-    }
-
-    /// Nanoseconds.
-    private static func uptime() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 }

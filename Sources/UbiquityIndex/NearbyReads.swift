@@ -4,8 +4,8 @@
 /// along only where pages follow each other, so it would bring each of these by itself. Whether the next one lies near
 /// is a guess: one page alone brings nothing along, the second one of a neighbourhood does.
 struct NearbyReads {
-    /// What comes from the kernel's memory takes less, ns (2,000 measured); what comes from a fast disk more (35,000).
-    static let slow: UInt64 = 12_000
+    /// What comes from the kernel's memory takes less (2 us measured); what comes from a fast disk more (35 us).
+    static let slow = Duration.microseconds(12)
     /// Bytes that are read along, at first and at most; how far from the last page the next one is near.
     static let firstSpan: Int64 = 32 << 10, maximumSpan: Int64 = 128 << 10
     /// Each time that more was asked for, so many times as much is read along.

@@ -53,7 +53,7 @@ import Testing
         var configuration = Configuration()
         configuration.journalMode = .wal
         configuration.prepareDatabase { db in
-            DatabaseReads.attach(to: db, slow: 0)
+            DatabaseReads.attach(to: db, slow: .zero)
             try db.execute(sql: "PRAGMA cache_size = 10")
         }
         for round in 1...3 {
