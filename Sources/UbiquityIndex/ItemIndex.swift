@@ -125,7 +125,6 @@ package final class ItemIndex: Sendable {
         configuration.label = "index"
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            DatabaseReads.attach(to: db)
             try db.execute(sql: "PRAGMA synchronous = NORMAL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(forcedCheckpointPages)")
             try db.execute(sql: "PRAGMA cache_size = -\(db.configuration.readonly ? readerCache : writerCache)")
