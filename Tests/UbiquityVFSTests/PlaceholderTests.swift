@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 import UbiquityContent
 import UbiquityCore
@@ -170,6 +171,32 @@ import UbiquityVFS
         try container.write("XYZ", to: handle)
         container.fs.release(handle)
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
+    }
+
+    /// A person's program has read it to its end; that the index does not say so yet is nobody's concern.
+    @Test func whatHasJustComeIsHereForBackgroundReadersToo() async throws {
+        let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
+        let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
+        let scanner = Caller(uid: 1000, gid: 1000, pid: getpid())
+        container.cloud.finishesItself(false)
+        let (row, other) = (try container.cloud.add("a", text), try container.cloud.add("b", text))
+        let missing = try container.fs.open(row.ino, flags: [], caller: scanner)
+        guard case .now(let refused) = missing else { throw Errno.EIO }
+        #expect(await errno { _ = try await container.read(refused.handle) } == .EDEADLK)
+        container.fs.release(refused.handle)
+        let reader = try await container.open(row.ino)
+        #expect(try await container.read(reader, at: 0, 5000) == String(decoding: text, as: UTF8.self))
+        guard case .now(let here) = try container.fs.open(row.ino, flags: [], caller: scanner) else { throw Errno.EIO }
+        #expect(try await container.read(here.handle, at: 0, 3) == "abc")
+        container.fs.release(here.handle)
+        container.fs.release(reader)
+        // truncate(2) by its name as well.
+        let content = try await container.cloud.begin(other.key)
+        try await container.cloud.fill(content, 0..<content.size)
+        let cut = try container.fs.setAttributes(of: other.ino, AttributeChanges(size: 3), caller: scanner)
+        guard case .now = cut else { throw Errno.EIO }
+        container.cloud.release(content)
+        #expect(try await container.content(of: other.ino) == "abc")
     }
 
     /// A version that has just come is not the one that the item shows by now.

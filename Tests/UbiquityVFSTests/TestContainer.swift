@@ -19,7 +19,7 @@ final class TestContainer: Sendable {
 
     init(
         passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
-        smallContent: Int64 = 0
+        smallContent: Int64 = 0, backgroundReaders: BackgroundReaders = .none
     ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
@@ -31,7 +31,8 @@ final class TestContainer: Sendable {
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
-                container: container, logger: Logger(label: "test"), preparation: preparation,
+                container: container, logger: Logger(label: "test"), backgroundReaders: backgroundReaders,
+                preparation: preparation,
                 delaysCloses: delaysCloses, smallContent: smallContent),
             owner: (1000, 1000))
     }
