@@ -230,6 +230,41 @@ import UbiquityControl
         }
     }
 
+    /// Panels and prompts ask it again and again, also in the very moment in which it ends.
+    @Test func clientsThatComeWhileItEndsDoNotCrashIt() async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            let client = try world.start(
+                [
+                    "python3", "-c",
+                    """
+                    import socket, sys, threading, time
+                    def ask():
+                        while True:
+                            try:
+                                with socket.socket(socket.AF_UNIX) as s:
+                                    s.connect(sys.argv[1])
+                                    s.sendall(b'GET /v1/status HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+                            except OSError:
+                                time.sleep(0.001)
+                            time.sleep(0.0005)
+                    for _ in range(2): threading.Thread(target=ask, daemon=True).start()
+                    time.sleep(300)
+                    """, a.containerState + "/control.sock",
+                ])
+            defer { client.signal(SIGKILL) }
+            let rounds = 8
+            for _ in 0..<rounds {
+                try await a.mount()
+                try await a.unmount()
+                try await world.eventually("the daemon has ended") { a.processID == nil }
+            }
+            let log = try await world.shell("cat '\(a.log)'")
+            #expect(!log.contains("Fatal error") && !log.contains("crashed"), "\(log.suffix(2000))")
+            #expect(log.components(separatedBy: "unmounted and ended").count == rounds + 1)
+        }
+    }
+
     @Test(arguments: ["TERM", "INT"]) func signalEndsCleanly(_ signal: String) async throws {
         try await World.run { world in
             let a = try await world.mounted("a")

@@ -125,6 +125,25 @@ import UbiquityWire
         await client?.shutdown()
     }
 
+    /// Who connects in the very moment in which it ends is let go of: that is no reason to crash, nor to wait.
+    @Test(arguments: [Way.tcp, .unixSocket], [false, true]) func clientsThatComeWhileItEnds(_ way: Way, isCancelled: Bool) async throws {
+        for _ in 0..<20 {
+            let running = try await Harness.start(way)
+            let answers = Lock(0)
+            let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            let clients = (0..<4).map { _ in
+                Task {
+                    // Until nobody listens any more.
+                    while (try? await Plain.exchange(request, with: running)) != nil { answers.withLock { $0 += 1 } }
+                }
+            }
+            try await Harness.eventually("they have begun") { answers.withLock { $0 } > 20 }
+            isCancelled ? running.task.cancel() : running.server.stop()
+            try await running.task.value
+            for client in clients { await client.value }
+        }
+    }
+
     @Test func idlenessIsDecidedOnce() throws {
         let activity = Activity()
         activity.begin()
