@@ -41,8 +41,11 @@ extension ContainerFileSystem {
     /// Whether a background reader opens what is not here and would have to come.
     private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
         guard !flags.contains(.truncate) else { return false }
-        let isMissing = try isInVersions(ino) || index.row(ino: ino).map { $0.contentState != .complete } ?? false
-        return isMissing && parts.backgroundReaders.isOne(caller.pid)
+        if isInVersions(ino) { return parts.backgroundReaders.isOne(caller.pid) }
+        guard let row = try index.row(ino: ino), row.contentState != .complete,
+            parts.backgroundReaders.isOne(caller.pid)
+        else { return false }
+        return try finished(row).contentState != .complete
     }
 
     private func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {

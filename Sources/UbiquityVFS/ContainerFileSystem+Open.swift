@@ -32,7 +32,10 @@ extension ContainerFileSystem {
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
         }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
-        if parts.backgroundReaders.isOne(caller.pid) { return .now(try openRefused(row, flags)) }
+        if parts.backgroundReaders.isOne(caller.pid) {
+            if let opened = try openJustCome(row, flags) { return .now(opened) }
+            return .now(try openRefused(row, flags))
+        }
         if flags.writes, flags.contains(.nonBlocking) { return .now(try openLate(ino, flags)) }
         return try flags.writes ? openWhenWhole(row, flags) : openPartly(row, flags)
     }
@@ -60,6 +63,11 @@ extension ContainerFileSystem {
             throw error
         }
         return try keepingPromise(handle(on: node, flags, partial: nil), flags)
+    }
+
+    /// Nil if the content is not wholly here, nor was the last of it on its way into the index.
+    func openJustCome(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile? {
+        try finished(row).contentState == .complete ? openWhole(row.ino, flags) : nil
     }
 
     /// Of a program that opens with O_SYNC or O_DSYNC no `fsync` comes: its file is there after a loss of power, by its

@@ -106,7 +106,10 @@ extension ContainerFileSystem {
             return .now(())
         }
         if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
-        guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
+        if parts.backgroundReaders.isOne(caller.pid) {
+            guard let opened = try openJustCome(row, .writeOnly) else { throw Errno.EDEADLK }
+            return .now(try resizeAndClose(opened, to: size))
+        }
         let work: Answer<Void> = .later { [self] in
             try await materialize(ino)
             guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }

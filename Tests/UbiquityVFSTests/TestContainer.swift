@@ -32,8 +32,7 @@ final class TestContainer: Sendable {
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
                 container: container, logger: Logger(label: "test"), backgroundReaders: backgroundReaders,
-                preparation: preparation,
-                delaysCloses: delaysCloses, smallContent: smallContent),
+                preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent),
             owner: (1000, 1000))
     }
 
