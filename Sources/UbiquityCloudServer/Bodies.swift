@@ -1,5 +1,5 @@
 import Hummingbird
-import NIOCore
+internal import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 

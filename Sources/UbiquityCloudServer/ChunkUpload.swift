@@ -1,4 +1,4 @@
-import NIOCore
+internal import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 

@@ -1,6 +1,6 @@
-import HummingbirdCore
+internal import HummingbirdCore
 internal import Logging
-import NIOCore
+internal import NIOCore
 import NIOHTTP1
 
 /// A connection: Hummingbird's HTTP/1.1 with our buffer sizes and our guard.

@@ -1,6 +1,6 @@
 import Hummingbird
 internal import Logging
-import NIOCore
+internal import NIOCore
 internal import UbiquityCore
 internal import UbiquityWire
 

@@ -1,7 +1,7 @@
 import Hummingbird
-import HummingbirdCore
+internal import HummingbirdCore
 package import Logging
-import NIOCore
+internal import NIOCore
 internal import UbiquityCore
 internal import UbiquitySystem
 

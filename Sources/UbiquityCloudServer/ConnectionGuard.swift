@@ -1,4 +1,4 @@
-import NIOCore
+internal import NIOCore
 import NIOHTTP1
 
 /// Stands between the HTTP parser and Hummingbird in every connection. It counts, and it refuses what no route should

@@ -1,4 +1,4 @@
-import NIOCore
+internal import NIOCore
 internal import UbiquitySystem
 
 /// Tells those who work for a client that it has gone: a download nobody reads, a stream of events nobody hears.

@@ -1,8 +1,8 @@
 import Hummingbird
-import HummingbirdCore
+internal import HummingbirdCore
 import HummingbirdTLS
 internal import Logging
-import NIOCore
+internal import NIOCore
 import NIOPosix
 import NIOSSL
 internal import UbiquityCore
@@ -79,10 +79,15 @@ final class Listener: Sendable {
         _ child: Child, _ configuration: ServerConfiguration, _ ready: @escaping @Sendable (any Channel) async -> Void,
         _ logger: Logger
     ) -> (@Sendable () async throws -> Void, @Sendable () async throws -> Void) {
+        let arrivals = Arrivals()
         let server = Server(
-            childChannelSetup: child, configuration: configuration, onServerRunning: ready,
+            childChannelSetup: KeptChannel(child, arrivals), configuration: configuration, onServerRunning: ready,
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger)
-        return ({ try await server.run() }, { try await server.shutdownGracefully() })
+        let run: @Sendable () async throws -> Void = {
+            defer { arrivals.end() }
+            try await server.run()
+        }
+        return (run, { try await server.shutdownGracefully() })
     }
 
     private static func publish(

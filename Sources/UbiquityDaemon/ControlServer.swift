@@ -2,6 +2,7 @@ import Hummingbird
 import HummingbirdCore
 import Logging
 import NIOCore
+import UbiquityCloudServer
 import UbiquityControl
 import UbiquityCoordination
 import UbiquityCore
@@ -38,8 +39,9 @@ final class ControlServer: Sendable {
         var quiet = logger
         // It calls the end of its connections an error; what goes wrong in a request is the answer.
         quiet.logLevel = .critical
+        let arrivals = Arrivals()
         let application = Application(
-            router: routes.router(),
+            router: routes.router(), server: HTTPServerBuilder { KeptChannel(HTTP1Channel(responder: $0), arrivals) },
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
         let events = routes.controller.events, queries = routes.controller.queries
@@ -62,6 +64,7 @@ final class ControlServer: Sendable {
                 }
             }
             defer { beat.cancel() }
+            defer { arrivals.end() }
             try await application.run()
             withExtendedLifetime(address) {}
         }
