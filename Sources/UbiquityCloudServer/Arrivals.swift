@@ -18,6 +18,9 @@ package final class Arrivals: Sendable {
 
     package init() {}
 
+    /// Those who wait to be served.
+    var count: Int { state.withLock { $0.waiting.count } }
+
     fileprivate func add(_ value: some ServerChildChannelValue) {
         let channel = value.channel
         let isLate = state.withLock { state in
