@@ -12,6 +12,8 @@ import UbiquitySystem
 package final class DaemonConnection: Sendable {
     /// Time to connect (seconds). A living daemon accepts at once; a dead one's socket refuses.
     static let connectTimeout: Int64 = 5
+    /// Until it is tried again where as many wait to be taken up as may.
+    private static let queuePause: Duration = .milliseconds(20)
     /// Time for an answer that waits for nothing (seconds): a daemon that takes longer hangs.
     static let answerTimeout: Int64 = 10
     /// Seconds that a wait may take beyond its own limit: programs that watch are told what has come before it ends.
@@ -58,7 +60,7 @@ package final class DaemonConnection: Sendable {
     package func requireAnswer() async throws {
         let deadline = NIODeadline.now() + .seconds(Self.answerTimeout)
         // No address of its own: that anything is answered is the answer.
-        _ = try await connected { try await client.execute(request("/", .OPTIONS), deadline: deadline) }
+        _ = try await connected { try await send(request("/", .OPTIONS), until: deadline) }
     }
 
     package func status() async throws -> MountStatus {
@@ -213,7 +215,7 @@ package final class DaemonConnection: Sendable {
     private func execute(
         _ request: HTTPClientRequest, until deadline: NIODeadline = .distantFuture
     ) async throws -> HTTPClientResponse {
-        let response = try await connected { try await client.execute(request, deadline: deadline) }
+        let response = try await connected { try await send(request, until: deadline) }
         guard response.status == .ok else {
             let body = try await connected { try await response.body.collect(upTo: Self.maximumAnswerLength) }
             guard let failure = try? ControlCodec.decode(ControlFailure.self, from: body.readableBytesView) else {
@@ -222,6 +224,19 @@ package final class DaemonConnection: Sendable {
             throw failure.error
         }
         return response
+    }
+
+    /// Where as many wait to be taken up as may, connect(2) does not wait but says EAGAIN, and nothing has been sent.
+    private func send(_ request: HTTPClientRequest, until deadline: NIODeadline) async throws -> HTTPClientResponse {
+        let last = NIODeadline.now() + .seconds(Self.connectTimeout)
+        while true {
+            do {
+                return try await client.execute(request, deadline: deadline)
+            } catch let error as IOError where Errno(rawValue: error.errnoCode) == .EAGAIN {
+                guard NIODeadline.now() < last else { throw HTTPClientError.connectTimeout }
+                try await Task.sleep(for: Self.queuePause)
+            }
+        }
     }
 
     /// Does something over the connection and gives its failure the one form that callers know.
