@@ -184,9 +184,7 @@ extension SyncEngine {
         let manifest = try await manifest(of: known)
         return try await pool.run { [self] in
             try makeRoom(for: known.size)
-            let content = ContentID(try index.newContentNumber())
-            let partial = try PartialContent(
-                id: content, file: try store.create(content), manifest: manifest, size: known.size)
+            let partial = try newContent(manifest, size: known.size)
             let download = Download(key: row.key, version: known.version, content: partial, isReplacement: true)
             downloads.add(download)
             return download

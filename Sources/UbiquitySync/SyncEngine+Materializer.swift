@@ -132,9 +132,8 @@ extension SyncEngine: Materializer {
         _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent, _ manifest: Manifest
     ) throws -> Download {
         try makeRoom(for: known.size)
-        let content = ContentID(try index.newContentNumber())
-        let partial = try PartialContent(
-            id: content, file: try store.create(content), manifest: manifest, size: known.size)
+        let partial = try newContent(manifest, size: known.size)
+        let content = partial.id
         do {
             try index.write(.remote) { transaction in
                 guard let current = try transaction.row(key: row.key), current.contentState == .none,
@@ -157,6 +156,12 @@ extension SyncEngine: Materializer {
             throw error
         }
         return registered(Download(key: row.key, version: known.version, content: partial, isReplacement: false))
+    }
+
+    /// An empty content for what is to come.
+    func newContent(_ manifest: Manifest, size: Int64) throws -> PartialContent {
+        let id = ContentID(try index.newContentNumber())
+        return try PartialContent(id: id, file: try store.create(id), manifest: manifest, size: size)
     }
 
     /// Takes up a download that an earlier run began; nil if its file or its chunks are not known any more.

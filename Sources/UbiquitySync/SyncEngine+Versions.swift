@@ -83,11 +83,7 @@ extension SyncEngine {
     package func begin(_ version: RemoteVersion) async throws -> PartialContent {
         if let content = versionContents.use(version.id) { return resumed(content, version) }
         let manifest = try await manifest(of: version.content)
-        let made = try await pool.run { [index, store] in
-            let id = ContentID(try index.newContentNumber())
-            return try PartialContent(
-                id: id, file: try store.create(id), manifest: manifest, size: version.content.size)
-        }
+        let made = try await pool.run { [self] in try newContent(manifest, size: version.content.size) }
         let content = versionContents.add(made, of: version.id)
         if content !== made { discard([made.id]) }
         return resumed(content, version)

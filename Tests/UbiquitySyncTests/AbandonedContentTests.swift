@@ -1,0 +1,46 @@
+import Testing
+internal import UbiquityContent
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// Contents of which nothing is to be left, and those that only look so.
+@Suite struct AbandonedContentTests: WorldTests {
+    static let seed: UInt64 = 23
+
+    /// Who gives a download up may have waited while another finished it.
+    @Test func whatHasBecomeWholeMeanwhileIsKept() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(5000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            #expect(try await world.b.read("f") == bytes)
+            try await world.settle()
+            let row = try world.b.live("f")
+            let content = try #require(row.content)
+            try world.b.engine.dropPartial(row, content)
+            #expect(try world.b.live("f").contentState == .complete)
+            try await world.settle()
+            try world.b.engine.store.removeRetired {}
+            #expect(try world.b.engine.store.exists(content))
+            #expect(try await world.b.read("f") == bytes)
+            try await world.check()
+        }
+    }
+
+    @Test func aContentThatCannotBeMadeLeavesNoFile() async throws {
+        try await run { world in
+            try await world.settle()
+            let store = try world.b.engine.store
+            let before = try store.all()
+            let failure = #expect(throws: UbiquityError.self) {
+                _ = try world.b.engine.newContent([], size: 5)
+            }
+            #expect(failure?.code == .damaged)
+            try store.removeRetired {}
+            #expect(try store.all() == before)
+        }
+    }
+}
