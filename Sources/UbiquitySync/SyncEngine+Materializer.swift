@@ -161,7 +161,10 @@ extension SyncEngine: Materializer {
     /// An empty content for what is to come.
     func newContent(_ manifest: Manifest, size: Int64) throws -> PartialContent {
         let id = ContentID(try index.newContentNumber())
-        return try PartialContent(id: id, file: try store.create(id), manifest: manifest, size: size)
+        do { return try PartialContent(id: id, file: try store.create(id), manifest: manifest, size: size) } catch {
+            discard([id])
+            throw error
+        }
     }
 
     /// Takes up a download that an earlier run began; nil if its file or its chunks are not known any more.
@@ -179,12 +182,11 @@ extension SyncEngine: Materializer {
         return registered(Download(key: row.key, version: version, content: partial, isReplacement: false))
     }
 
-    /// Makes an item a placeholder again whose content has come in part.
+    /// Makes an item a placeholder again whose content has come in part. One that has become whole meanwhile stays.
     func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
-        try index.write(.remote) { transaction in
-            guard let current = try transaction.row(key: row.key), current.content == content,
-                current.contentState == .partial
-            else { return }
+        let isAbandoned = try index.write(.remote) { transaction in
+            guard let current = try transaction.row(key: row.key), current.content == content else { return true }
+            guard current.contentState == .partial else { return false }
             var next = current
             next.content = nil
             next.contentState = .none
@@ -192,8 +194,9 @@ extension SyncEngine: Materializer {
             try transaction.forgetContent(content)
             try transaction.reviewAwaitedContent(of: row.id)
             transaction.note(.attributes, before: current, after: next)
+            return true
         }
-        discard([content])
+        if isAbandoned { discard([content]) }
     }
 
     private func registered(_ download: Download) -> Download {
