@@ -123,7 +123,9 @@ let package = Package(
         tests("UbiquityCoordinationTests", ["UbiquityTestSupport", "UbiquityCoordination", "UbiquityCore"]),
         tests("UbiquityWireTests", ["UbiquityWire", "UbiquityCore", protobuf]),
         tests("UbiquityControlTests", ["UbiquityControl", "UbiquityCore"]),
-        tests("UbiquityTests", ["Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem"]),
+        tests("UbiquityTests", [
+            "Ubiquity", "UbiquityControl", "UbiquityCore", "UbiquitySystem", "UbiquityTestSupport",
+        ]),
         tests("UbiquitySyncTests", [
             "UbiquitySync", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityWire",
             "UbiquityTestSupport", "UbiquityCloudStore", logging,
@@ -138,7 +140,7 @@ let package = Package(
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
-            "UbiquityWire", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
+            "UbiquityWire", "UbiquityTestSupport", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
         ]),
         tests("UbiquityDaemonTests", [
             "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquityIndex", "UbiquitySystem", "UbiquityWire",

@@ -5,6 +5,7 @@ import Testing
 @testable import UbiquityCloudServer
 import UbiquityCore
 import UbiquitySystem
+import UbiquityTestSupport
 import UbiquityWire
 
 /// What the client makes of trouble.
@@ -24,6 +25,23 @@ import UbiquityWire
             #expect(failure?.code == .offline, "\(text)")
             await client.shutdown()
         }
+    }
+
+    /// Many devices at one cloud: it is there, and busy.
+    @Test func whoComesToAFullQueueWaitsForItsTurn() async throws {
+        let socket = try CrowdedSocket(named: "cloud.sock")
+        let client = try CloudClient(
+            CloudAddress(socket.folder + "/cloud.sock"), container: RunningServer.containerName,
+            device: RunningServer.device, deviceName: "")
+        let asked = Task { try await client.usage() }
+        // It has been turned away by then, or comes later: both are well.
+        try await Task.sleep(for: .milliseconds(200))
+        async let served: Void = BlockingPool(name: "crowd", threads: 1).run { try socket.serve() }
+        let failure = await #expect(throws: UbiquityError.self) { _ = try await asked.value }
+        await client.shutdown()
+        // It is no cloud, but it has answered.
+        #expect(failure?.message.contains("what answers is not the cloud itself") == true, "\(failure as Any)")
+        try await served
     }
 
     @Test func serverComesBack() async throws {

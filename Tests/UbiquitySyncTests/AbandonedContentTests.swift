@@ -30,6 +30,26 @@ import UbiquityTestSupport
         }
     }
 
+    /// A document that is saved takes over the content of the file that was renamed to its name.
+    @Test func whatAnotherItemHasTakenOverIsKept() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(5000)
+            try await world.b.create("document", world.random.bytes(4000))
+            try await world.settle()
+            try await world.b.create("new", bytes)
+            let row = try world.b.live("new")
+            let content = try #require(row.content)
+            try world.b.rename("new", "document")
+            #expect(try world.b.live("document").content == content)
+            try world.b.engine.dropPartial(row, content)
+            try world.b.engine.store.removeRetired {}
+            #expect(try world.b.engine.store.exists(content))
+            try await world.settle()
+            #expect(try await world.a.read("document") == bytes)
+            try await world.check()
+        }
+    }
+
     @Test func aContentThatCannotBeMadeLeavesNoFile() async throws {
         try await run { world in
             try await world.settle()
