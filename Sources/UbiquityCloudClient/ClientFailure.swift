@@ -68,6 +68,9 @@ enum ClientFailure {
         return "\(error)"
     }
 
+    /// Whether the cloud is there and has as many waiting to be taken up as may.
+    static func isFullQueue(_ error: any Error) -> Bool { (error as? IOError)?.errnoCode == EAGAIN }
+
     /// Whether a kept connection was closed by the cloud just as it was used again: such a request may be repeated
     /// once at once, because every call of `CloudService` may be repeated.
     static func isClosedConnection(_ error: any Error) -> Bool {

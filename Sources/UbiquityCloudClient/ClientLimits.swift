@@ -4,6 +4,8 @@ import NIOCore
 package enum ClientLimits {
     /// Until a connection stands, TLS included.
     static let connect: TimeAmount = .seconds(3)
+    /// Until it is tried again where a Unix socket's queue is full.
+    static let queuePause: Duration = .milliseconds(20)
     /// Until the answer to a request that carries no chunks begins.
     static let control: TimeAmount = .seconds(15)
     /// Until the answer to a commit that carries no chunks begins.

@@ -93,11 +93,13 @@ final class Transport: Sendable {
     ) async throws -> HTTPClientResponse {
         let client = client(load, accept: accept)
         let response = try await mapped {
-            do {
-                return try await client.execute(request(method, path, content, accept), timeout: answer)
-            } catch where ClientFailure.isClosedConnection(error) {
-                try Task.checkCancellation()
-                return try await client.execute(request(method, path, content, accept), timeout: answer)
+            try await waitingItsTurn {
+                do {
+                    return try await client.execute(request(method, path, content, accept), timeout: answer)
+                } catch where ClientFailure.isClosedConnection(error) {
+                    try Task.checkCancellation()
+                    return try await client.execute(request(method, path, content, accept), timeout: answer)
+                }
             }
         }
         traffic.addSent(content?.length ?? 0)
@@ -107,6 +109,18 @@ final class Transport: Sendable {
                 .offline, "what answers is not the cloud itself (a page of its own)", at: address.description)
         }
         return response
+    }
+
+    /// Where as many wait to be taken up as a Unix socket lets wait, connect(2) says EAGAIN, and nothing has been sent.
+    private func waitingItsTurn(
+        _ work: () async throws -> HTTPClientResponse
+    ) async throws -> HTTPClientResponse {
+        let last = NIODeadline.now() + ClientLimits.connect
+        while true {
+            do { return try await work() } catch where ClientFailure.isFullQueue(error) && NIODeadline.now() < last {
+                try await Sleepers.shared.sleep(for: ClientLimits.queuePause)
+            }
+        }
     }
 
     /// Whether a success is what was asked for: a captive portal answers everything with a page.

@@ -161,7 +161,8 @@ extension SyncEngine: Materializer {
     /// An empty content for what is to come.
     func newContent(_ manifest: Manifest, size: Int64) throws -> PartialContent {
         let id = ContentID(try index.newContentNumber())
-        do { return try PartialContent(id: id, file: try store.create(id), manifest: manifest, size: size) } catch {
+        let file = try store.create(id)
+        do { return try PartialContent(id: id, file: file, manifest: manifest, size: size) } catch {
             discard([id])
             throw error
         }
@@ -185,7 +186,10 @@ extension SyncEngine: Materializer {
     /// Makes an item a placeholder again whose content has come in part. One that has become whole meanwhile stays.
     func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
         let isAbandoned = try index.write(.remote) { transaction in
-            guard let current = try transaction.row(key: row.key), current.content == content else { return true }
+            guard let current = try transaction.row(key: row.key), current.content == content else {
+                // A document that was saved with it has it now.
+                return try transaction.row(content: content) == nil
+            }
             guard current.contentState == .partial else { return false }
             var next = current
             next.content = nil

@@ -45,7 +45,7 @@ extension ContainerFileSystem {
         guard let row = try index.row(ino: ino), row.contentState != .complete,
             parts.backgroundReaders.isOne(caller.pid)
         else { return false }
-        return try finished(row).contentState != .complete
+        return !hasJustCome(row)
     }
 
     private func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {

@@ -67,8 +67,11 @@ extension ContainerFileSystem {
 
     /// Nil if the content is not wholly here, nor was the last of it on its way into the index.
     func openJustCome(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile? {
-        try finished(row).contentState == .complete ? openWhole(row.ino, flags) : nil
+        try hasJustCome(row) ? openWhole(row.ino, flags) : nil
     }
+
+    /// A disk that takes nothing leaves it a placeholder.
+    func hasJustCome(_ row: ItemRow) -> Bool { (try? finished(row))?.contentState == .complete }
 
     /// Of a program that opens with O_SYNC or O_DSYNC no `fsync` comes: its file is there after a loss of power, by its
     /// name, from the first write on.
