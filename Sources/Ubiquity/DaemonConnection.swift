@@ -14,6 +14,8 @@ package final class DaemonConnection: Sendable {
     static let connectTimeout: Int64 = 5
     /// Until it is tried again where as many wait to be taken up as may.
     private static let queuePause: Duration = .milliseconds(20)
+    /// So often: as long as a connection may take, and not shorter where this process hardly gets to run.
+    private static let queueTurns = 250
     /// Time for an answer that waits for nothing (seconds): a daemon that takes longer hangs.
     static let answerTimeout: Int64 = 10
     /// Seconds that a wait may take beyond its own limit: programs that watch are told what has come before it ends.
@@ -228,15 +230,14 @@ package final class DaemonConnection: Sendable {
 
     /// Where as many wait to be taken up as may, connect(2) does not wait but says EAGAIN, and nothing has been sent.
     private func send(_ request: HTTPClientRequest, until deadline: NIODeadline) async throws -> HTTPClientResponse {
-        let last = NIODeadline.now() + .seconds(Self.connectTimeout)
-        while true {
+        for _ in 0..<Self.queueTurns {
             do {
                 return try await client.execute(request, deadline: deadline)
             } catch let error as IOError where Errno(rawValue: error.errnoCode) == .EAGAIN {
-                guard NIODeadline.now() < last else { throw HTTPClientError.connectTimeout }
                 try await Task.sleep(for: Self.queuePause)
             }
         }
+        throw HTTPClientError.connectTimeout
     }
 
     /// Does something over the connection and gives its failure the one form that callers know.

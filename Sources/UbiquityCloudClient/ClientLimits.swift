@@ -6,6 +6,8 @@ package enum ClientLimits {
     static let connect: TimeAmount = .seconds(3)
     /// Until it is tried again where a Unix socket's queue is full.
     static let queuePause: Duration = .milliseconds(20)
+    /// So often: as long as a connection may take, and not shorter where this process hardly gets to run.
+    static let queueTurns = 150
     /// Until the answer to a request that carries no chunks begins.
     static let control: TimeAmount = .seconds(15)
     /// Until the answer to a commit that carries no chunks begins.

@@ -115,12 +115,12 @@ final class Transport: Sendable {
     private func waitingItsTurn(
         _ work: () async throws -> HTTPClientResponse
     ) async throws -> HTTPClientResponse {
-        let last = NIODeadline.now() + ClientLimits.connect
-        while true {
-            do { return try await work() } catch where ClientFailure.isFullQueue(error) && NIODeadline.now() < last {
+        for _ in 0..<ClientLimits.queueTurns {
+            do { return try await work() } catch where ClientFailure.isFullQueue(error) {
                 try await Sleepers.shared.sleep(for: ClientLimits.queuePause)
             }
         }
+        return try await work()
     }
 
     /// Whether a success is what was asked for: a captive portal answers everything with a page.

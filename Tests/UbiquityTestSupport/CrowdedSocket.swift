@@ -31,8 +31,10 @@ package final class CrowdedSocket: Sendable {
 
     deinit { try? FileSystem.removeTree(folder) }
 
-    /// The crowd leaves, and who comes now is answered with nothing, until one has asked for something. Blocks.
-    package func serve() throws {
+    /// The crowd leaves after a while, and who comes then is answered with nothing, until one has asked for something.
+    /// Blocks, so that it comes to it in time however busy the tasks are.
+    package func serve(after milliseconds: Int32 = 200) throws {
+        _ = poll(nil, 0, milliseconds)
         crowd.withLock { $0 = [] }
         while true {
             guard try listener.waitUntilReadable(milliseconds: Self.patience) else { throw Errno.ETIMEDOUT }

@@ -9,10 +9,9 @@ import UbiquityTestSupport
     @Test func whoComesToAFullQueueWaitsForItsTurn() async throws {
         let socket = try CrowdedSocket(named: ControlRoute.socketName)
         let connection = try DaemonConnection(stateFolder: socket.folder)
-        let asked = Task { try await connection.requireAnswer() }
-        // It has been turned away by then, or comes later: both are well.
-        try await Task.sleep(for: .milliseconds(200))
+        // It is turned away before the crowd leaves, or comes later: both are well.
         async let served: Void = BlockingPool(name: "crowd", threads: 1).run { try socket.serve() }
+        let asked = Task { try await connection.requireAnswer() }
         let outcome = await asked.result
         await connection.close()
         try outcome.get()
