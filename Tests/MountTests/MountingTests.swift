@@ -238,18 +238,20 @@ import UbiquityControl
                 [
                     "python3", "-c",
                     """
-                    import socket, sys, threading, time
+                    import os, socket, sys, threading, time
+                    parent = os.getppid()
                     def ask():
-                        while True:
+                        while os.getppid() == parent:
                             try:
                                 with socket.socket(socket.AF_UNIX) as s:
                                     s.connect(sys.argv[1])
                                     s.sendall(b'GET /v1/status HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
                             except OSError:
-                                time.sleep(0.001)
+                                pass
+                            # Its pace, for which nothing waits: without it the socket's queue would be full at once.
                             time.sleep(0.0005)
-                    for _ in range(2): threading.Thread(target=ask, daemon=True).start()
-                    time.sleep(300)
+                    threading.Thread(target=ask).start()
+                    ask()
                     """, a.containerState + "/control.sock",
                 ])
             defer { client.signal(SIGKILL) }
