@@ -261,8 +261,9 @@ def measure(places, sources, rounds, wanted):
             rows[name] = Rows(folder, sources, number)
         order = list(places)
         for index, (_, method, *_) in enumerate(TABLE):
-            # Nobody is always first, when the disk still writes what another left.
-            for name in order[index % len(order):] + order[:index % len(order)]:
+            # Nobody is always first in a row, when the disk still writes what another left.
+            first = (index + number) % len(order)
+            for name in order[first:] + order[:first]:
                 if not wanted(method):
                     continue
                 os.sync()
