@@ -1,4 +1,5 @@
 package import UbiquityCore
+internal import UbiquitySystem
 
 /// What is known of a backing file beyond the item that has it.
 package struct ContentRecord: Sendable, Hashable {
@@ -131,9 +132,23 @@ package struct ContentList: Sendable {
     }
 }
 
+/// Of which contents nothing can be known: those newer than the newest of which something was noted. What programs
+/// write while nothing goes up is such, and is saved anew or removed before anything is known of it.
+struct RecordedContents {
+    private var newest: ContentID
+
+    /// - Parameter newest: the newest content that an earlier opening of the index can have given.
+    init(newest: ContentID) { self.newest = newest }
+
+    func mayHave(_ content: ContentID) -> Bool { content <= newest }
+
+    mutating func note(_ content: ContentID) { newest = max(newest, content) }
+}
+
 extension IndexTransaction {
     /// Notes that a content holds (or is to hold) a version.
     package func setContent(_ record: ContentRecord) throws {
+        index.recorded.withLock { $0.note(record.content) }
         try executeAtOnce(
             "INSERT OR REPLACE INTO contents (content, version, size, manifest, boot) VALUES (?,?,?,?,?)",
             [
@@ -144,6 +159,7 @@ extension IndexTransaction {
 
     /// Notes where each chunk of a complete content stands, so that downloads can be built from it.
     package func setLocations(_ manifest: Manifest, in content: ContentID) throws {
+        index.recorded.withLock { $0.note(content) }
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
         var position: Int64 = 0
         for chunk in manifest {
@@ -169,8 +185,9 @@ extension IndexTransaction {
 
     /// Drops what is known of a content that is going away.
     package func forgetContent(_ content: ContentID) throws {
-        // Of most that a save replaces nothing is known: one question instead of two changes, and their places in the
-        // journal.
+        // Of most that a save replaces nothing is known: no question, or one instead of two changes and their places in
+        // the journal.
+        guard index.recorded.withLock({ $0.mayHave(content) }) else { return }
         let isKnown = try currentPart.first(Self.isKnown, [.int(content.rawValue)]) { _ in true }
         guard isKnown == true else { return }
         try execute("DELETE FROM contents WHERE content = ?", [.int(content.rawValue)])

@@ -63,6 +63,7 @@ package final class ItemIndex: Sendable {
     /// The write-ahead log, once there is one: it stays as long as the database is open.
     let log = Lock<FileDescriptor?>(nil)
     let trust = Lock(OutdatedTrust(first: ContentID(.max)))
+    let recorded = Lock(RecordedContents(newest: ContentID(.max)))
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
 
@@ -106,7 +107,9 @@ package final class ItemIndex: Sendable {
             }
         }
         try write(.startup) { try $0.makeRoot() }
-        trust.withLock { [first = numbers.withLock { $0.next }] in $0 = OutdatedTrust(first: ContentID(first)) }
+        let first = ContentID(numbers.withLock { $0.next })
+        trust.withLock { $0 = OutdatedTrust(first: first) }
+        recorded.withLock { $0 = RecordedContents(newest: first) }
         try loadIgnoreFiles()
     }
 

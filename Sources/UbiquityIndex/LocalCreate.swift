@@ -131,7 +131,7 @@ extension IndexTransaction {
         if row.dirty.isEmpty {
             row.dirtyOrder = try newDirtyOrder()
             row.dirtyBase = try (isRemoved ? revisionSeen(of: row) : remoteRevision(of: row.id)) ?? .zero
-        } else if isRemoved, let seen = try revisionSeen(of: row) {
+        } else if isRemoved, row.dirtyBase > .zero, let seen = try revisionSeen(of: row) {
             row.dirtyBase = min(row.dirtyBase, seen)
         }
         row.noteTimes(of: fields, xattrs: xattrs, now: now)

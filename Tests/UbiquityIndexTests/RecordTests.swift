@@ -255,6 +255,33 @@ import UbiquityIndex
         }
     }
 
+    /// Of what is newer than all that was recorded the database is not asked: what was recorded goes all the same, in
+    /// whichever order, by its record or its chunks alone, and when the index was opened anew since.
+    @Test(arguments: [false, true])
+    func whatIsKnownOfAContentGoesWithIt(isReopened: Bool) throws {
+        var index = fixture.index
+        let one = try chunk(1)
+        let contents = try (0..<6).map { _ in ContentID(try index.newContentNumber()) }
+        func record(_ content: ContentID) -> ContentRecord {
+            ContentRecord(content: content, version: version(1), size: 1, manifest: [one], unsyncedBoot: nil)
+        }
+        try index.write(.local) { try $0.setContent(record(contents[1])) }
+        try index.write(.remote) { try $0.setLocations([one], in: contents[4]) }
+        // One that is undone counts for nothing.
+        #expect(throws: UbiquityError.self) {
+            try index.write(.remote) { transaction in
+                try transaction.setContent(record(contents[5]))
+                throw UbiquityError(.io, "undone")
+            }
+        }
+        if isReopened { index = try fixture.reopened() }
+        for content in [contents[5], contents[1], contents[0], contents[4]] {
+            try index.write(.local) { try $0.forgetContent(content) }
+        }
+        for content in contents { #expect(try index.read { try $0.contentRecord(content) } == nil) }
+        #expect(try index.read { try $0.locations(of: one) }.isEmpty)
+    }
+
     // MARK: Lists
 
     @Test func changesWaitInTheirOrder() throws {
