@@ -184,7 +184,9 @@ extension SyncEngine: Materializer {
     }
 
     /// Makes an item a placeholder again whose content has come in part. One that has become whole meanwhile stays.
-    func dropPartial(_ row: ItemRow, _ content: ContentID) throws {
+    /// - Returns: false if the content stays.
+    @discardableResult
+    func dropPartial(_ row: ItemRow, _ content: ContentID) throws -> Bool {
         let isAbandoned = try index.write(.remote) { transaction in
             guard let current = try transaction.row(key: row.key), current.content == content else {
                 // A document that was saved with it has it now.
@@ -201,6 +203,7 @@ extension SyncEngine: Materializer {
             return true
         }
         if isAbandoned { discard([content]) }
+        return isAbandoned
     }
 
     private func registered(_ download: Download) -> Download {

@@ -1,10 +1,20 @@
 import Glibc
 import Testing
 import UbiquityContent
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 import UbiquityVFS
+
+/// One folder, and programs that nobody started.
+private struct NoSurroundings: Surroundings {
+    func ancestry(of folder: ItemKey) -> Ancestry { Ancestry(folders: [folder]) }
+    func entry(of item: ItemKey) -> ClaimTarget.Entry? { nil }
+    func process(_ process: Int32, descendsFrom ancestor: Int32) -> Bool { process == ancestor }
+    func lineage(of process: Int32) -> [Int32] { [process] }
+    func isAlive(_ process: Int32) -> Bool { true }
+}
 
 @Suite struct PlaceholderTests {
     private static let text = Array((0..<5000).map { UInt8(97 + $0 % 26) })
@@ -197,6 +207,38 @@ import UbiquityVFS
         guard case .now = cut else { throw Errno.EIO }
         container.cloud.release(content)
         #expect(try await container.content(of: other.ino) == "abc")
+    }
+
+    /// An app that has the document claimed, or would have to save it first, holds up a person's program and no scanner.
+    @Test func whoIsRefusedWaitsForNoClaim() async throws {
+        let coordination = Coordination(
+            isStrict: false, surroundings: NoSurroundings(), timekeeper: SystemTimekeeper())
+        let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
+        let container = try TestContainer(
+            coordination: coordination, backgroundReaders: BackgroundReaders(names: [program]))
+        let scanner = Caller(uid: 1000, gid: 1000, pid: getpid())
+        container.cloud.finishesItself(false)
+        let row = try container.cloud.add("a", text)
+        let claim = try await coordination.claim(
+            ClaimRequest(owner: .system, intents: [ClaimIntent(row.claimTarget, .writing(nil))]))
+        guard case .now(let refused) = try container.fs.open(row.ino, flags: [], caller: scanner) else {
+            Issue.record("a scanner waits for what it does not get")
+            return
+        }
+        #expect(await errno { _ = try await container.read(refused.handle) } == .EDEADLK)
+        container.fs.release(refused.handle)
+        guard case .later = try container.fs.open(row.ino, flags: [], caller: container.caller) else {
+            Issue.record("a person's program did not wait for the claim")
+            return
+        }
+        coordination.end(claim)
+        // Nothing is claimed: what has just come the scanner gets as well, and it has the file claimed meanwhile.
+        let content = try await container.cloud.begin(row.key)
+        try await container.cloud.fill(content, 0..<content.size)
+        guard case .now(let here) = try container.fs.open(row.ino, flags: [], caller: scanner) else { throw Errno.EIO }
+        #expect(try await container.read(here.handle, at: 0, 3) == "abc")
+        container.fs.release(here.handle)
+        container.cloud.release(content)
     }
 
     /// A version that has just come is not the one that the item shows by now.

@@ -1,5 +1,6 @@
 import Logging
 import UbiquityContent
+import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
@@ -19,7 +20,7 @@ final class TestContainer: Sendable {
 
     init(
         passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
-        smallContent: Int64 = 0, backgroundReaders: BackgroundReaders = .none
+        smallContent: Int64 = 0, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none
     ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
@@ -31,8 +32,8 @@ final class TestContainer: Sendable {
             ContainerFileSystem.Parts(
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
-                container: container, logger: Logger(label: "test"), backgroundReaders: backgroundReaders,
-                preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent),
+                container: container, logger: Logger(label: "test"), coordination: coordination,
+                backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent),
             owner: (1000, 1000))
     }
 

@@ -141,8 +141,8 @@ extension SyncEngine {
         let isHere = kind != .contentMissing
         if row.contentState == .partial {
             if isHere { try store.copyAside(content) }
-            try dropPartial(row, content)
-            return .repaired("a placeholder again")
+            let isDropped = try dropPartial(row, content)
+            return .repaired(isDropped ? "a placeholder again" : "it has come whole meanwhile, and stays")
         }
         if row.dirty.contains(.content) || row.isExcluded { return try repairOwn(row, content, isHere: isHere) }
         let known = try index.read { try $0.remote(id: row.id) }
