@@ -290,6 +290,56 @@ import UbiquityControl
         }
     }
 
+    /// At once, by who may not keep them alone, and by a change of the owner to nobody else.
+    @Test(.enabled(if: getuid() == 0, "another user takes root"), arguments: [[], ["--no-passthrough"]])
+    func rightsOfAnOpenFileGoAsOnADisk(_ options: [String]) async throws {
+        try await World.run { world in
+            let a = try world.device("a")
+            try await a.mount(["-o", "allow_other"] + options)
+            try await a.shell("chmod 755 .")
+            try await a.python(
+                """
+                import time
+                def mode(): return os.fstat(file).st_mode & 0o7777
+                def gone(how, expected=0o777):
+                    assert mode() == expected, (name, how, oct(mode()))
+                for name in ['named', 'unlinked']:
+                    file = os.open(name, os.O_CREAT | os.O_RDWR, 0o666)
+                    os.write(file, b'abc')
+                    if name == 'unlinked': os.unlink(name)
+                    for round in range(3):
+                        os.fchmod(file, 0o6777)
+                        os.write(file, b'by root')
+                        gone('root may keep them', 0o6777)
+                        os.seteuid(65534)
+                        os.write(file, b'by another')
+                        gone('write')
+                        os.seteuid(0)
+                    os.fchmod(file, 0o4711)
+                    os.setxattr(file, 'security.capability', bytes.fromhex('0100000202000000000000000000000000000000'))
+                    os.write(file, b'by root')
+                    gone('root', 0o4711)
+                    assert 'security.capability' not in os.listxattr(file), name
+                    before = os.fstat(file)
+                    time.sleep(0.02)
+                    os.fchown(file, -1, -1)
+                    gone('chown', 0o711)
+                    after = os.fstat(file)
+                    assert after.st_ctime_ns > before.st_ctime_ns and after.st_mtime_ns == before.st_mtime_ns, name
+                    os.fchmod(file, 0o4755)
+                    os.close(file)
+                file = os.open('named', os.O_RDONLY)
+                gone('close', 0o4755)
+                os.chown('named', -1, -1)
+                gone('chown by name', 0o755)
+                os.mkdir('folder')
+                os.chmod('folder', 0o2777)
+                os.chown('folder', -1, -1)
+                assert os.stat('folder').st_mode & 0o7777 == 0o2777
+                """)
+        }
+    }
+
     @Test func holesAreKeptOnOtherDevices() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
