@@ -57,6 +57,9 @@ extension Reply {
 }
 
 extension AttributeChanges {
+    /// FATTR_FH, FATTR_LOCKOWNER, FATTR_CTIME and FATTR_KILL_SUIDGID: how, and not what.
+    private static let ofNoChange: Int32 = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
+
     fileprivate init(_ status: stat, _ fields: Int32) {
         func has(_ field: Int32) -> Bool { fields & field != 0 }
         self.init()
@@ -74,6 +77,9 @@ extension AttributeChanges {
         } else if has(FUSE_SET_ATTR_MTIME) {
             modifiedAt = .at(Timestamp(status.st_mtim))
         }
+        // The kernel sends such ones for that alone (fuse_setattr in its fs/fuse/dir.c, with HANDLE_KILLPRIV_V2): of a
+        // write that goes past this process it is all that is heard.
+        dropsPrivileges = fields & ~Self.ofNoChange == 0
     }
 }
 

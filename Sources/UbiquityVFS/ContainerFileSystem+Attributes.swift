@@ -129,11 +129,11 @@ extension ContainerFileSystem {
         if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
         // Setting the time of the last access alone is a change of the status, too.
         let isChange = change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil
-        guard isChange || changes.accessedAt != nil else {
+        guard isChange || changes.accessedAt != nil || changes.dropsPrivileges else {
             return try attributes(of: row, isOrphan: isOrphan)
         }
         if let mode = change.mode, FileMode.withoutPrivileges(mode) != nil {
-            openNodes.node(ino)?.state.withLock { $0.gainPrivileges() }
+            openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true }
         }
         guard isOrphan else { return try attributes(of: try index.setAttributes(ino: ino, change, at: now)) }
         let changed = row.applying(change, now: now)
@@ -152,7 +152,8 @@ extension ContainerFileSystem {
         }
         // A new owner, and a truncation by an ordinary user, take away the right to act as the owner. With
         // HANDLE_KILLPRIV_V2 the kernel leaves that to the file system.
-        let givesAway = changes.uid != nil || changes.gid != nil || (changes.size != nil && caller.uid != 0)
+        let givesAway = changes.uid != nil || changes.gid != nil || changes.dropsPrivileges
+            || (changes.size != nil && caller.uid != 0)
         if changes.mode == nil, givesAway, row.kind != .directory, let cleared = FileMode.withoutPrivileges(row.mode) {
             change.mode = cleared
         }
@@ -182,10 +183,7 @@ extension ContainerFileSystem {
             let stamp = OpenNode.Stamp(try file.status())
             let isUnchanged = seesWrites && state.stamp == stamp
             try file.setTimes(accessed: nil, modified: time)
-            guard isUnchanged || state.privilegedSince == stamp else { return }
-            let now = OpenNode.Stamp(try file.status())
-            if isUnchanged { state.stamp = now }
-            if state.privilegedSince == stamp { state.privilegedSince = now }
+            if isUnchanged { state.stamp = OpenNode.Stamp(try file.status()) }
         }
     }
 
@@ -220,12 +218,6 @@ extension FileMode {
 extension OpenNode.State {
     mutating func notePrivileges(_ row: ItemRow) {
         hasPrivileges = FileMode.withoutPrivileges(row.mode) != nil || row.hasCapability
-    }
-
-    /// Without a look at the file, all that is written counts as written later.
-    mutating func gainPrivileges() {
-        hasPrivileges = true
-        privilegedSince = try? whole.map { OpenNode.Stamp(try $0.file.status()) }
     }
 }
 

@@ -17,12 +17,6 @@ extension ContainerFileSystem {
         // After the look at the times, so that each later store through a mapping changes them again.
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
         do {
-            // A right that the file got while the kernel served its writer, who went on.
-            if isChanged, state.hasPrivileges, state.service.backing != nil, state.privilegedSince != stamp {
-                try clearPrivileges(liveRow(node.ino), .nobody)
-                state.hasPrivileges = false
-                parts.kernel.invalidateAttributes(ino: node.ino)
-            }
             // Flushes and looks at what stays open are nobody's calls, yet it was a program that wrote.
             _ = try doing(state.doer ?? Doer.current) {
                 try index.noteWriting(

@@ -107,7 +107,7 @@ extension ContainerFileSystem {
             let isGone = try changeOrphan(ino) { row, now in try row.setting(xattr, mode, now: now) }
             if !isGone { try index.setXattr(ino: ino, xattr, mode) }
         } catch let error as UbiquityError { throw error.code == .tooLarge ? Errno.ENOSPC : error }
-        if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.gainPrivileges() } }
+        if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
         return .now(())
     }
 

@@ -78,6 +78,9 @@ package struct AttributeChanges: Hashable, Sendable {
     package var size: Int64?
     package var accessedAt: Time?
     package var modifiedAt: Time?
+    /// What lets others act as the owner or the group goes: the owner was changed to nobody else, or somebody is about
+    /// to write who may not keep it.
+    package var dropsPrivileges = false
 
     package enum Time: Hashable, Sendable {
         case now
@@ -86,7 +89,7 @@ package struct AttributeChanges: Hashable, Sendable {
 
     package init(
         mode: UInt32? = nil, uid: UInt32? = nil, gid: UInt32? = nil, size: Int64? = nil, accessedAt: Time? = nil,
-        modifiedAt: Time? = nil
+        modifiedAt: Time? = nil, dropsPrivileges: Bool = false
     ) {
         self.mode = mode
         self.uid = uid
@@ -94,6 +97,7 @@ package struct AttributeChanges: Hashable, Sendable {
         self.size = size
         self.accessedAt = accessedAt
         self.modifiedAt = modifiedAt
+        self.dropsPrivileges = dropsPrivileges
     }
 }
 
@@ -102,9 +106,6 @@ package struct Caller: Hashable, Sendable {
     package var uid: UInt32
     package var gid: UInt32
     package var pid: Int32
-
-    /// Who has no rights of their own.
-    static let nobody = Caller(uid: .max, gid: .max, pid: 0)
 
     package init(uid: UInt32, gid: UInt32, pid: Int32) {
         self.uid = uid

@@ -56,9 +56,6 @@ final class OpenNode: Sendable {
         var writesThrough = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
-        /// The backing file when it got such a right while the kernel served it: only what is written after that takes
-        /// the right away.
-        var privilegedSince: Stamp?
 
         /// Whether the index is to be told of a change.
         /// - Parameter stamp: the backing file as it is.

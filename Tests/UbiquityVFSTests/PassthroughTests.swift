@@ -275,7 +275,29 @@ import UbiquityVFS
         _ = try await container.set(ino, AttributeChanges(mode: 0o4755))
         try kernel.open(passed).write([1], at: 0)
         container.fs.release(passed.handle)
-        #expect(try row(ino).mode == 0o755)
+        #expect(try row(ino).mode == 0o4755)
+    }
+
+    /// Before who writes may not keep them, the kernel says so; and so it does of a change of the owner to nobody else.
+    @Test(arguments: [false, true]) func theKernelTellsWhenRightsGo(isUnlinked: Bool) async throws {
+        let ino = try container.create("a", "x")
+        let passed = try await open(ino, .writeOnly)
+        if isUnlinked { try container.unlink("a") }
+        func mode() throws -> UInt32 { try container.fs.attributes(of: ino, handle: passed.handle).mode & 0o7777 }
+        for (given, left) in [(0o6775, 0o775), (0o2664, 0o2664), (0o1777, 0o1777)] as [(UInt32, UInt32)] {
+            _ = try await container.set(ino, AttributeChanges(mode: given), handle: passed.handle)
+            try kernel.open(passed).write([1], at: 0)
+            #expect(try mode() == given)
+            let before = try container.fs.attributes(of: ino, handle: passed.handle).changedAt
+            let after = try await container.set(ino, AttributeChanges(dropsPrivileges: true), handle: passed.handle)
+            #expect(after.mode & 0o7777 == left)
+            #expect(try mode() == left)
+            #expect(after.changedAt > before)
+        }
+        container.fs.release(passed.handle)
+        let folder = try container.makeDirectory("d")
+        _ = try await container.set(folder, AttributeChanges(mode: 0o2777))
+        #expect(try await container.set(folder, AttributeChanges(dropsPrivileges: true)).mode & 0o7777 == 0o2777)
     }
 
     @Test func theKernelDoesNotKeepTimesOfWhatIsMapped() async throws {
