@@ -122,6 +122,7 @@ extension ContainerFileSystem {
         // What was written before is no doing of this.
         finishCloses(of: ino)
         let (row, isOrphan) = try row(ino)
+        if changes.dropsPrivileges, !mayDropPrivileges(of: row, caller) { throw Errno.EPERM }
         // One time for both: who sets both to the present time expects the same in both.
         let now = parts.timekeeper.now()
         let change = attributeChange(row, changes, caller, now)
@@ -139,6 +140,13 @@ extension ContainerFileSystem {
         let changed = row.applying(change, now: now)
         inodes.withNode(ino) { $0.orphan = changed }
         return try attributes(of: changed, isOrphan: true)
+    }
+
+    /// The owner may, and who is about to write. Which of the two it is the kernel does not say.
+    private func mayDropPrivileges(of row: ItemRow, _ caller: Caller) -> Bool {
+        if caller.uid == 0 || caller.uid == row.uid { return true }
+        if row.kind == .directory || FileMode.withoutPrivileges(row.mode) == nil { return true }
+        return openNodes.node(row.ino)?.state.withLock { $0.writers > 0 } ?? false
     }
 
     private func attributeChange(

@@ -98,9 +98,19 @@ extension PosixTests {
                 gone('close', 0o4755)
                 os.chown('named', -1, -1)
                 gone('chown by name', 0o755)
+                os.chmod('named', 0o4755)
+                os.seteuid(65534)
+                for change in [lambda: os.chown('named', -1, -1), lambda: os.fchown(file, -1, -1)]:
+                    try: change(); raise AssertionError('not the owner')
+                    except PermissionError: pass
+                os.seteuid(0)
+                gone('another has no say', 0o4755)
                 os.mkdir('folder')
                 os.chmod('folder', 0o2777)
                 os.chown('folder', -1, -1)
+                os.seteuid(65534)
+                os.chown('folder', -1, -1)
+                os.seteuid(0)
                 assert os.stat('folder').st_mode & 0o7777 == 0o2777
                 """)
         }

@@ -295,6 +295,14 @@ import UbiquityVFS
             #expect(after.changedAt > before)
         }
         container.fs.release(passed.handle)
+        guard !isUnlinked else { return }
+        // Whose file it is not, and who does not write.
+        _ = try await container.set(ino, AttributeChanges(mode: 0o4755))
+        let stranger = Caller(uid: 2000, gid: 2000, pid: 0)
+        #expect(throws: Errno.EPERM) {
+            _ = try container.fs.setAttributes(of: ino, AttributeChanges(dropsPrivileges: true), caller: stranger)
+        }
+        #expect(try row(ino).mode & 0o7777 == 0o4755)
         let folder = try container.makeDirectory("d")
         _ = try await container.set(folder, AttributeChanges(mode: 0o2777))
         #expect(try await container.set(folder, AttributeChanges(dropsPrivileges: true)).mode & 0o7777 == 0o2777)
