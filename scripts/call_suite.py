@@ -173,8 +173,7 @@ class Calls:
         os.fchmod(self._file(), self._pick(0o644, 0o6755, 0o600))
 
     def change_owner_open(self):
-        # To nobody else by another user while it is open for writing, the kernel does not tell from a write.
-        os.fchown(self._file(), *self._pick((-1, 0), (0, -1), (OTHER_USER, -1), (OTHER_USER, 1000)))
+        os.fchown(self._file(), *self._owners())
 
     # What has a name.
 
@@ -229,8 +228,12 @@ class Calls:
         os.chmod(self.path, self._pick(0o644, 0o4755, 0o2755, 0o1777, 0, 0o777))
 
     def change_owner(self):
-        user = self._pick(-1, 0, OTHER_USER)
-        os.chown(self.path, user, self._pick(0, -1, 1000, -1), follow_symlinks=self.chance < 0.5)
+        os.chown(self.path, *self._owners(), follow_symlinks=self.chance < 0.5)
+
+    def _owners(self):
+        # To nobody else by another user while it is open for writing, the kernel does not tell from a write.
+        nobody = (-1, -1) if os.geteuid() == 0 else (-1, 1000)
+        return self._pick((-1, 0), (0, -1), (OTHER_USER, -1), (OTHER_USER, 1000), nobody)
 
     def set_times(self):
         os.utime(self.path, ns=(self.number * 1_000_003, self.number * 7919), follow_symlinks=self.chance < 0.5)
