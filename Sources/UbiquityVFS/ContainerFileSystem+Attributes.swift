@@ -146,7 +146,7 @@ extension ContainerFileSystem {
     private func mayDropPrivileges(of row: ItemRow, _ caller: Caller) -> Bool {
         if caller.uid == 0 || caller.uid == row.uid { return true }
         if row.kind == .directory || FileMode.withoutPrivileges(row.mode) == nil { return true }
-        return openNodes.node(row.ino)?.state.withLock { $0.writers > 0 } ?? false
+        return files.all.contains { $0.flags.writes && $0.node.ino == row.ino }
     }
 
     private func attributeChange(

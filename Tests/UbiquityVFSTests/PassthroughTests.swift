@@ -303,6 +303,13 @@ import UbiquityVFS
             _ = try container.fs.setAttributes(of: ino, AttributeChanges(dropsPrivileges: true), caller: stranger)
         }
         #expect(try row(ino).mode & 0o7777 == 0o4755)
+        let other = try await open(ino, [.writeOnly, .nonBlocking])
+        #expect(try row(ino).mode & 0o7777 == 0o4755)
+        guard case .now(let left) = try container.fs.setAttributes(
+            of: ino, AttributeChanges(dropsPrivileges: true), caller: stranger)
+        else { throw Errno.EIO }
+        #expect(left.mode & 0o7777 == 0o755)
+        container.fs.release(other.handle)
         let folder = try container.makeDirectory("d")
         _ = try await container.set(folder, AttributeChanges(mode: 0o2777))
         #expect(try await container.set(folder, AttributeChanges(dropsPrivileges: true)).mode & 0o7777 == 0o2777)
