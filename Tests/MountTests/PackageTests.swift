@@ -206,6 +206,34 @@ import UbiquityControl
         }
     }
 
+    /// A close may come long after the last write: of a program that keeps the file open, or on a busy machine.
+    @Test func whoWroteLaterStandsAndNotWhoClosedLater() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
+            try await a.shell("mkdir d.rtfd; echo base > d.rtfd/text; echo base > d.rtfd/one")
+            try await world.settle(a, b)
+            try await b.shell("cat d.rtfd/text d.rtfd/one")
+            for device in [a, b] { try await device.ubiquity("offline", "") }
+            let end = "\(world.folder)/end"
+            let writer = try a.start(
+                "exec 3> d.rtfd/new; echo a > d.rtfd/text; echo a >&3; echo written; until [ -e '\(end)' ]; do sleep 0.02; done")
+            try await world.eventually("it has written") { writer.outputSoFar == "written\n" }
+            try await b.shell("echo b > d.rtfd/one")
+            try await world.shell(": > '\(end)'")
+            _ = try await writer.finish()
+            for device in [b, a] {
+                try await device.ubiquity("online", "")
+                try await device.waitUntilIdle()
+            }
+            try await world.settle(a, b)
+            for device in [a, b] {
+                #expect(try await device.shell("cd d.rtfd; cat text one; ls") == "base\nb\none\ntext")
+                #expect(try await device.shell("ls \(Self.versions)").contains(" laptop (conflict)"))
+                #expect(try await device.shell("cat \(Self.versions)/*/new") == "a")
+            }
+        }
+    }
+
     @Test func aLosingStateKeepsAttributesAndRights() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("laptop"), try await world.mounted("desk"))
