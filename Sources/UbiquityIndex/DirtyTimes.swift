@@ -1,19 +1,51 @@
 package import UbiquityCore
 
 // When each field was changed. The last change has its time in `dirtyAt`; a field that was changed before that keeps
-// its own, so that the cloud can tell which device changed it later.
+// its own, so that the cloud can tell which device changed it later. So does a content of which the index was told
+// late, as writes are noted at the close.
 extension ItemRow {
     /// Fields are changed now; nothing of those that were changed before is to count as changed now.
     mutating func noteTimes(of fields: DirtyFields, xattrs: some Sequence<[UInt8]>, now: Timestamp) {
         for name in xattrs { setTime(of: .xattr(name), now) }
         // What the cloud has not seen nobody else has changed.
-        guard !dirty.contains(.created) else { return }
-        if dirtyAt != now {
+        if !dirty.contains(.created), dirtyAt != now {
             for (flag, field) in Self.timed where dirty.contains(flag) && !fields.contains(flag) {
                 if dirtyTimes[field] == nil { setTime(of: field, dirtyAt) }
             }
         }
         for (flag, field) in Self.timed where fields.contains(flag) { setTime(of: field, nil) }
+    }
+
+    /// The content was written before it was noted just now.
+    /// - Parameters:
+    ///   - written: the backing file's ctime. One from before what was known already is another clock's, and not
+    ///     believed.
+    ///   - known: when the row was changed last, as far as it was known.
+    mutating func noteWritten(at written: Timestamp, known: Timestamp) {
+        guard written.advanced(bySeconds: Self.fileClockTick) >= known else { return }
+        let time = max(written, known)
+        guard time.advanced(bySeconds: Self.promptClose) < dirtyAt else { return }
+        setTime(of: .content, time)
+        setTime(of: .times, time)
+    }
+
+    /// Seconds, of the slowest kernel (CONFIG_HZ=100): so much a file's times may be behind the clock.
+    private static let fileClockTick = 0.01
+
+    /// Seconds. A close that comes so soon counts as the last write: most do, and nothing is kept of them.
+    private static let promptClose = 0.005
+
+    /// When what is dirty was changed last.
+    package var lastChange: Timestamp {
+        guard !dirtyTimes.isEmpty else { return dirtyAt }
+        var left = dirty, last: Timestamp?
+        // Something that was made is changed when its first content is.
+        if left.contains(.content) { left.remove(.created) }
+        for each in dirtyTimes {
+            left.remove(each.field.flag)
+            last = max(each.time, last ?? each.time)
+        }
+        return left.isEmpty ? last ?? dirtyAt : dirtyAt
     }
 
     /// Names of attributes that were set or removed here and are not known to be at the cloud.

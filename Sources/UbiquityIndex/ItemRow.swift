@@ -244,7 +244,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.dirtyBase
         }
     }
-    /// When the last local change was made, by this device's clock.
+    /// When the last local change was noted, by this device's clock; see `lastChange`.
     package var dirtyAt: Timestamp {
         get { box.fields.dirtyAt }
         _modify {

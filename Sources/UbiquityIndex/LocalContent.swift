@@ -142,6 +142,7 @@ extension IndexTransaction {
     }
 
     fileprivate func note(_ writing: WritingNote, in row: inout ItemRow, now: Timestamp) throws {
+        let known = row.changedAt
         row.size = writing.size
         row.modifiedAt = writing.modifiedAt
         row.changedAt = max(writing.changedAt, row.changedAt)
@@ -149,5 +150,6 @@ extension IndexTransaction {
         row.nextVersion = nil
         row.flags.insert(.keptCurrent)
         try markDirty(&row, [.content, .times], now: now)
+        row.noteWritten(at: writing.changedAt, known: known)
     }
 }

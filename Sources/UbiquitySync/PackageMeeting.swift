@@ -278,7 +278,7 @@ extension PackageMeeting {
     private func isOutside(_ id: ItemID) -> Bool { departed[id].map { !$0.isDeleted } ?? false }
 
     /// When something was changed here last.
-    var latest: Timestamp { (rows + deleted).filter { !$0.dirty.isEmpty }.map(\.dirtyAt).max() ?? .zero }
+    var latest: Timestamp { (rows + deleted).filter { !$0.dirty.isEmpty }.map(\.lastChange).max() ?? .zero }
 
     /// Nil if there is no difference.
     private func change(

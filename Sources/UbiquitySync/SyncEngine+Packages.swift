@@ -190,7 +190,8 @@ extension SyncEngine {
             var finder = PackageFinder(reader, index), times = [ItemKey: Timestamp]()
             for planned in group {
                 for package in try finder.packages(changedBy: planned.row) {
-                    times[package] = max(planned.row.dirtyAt, times[package] ?? planned.row.dirtyAt)
+                    let change = planned.row.lastChange
+                    times[package] = max(change, times[package] ?? change)
                 }
             }
             guard !times.isEmpty else { return [] }

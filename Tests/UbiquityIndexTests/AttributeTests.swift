@@ -156,6 +156,35 @@ import UbiquityIndex
         #expect(try fixture.index.read { try $0.dirtyBytes() } == 10)
     }
 
+    /// The close may come late: what was written counts from when that was. Both of a new file, which may lie in a
+    /// package that another device has changed meanwhile, and of one that the cloud has.
+    @Test func whatWasWrittenCountsFromThen() throws {
+        let ino = try fixture.file("a").ino
+        func write(secondsAgo: Double) throws -> ItemRow {
+            fixture.time.advance(seconds: 10)
+            let then = fixture.time.now().advanced(bySeconds: -secondsAgo)
+            return try fixture.index.noteWriting(
+                ino: ino, changed: true, size: 1, modifiedAt: .zero, changedAt: then, stillOpen: false)
+        }
+        for isNew in [true, false] {
+            if !isNew { try fixture.confirm("a") }
+            var row = try write(secondsAgo: 3)
+            let now = fixture.time.now(), then = now.advanced(bySeconds: -3)
+            #expect(row.dirtyAt == now && row.lastChange == then)
+            let fields = ChangedFields(mode: 0, modifiedAt: .zero)
+            #expect(row.earlierTimes(of: fields).map(\.field) == [.times])
+            // What is changed after that has its own time.
+            fixture.time.advance()
+            row = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: isNew ? 0o600 : 0o640))
+            #expect(row.lastChange == fixture.time.now() && row.dirtyTimes[.content] == then)
+            row = try write(secondsAgo: 0)
+            #expect(row.lastChange == fixture.time.now() && row.dirtyTimes[.content] == nil)
+            // Not before what was known already, however the file's clock goes.
+            row = try write(secondsAgo: 1_000)
+            #expect(row.lastChange == fixture.time.now())
+        }
+    }
+
     @Test func aNewContentIsANewVersion() throws {
         let made = try fixture.file("a")
         try fixture.index.write(.remote) { transaction in
