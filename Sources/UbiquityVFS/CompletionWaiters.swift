@@ -29,21 +29,20 @@ final class CompletionWaiters: Sendable {
                 if isDone() { wake(ino, number) }
             }
         } onCancel: {
-            let wasWaiting = wake(ino, number)
-            if !wasWaiting { _ = state.withLock { $0.cancelled.insert(number) } }
+            wake(ino, number, isCancelled: true)
         }
         _ = state.withLock { $0.cancelled.remove(number) }
     }
 
-    @discardableResult
-    private func wake(_ ino: UInt64, _ number: UInt64) -> Bool {
+    /// - Parameter isCancelled: one that does not wait yet is not to begin. In one look: it may be about to.
+    private func wake(_ ino: UInt64, _ number: UInt64, isCancelled: Bool = false) {
         let continuation = state.withLock { state in
             let found = state.waiters[ino]?.removeValue(forKey: number)
             if state.waiters[ino]?.isEmpty == true { state.waiters[ino] = nil }
+            if found == nil, isCancelled { state.cancelled.insert(number) }
             return found
         }
         continuation?.resume()
-        return continuation != nil
     }
 
     /// Wakes all who wait for the inode.
