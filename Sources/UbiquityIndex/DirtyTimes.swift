@@ -18,19 +18,26 @@ extension ItemRow {
 
     /// The content was written before it was noted just now.
     /// - Parameters:
-    ///   - written: the backing file's ctime. One from before what was known already is another clock's, and not
+    ///   - written: the backing file's ctime. One from long before what was known already is another clock's, and not
     ///     believed.
     ///   - known: when the row was changed last, as far as it was known.
-    mutating func noteWritten(at written: Timestamp, known: Timestamp) {
-        guard written.advanced(bySeconds: Self.fileClockTick) >= known else { return }
+    ///   - before: `dirtyAt` as it was.
+    mutating func noteWritten(at written: Timestamp, known: Timestamp, before: Timestamp) {
+        guard written.advanced(bySeconds: Self.otherClock) >= known else { return }
+        // Nor is it forgotten that it was renamed after that, or the like: perhaps this is told of nothing but a close.
         let time = max(written, known)
         guard time.advanced(bySeconds: Self.promptClose) < dirtyAt else { return }
+        if dirty.contains(.created) {
+            for (flag, field) in Self.timed where dirty.contains(flag) && dirtyTimes[field] == nil {
+                setTime(of: field, before)
+            }
+        }
         setTime(of: .content, time)
         setTime(of: .times, time)
     }
 
-    /// Seconds, of the slowest kernel (CONFIG_HZ=100): so much a file's times may be behind the clock.
-    private static let fileClockTick = 0.01
+    /// Seconds.
+    private static let otherClock = 86_400.0
 
     /// Seconds. A close that comes so soon counts as the last write: most do, and nothing is kept of them.
     private static let promptClose = 0.005

@@ -11,17 +11,22 @@ package struct WritingNote: Sendable {
     package var modifiedAt: Timestamp
     /// The backing file's ctime, which programs have been shown while it was open.
     package var changedAt: Timestamp
+    /// When it was written last; nil if only the note tells: no store to a page that is mapped and dirty already
+    /// changes the file's times.
+    package var writtenAt: Timestamp?
     /// Whether any program still has the file open for writing.
     package var stillOpen: Bool
 
     package init(
-        ino: UInt64, isChange: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp, stillOpen: Bool
+        ino: UInt64, isChange: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp,
+        writtenAt: Timestamp? = nil, stillOpen: Bool
     ) {
         self.ino = ino
         self.isChange = isChange
         self.size = size
         self.modifiedAt = modifiedAt
         self.changedAt = changedAt
+        self.writtenAt = writtenAt
         self.stillOpen = stillOpen
     }
 }
@@ -55,9 +60,11 @@ extension ItemIndex {
     ///   - size: of the backing file, bytes.
     ///   - modifiedAt: the backing file's mtime.
     ///   - changedAt: the backing file's ctime, which programs have been shown while it was open; else now.
+    ///   - writtenAt: when it was written last, if that is known.
     ///   - stillOpen: whether any program still has the file open for writing.
     package func noteWriting(
-        ino: UInt64, changed: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp? = nil, stillOpen: Bool
+        ino: UInt64, changed: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp? = nil,
+        writtenAt: Timestamp? = nil, stillOpen: Bool
     ) throws -> ItemRow {
         let now = timekeeper.now()
         return try change(ino: ino, changed ? .content : .attributes) { transaction, row in
@@ -66,7 +73,7 @@ extension ItemIndex {
             guard changed else { return }
             let writing = WritingNote(
                 ino: ino, isChange: true, size: size, modifiedAt: modifiedAt, changedAt: changedAt ?? now,
-                stillOpen: stillOpen)
+                writtenAt: writtenAt, stillOpen: stillOpen)
             try transaction.note(writing, in: &row, now: now)
         }
     }
@@ -142,7 +149,7 @@ extension IndexTransaction {
     }
 
     fileprivate func note(_ writing: WritingNote, in row: inout ItemRow, now: Timestamp) throws {
-        let known = row.changedAt
+        let (known, before) = (row.changedAt, row.dirtyAt)
         row.size = writing.size
         row.modifiedAt = writing.modifiedAt
         row.changedAt = max(writing.changedAt, row.changedAt)
@@ -150,6 +157,6 @@ extension IndexTransaction {
         row.nextVersion = nil
         row.flags.insert(.keptCurrent)
         try markDirty(&row, [.content, .times], now: now)
-        row.noteWritten(at: writing.changedAt, known: known)
+        if let written = writing.writtenAt { row.noteWritten(at: written, known: known, before: before) }
     }
 }

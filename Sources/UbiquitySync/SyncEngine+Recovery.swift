@@ -132,7 +132,7 @@ extension SyncEngine {
             }
             _ = try index.noteWriting(
                 ino: row.ino, changed: row.contentState == .complete, size: status.size,
-                modifiedAt: status.modifiedAt, changedAt: status.changedAt,
+                modifiedAt: status.modifiedAt,
                 stillOpen: row.contentState == .complete && (try store.hasWriters(content)))
         }
     }

@@ -103,7 +103,7 @@ extension ContainerFileSystem {
         guard isChange || !stillOpen else { return nil }
         let writing = WritingNote(
             ino: node.ino, isChange: isChange, size: status.size, modifiedAt: status.modifiedAt,
-            changedAt: status.changedAt, stillOpen: stillOpen)
+            changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
         let result = try change(writing)
         setNoted(stamp, stillOpen: stillOpen, &state)
         return result

@@ -21,7 +21,7 @@ extension ContainerFileSystem {
             _ = try doing(state.doer ?? Doer.current) {
                 try index.noteWriting(
                     ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
-                    changedAt: status.changedAt, stillOpen: stillOpen)
+                    changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
             }
         } catch where Errno(describing: error) == .ESTALE {
             // Unlinked or replaced while it was open: what is written goes with the last handle.
@@ -41,6 +41,7 @@ extension ContainerFileSystem {
         // A call that goes on has set them when it began.
         state.wasNotedBesideWriters = stillOpen && (state.service.backing != nil || state.isAdopted)
         state.isRecorded = stillOpen
+        if !stillOpen { state.mayHaveBeenMapped = false }
     }
 
     private func isTooFresh(_ stamp: OpenNode.Stamp) -> Bool {

@@ -27,7 +27,12 @@ final class OpenNode: Sendable {
         /// Handles that may write.
         var writers = 0
         /// Whether a program may have the backing file mapped for writing: past this process, and also after the close.
-        var mayBeMapped = false
+        var mayBeMapped = false {
+            didSet { if mayBeMapped { mayHaveBeenMapped = true } }
+        }
+        /// Whether that was so since the index was told that nobody writes: then the file's times do not tell when it
+        /// was written last.
+        var mayHaveBeenMapped = false
         /// Whose doing it is what those write who have it open.
         var doer: Doer?
         /// Whether the index knows that a writer has it open.
@@ -62,6 +67,9 @@ final class OpenNode: Sendable {
         func isChanged(_ stamp: Stamp, stillOpen: Bool) -> Bool {
             isTouched || stamp != self.stamp || !stillOpen && wasNotedBesideWriters
         }
+
+        /// When the backing file was written last, if its times tell.
+        func writtenAt(_ status: FileStatus) -> Timestamp? { mayHaveBeenMapped ? nil : status.changedAt }
 
         /// Most programs sync a new file once and close it. The index on the disk says that it is being written, so
         /// that the next start looks at it in any case; the rest is noted with the close, or soon (`noteSoon`).

@@ -160,28 +160,30 @@ import UbiquityIndex
     /// package that another device has changed meanwhile, and of one that the cloud has.
     @Test func whatWasWrittenCountsFromThen() throws {
         let ino = try fixture.file("a").ino
-        func write(secondsAgo: Double) throws -> ItemRow {
+        func write(secondsAgo: Double?) throws -> ItemRow {
             fixture.time.advance(seconds: 10)
-            let then = fixture.time.now().advanced(bySeconds: -secondsAgo)
             return try fixture.index.noteWriting(
-                ino: ino, changed: true, size: 1, modifiedAt: .zero, changedAt: then, stillOpen: false)
+                ino: ino, changed: true, size: 1, modifiedAt: .zero, changedAt: nil,
+                writtenAt: secondsAgo.map { fixture.time.now().advanced(bySeconds: -$0) }, stillOpen: false)
+        }
+        func expect(_ row: ItemRow, secondsAgo: Double, _ location: SourceLocation = #_sourceLocation) {
+            let now = fixture.time.now()
+            #expect(row.dirtyAt == now && row.lastChange == now.advanced(bySeconds: -secondsAgo), sourceLocation: location)
         }
         for isNew in [true, false] {
             if !isNew { try fixture.confirm("a") }
             var row = try write(secondsAgo: 3)
-            let now = fixture.time.now(), then = now.advanced(bySeconds: -3)
-            #expect(row.dirtyAt == now && row.lastChange == then)
-            let fields = ChangedFields(mode: 0, modifiedAt: .zero)
-            #expect(row.earlierTimes(of: fields).map(\.field) == [.times])
-            // What is changed after that has its own time.
+            expect(row, secondsAgo: 3)
+            #expect(row.earlierTimes(of: ChangedFields(mode: 0, modifiedAt: .zero)).map(\.field) == [.times])
+            // What is changed after that has its own time, also when that comes before the close.
             fixture.time.advance()
             row = try fixture.index.setAttributes(ino: ino, AttributeChange(mode: isNew ? 0o600 : 0o640))
-            #expect(row.lastChange == fixture.time.now() && row.dirtyTimes[.content] == then)
-            row = try write(secondsAgo: 0)
-            #expect(row.lastChange == fixture.time.now() && row.dirtyTimes[.content] == nil)
-            // Not before what was known already, however the file's clock goes.
-            row = try write(secondsAgo: 1_000)
-            #expect(row.lastChange == fixture.time.now())
+            expect(row, secondsAgo: 0)
+            expect(try write(secondsAgo: 10.5), secondsAgo: 10)
+            expect(try write(secondsAgo: 2), secondsAgo: 2)
+            // At once, where a mapping does not let it be known, and by another clock.
+            for moment in [0.001, nil, 100_000] { expect(try write(secondsAgo: moment), secondsAgo: 0) }
+            #expect(try fixture.found("a").dirtyTimes[.content] == nil)
         }
     }
 

@@ -62,6 +62,21 @@ import UbiquityVFS
         #expect(try await container.content(of: ino) == "behind")
     }
 
+    /// A store to a page that is mapped and dirty leaves the file's times as they are.
+    @Test func aCloseThatComesLateIsTheChangeOnlyWhereThereMayHaveBeenAMapping() async throws {
+        for (name, flags) in [("a", OpenFlags.writeOnly), ("b", .readWrite)] {
+            let ino = try container.create(name, "before")
+            let opened = try await open(ino, flags)
+            try kernel.open(opened).write(Array("behind".utf8), at: 0)
+            // Longer than a close takes that comes at once.
+            try await Task.sleep(for: .milliseconds(50))
+            container.fs.release(opened.handle)
+            #expect(try await eventually { try row(ino).isWriting == false })
+            let after = try row(ino)
+            #expect((after.lastChange < after.dirtyAt) == (flags == .writeOnly), "\(name)")
+        }
+    }
+
     @Test func openingForWritingAloneChangesNothing() async throws {
         let ino = try container.create("a", "text")
         let before = try row(ino)
