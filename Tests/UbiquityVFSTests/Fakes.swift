@@ -46,9 +46,13 @@ final class FakeCloud: Materializer, TransferStatus {
         /// Bytes that may come; all at first.
         var allowed: Int64 = .max
         var waiters: [CheckedContinuation<Void, Never>] = []
+        /// Of allowances, and cancellations.
+        var round: UInt64 = 0
         var failure: UbiquityError?
         var interests = 0
         var finishesItself = true
+        var endsDownloads = false
+        var ignoresEnds = false
         var begins = 0
         var waits = 0
         var requests = 0
@@ -81,6 +85,7 @@ final class FakeCloud: Materializer, TransferStatus {
     func allow(_ bytes: Int64) {
         let waiters = state.withLock { state in
             state.allowed = bytes
+            state.round += 1
             defer { state.waiters = [] }
             return state.waiters
         }
@@ -150,9 +155,15 @@ final class FakeCloud: Materializer, TransferStatus {
     /// Whether what is filled is complete by itself; else only when it is asked for.
     func finishesItself(_ does: Bool) { state.withLock { $0.finishesItself = does } }
 
+    /// Whether a download is over with its last byte, as one that fails then.
+    func endsDownloads(_ does: Bool) { state.withLock { $0.endsDownloads = does } }
+
+    /// Whether nothing comes of what is asked for then.
+    func ignoresEnds(_ does: Bool) { state.withLock { $0.ignoresEnds = does } }
+
     func finishIfComplete(_ key: ItemKey) throws {
         guard let content = state.withLock({ $0.downloads[key] }), content.isComplete else { return }
-        try finish(content)
+        try finish(content, of: key)
     }
 
     func begin(_ key: ItemKey) async throws -> PartialContent {
@@ -185,22 +196,35 @@ final class FakeCloud: Materializer, TransferStatus {
 
     func fill(_ content: PartialContent, _ range: Range<Int64>) async throws {
         while true {
+            let round = state.withLock { $0.round }
             try check()
             try Task.checkCancellation()
             try store(content, to: state.withLock { $0.allowed })
             if content.contains(range) { break }
-            await wait()
+            await wait(since: round)
         }
-        if content.isComplete, state.withLock({ $0.finishesItself }) { try finish(content) }
+        guard content.isComplete, let key = key(of: content) else { return }
+        if state.withLock({ $0.finishesItself }) { try finish(content, of: key) }
+        state.withLock { state in
+            if state.endsDownloads { state.downloads[key] = nil }
+        }
     }
 
-    private func wait() async {
+    private func key(of content: PartialContent) -> ItemKey? {
+        state.withLock { state in state.downloads.first { $0.value === content }?.key }
+    }
+
+    /// Whoever looked before an allowance does not wait for the next.
+    private func wait(since round: UInt64) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                state.withLock { state in
-                    state.waiters.append(continuation)
+                let isOver = state.withLock { state in
                     state.waits += 1
+                    guard state.round == round else { return true }
+                    state.waiters.append(continuation)
+                    return false
                 }
+                if isOver { continuation.resume() }
             }
         } onCancel: {
             allow(state.withLock { $0.allowed })
@@ -219,8 +243,8 @@ final class FakeCloud: Materializer, TransferStatus {
         }
     }
 
-    private func finish(_ content: PartialContent) throws {
-        guard let key = state.withLock({ state in state.downloads.first { $0.value === content }?.key }) else { return }
+    private func finish(_ content: PartialContent, of key: ItemKey) throws {
+        guard !state.withLock({ $0.ignoresEnds }) else { return }
         try change(key, .content) { row in
             guard row.content == content.id, row.contentState == .partial else { return }
             try content.finish(modifiedAt: row.modifiedAt)

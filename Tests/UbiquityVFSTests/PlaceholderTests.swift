@@ -172,15 +172,51 @@ private struct NoSurroundings: Surroundings {
         #expect(container.cloud.interests == 0)
     }
 
-    /// What brought the last chunk may have failed after it: all of it is here.
-    @Test func writingDoesNotWaitForWhoBroughtTheLastOfIt() async throws {
+    /// What brought the last chunk may have failed after it, and its download be over: all of it is here.
+    @Test(arguments: [false, true]) func writingDoesNotWaitForWhoBroughtTheLastOfIt(isOver: Bool) async throws {
         let container = try TestContainer()
         container.cloud.finishesItself(false)
-        let row = try container.cloud.add("a", text)
-        let handle = try await container.open(row.ino, .readWrite)
+        container.cloud.endsDownloads(isOver)
+        let row = try container.cloud.add("a", text), handle = try await opened(container, row.ino)
         try container.write("XYZ", to: handle)
         container.fs.release(handle)
         #expect(try await container.content(of: row.ino).hasPrefix("XYZ"))
+    }
+
+    /// The open goes on when somebody has opened it for writing, or fails.
+    private func opened(
+        _ container: TestContainer, _ ino: UInt64, meanwhile body: () async throws -> Void = {}
+    ) async throws -> UInt64 {
+        let handle = Lock<UInt64?>(nil)
+        let opening = Task {
+            let opened = try await container.open(ino, .readWrite)
+            handle.withLock { $0 = opened }
+        }
+        defer { opening.cancel() }
+        try await body()
+        try #require(try await eventually { handle.withLock { $0 != nil } })
+        return try #require(handle.withLock { $0 })
+    }
+
+    /// As on a disk that has no room for the rest.
+    @Test func whoWaitsForTheEndOfADownloadBeginsAnewWhenItIsGivenUp() async throws {
+        let container = try TestContainer()
+        container.cloud.finishesItself(false)
+        container.cloud.ignoresEnds(true)
+        container.cloud.endsDownloads(true)
+        let row = try container.cloud.add("a", text)
+        let handle = try await opened(container, row.ino) {
+            #expect(try await eventually { try container.index.row(key: row.key)?.content != nil })
+            // Then it waits.
+            try await Task.sleep(for: .milliseconds(100))
+            container.cloud.ignoresEnds(false)
+            try container.cloud.change(row.key, .attributes) { row in
+                row.content = nil
+                row.contentState = .none
+            }
+        }
+        container.fs.release(handle)
+        #expect(container.cloud.begins == 2)
     }
 
     /// A person's program has read it to its end; that the index does not say so yet is nobody's concern.

@@ -1,0 +1,26 @@
+import Testing
+import UbiquityCore
+
+@testable import UbiquityIndex
+@testable import UbiquityVFS
+
+@Suite struct ReplaysTests {
+    /// One that hangs is given up by the thread that replays, whatever is being committed meanwhile.
+    @Test func whatWaitsMayBeDroppedWhileACommitIsAdded() throws {
+        let container = try TestContainer()
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        let file = try container.cloud.add("f", [], in: folder.key)
+        let replays = Replays()
+        replays.turnOn()
+        func remove(_ row: ItemRow) -> Bool {
+            replays.add(IndexEvent(origin: .remote, kind: .removed, before: row, after: nil))
+        }
+        for _ in 0..<3 { #expect(remove(file)) }
+        replays.adding {
+            #expect(replays.takeAll().count == 3)
+            #expect(remove(folder) && remove(file))
+        }
+        #expect(replays.take()?.row?.key == file.key)
+        #expect(replays.take()?.row?.key == folder.key)
+    }
+}
