@@ -19,6 +19,10 @@ package protocol Materializer: Sendable {
     /// has read a file to its end may go on with it as with one that was always here.
     func finishIfComplete(_ key: ItemKey) throws
 
+    /// The same for who has had the content filled: also if its download has ended since, as one does that failed after
+    /// its last byte.
+    func finishIfComplete(_ content: PartialContent, of key: ItemKey) throws
+
     /// Starts a background download that nobody waits for (an explicit request); it goes on without openers.
     func request(_ key: ItemKey)
 }

@@ -183,8 +183,9 @@ extension SyncEngine {
         // Who edits the old content saves it first: then that is a conflict, and no loss.
         let done = download.isReplacement ? try await openItems?.prepare(for: [.content(download.key)]) : nil
         defer { done?() }
+        let content = download.content
         let dropped = try await pool.run(evenIfCancelled: true) { () -> [ContentID] in
-            guard download.isReplacement else { return try self.finishPlaceholder(download) }
+            guard download.isReplacement else { return try self.finishPlaceholder(download.key, content) }
             return try self.stage(download) ? [] : try self.finishReplacement(download)
         }
         noteCome(download)
@@ -199,10 +200,9 @@ extension SyncEngine {
         progress.fire()
     }
 
-    func finishPlaceholder(_ download: Download) throws -> [ContentID] {
-        let content = download.content
-        return try index.write(.remote) { transaction in
-            guard let row = try transaction.row(key: download.key), row.content == content.id,
+    func finishPlaceholder(_ key: ItemKey, _ content: PartialContent) throws -> [ContentID] {
+        try index.write(.remote) { transaction in
+            guard let row = try transaction.row(key: key), row.content == content.id,
                 row.contentState == .partial
             else {
                 // Deleted, or replaced by a newer version, while it came: those who have it open read it to its end.

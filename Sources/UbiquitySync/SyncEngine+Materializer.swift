@@ -46,7 +46,11 @@ extension SyncEngine: Materializer {
         guard let download = downloads.download(of: key), !download.isReplacement, download.content.isComplete else {
             return
         }
-        discard(try finishPlaceholder(download))
+        try finishIfComplete(download.content, of: key)
+    }
+
+    package func finishIfComplete(_ content: PartialContent, of key: ItemKey) throws {
+        if content.isComplete { discard(try finishPlaceholder(key, content)) }
     }
 
     package func request(_ key: ItemKey) {

@@ -27,9 +27,15 @@ extension ContainerFileSystem {
             } else if event.kind == .moved || event.kind == .removed, let key = event.before?.key {
                 replays.forgetBehind(key)
             }
-            if event.kind == .content || event.kind == .replaced || event.kind == .removed {
-                if let ino = event.before?.ino { completions.wake(ino) }
-            }
+            if let before = event.before, Self.endsWaits(event, before) { completions.wake(before.ino) }
+        }
+    }
+
+    /// Whether who waits for the inode's content may have waited for long enough: it is here, or will not come.
+    private static func endsWaits(_ event: IndexEvent, _ before: ItemRow) -> Bool {
+        switch event.kind {
+        case .content, .replaced, .removed: true
+        case .added, .moved, .attributes, .versions: before.content != event.after?.content
         }
     }
 

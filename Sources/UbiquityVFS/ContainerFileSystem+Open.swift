@@ -257,7 +257,7 @@ extension ContainerFileSystem {
             return content
         }
         // Not left to what brought the last of it, which may have failed after that.
-        try parts.materializer.finishIfComplete(row.key)
+        try parts.materializer.finishIfComplete(content, of: row.key)
         return content
     }
 

@@ -166,6 +166,10 @@ final class FakeCloud: Materializer, TransferStatus {
         try finish(content, of: key)
     }
 
+    func finishIfComplete(_ content: PartialContent, of key: ItemKey) throws {
+        if content.isComplete { try finish(content, of: key) }
+    }
+
     func begin(_ key: ItemKey) async throws -> PartialContent {
         try check()
         if let content = state.withLock({ $0.downloads[key] }) {
