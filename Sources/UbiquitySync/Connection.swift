@@ -35,7 +35,8 @@ package final class Connection: Sendable {
     private let random: any RandomSource
     private let timekeeper: any Timekeeper
     /// Fires whenever the phase changes, or an immediate attempt is wanted.
-    let changed = Signal()
+    /// Several loops wait for it.
+    let changed = Broadcast()
 
     init(timekeeper: any Timekeeper, random: any RandomSource) {
         self.timekeeper = timekeeper

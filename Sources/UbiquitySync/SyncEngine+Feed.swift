@@ -28,8 +28,10 @@ struct FeedState {
 extension SyncEngine {
     func runFeed() async {
         while !Task.isCancelled {
+            // Read first: a change from here on is not missed.
+            let seen = connection.changed.generation
             guard !connection.isPaused else {
-                await connection.changed.wait()
+                await connection.changed.wait(since: seen, atMost: SyncLimits.pollInterval, timekeeper)
                 continue
             }
             do {
@@ -41,7 +43,7 @@ extension SyncEngine {
                 let wait = connection.failed(error)
                 logger.info("not connected", metadata: ["reason": "\(error)", "retry": "\(wait)"])
                 progress.fire()
-                await connection.changed.wait(atMost: wait, timekeeper)
+                await connection.changed.wait(since: seen, atMost: wait, timekeeper)
             }
         }
     }

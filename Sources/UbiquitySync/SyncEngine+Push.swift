@@ -69,8 +69,9 @@ extension SyncEngine {
         if error.isAboutConnection {
             // The feed loop finds out when the cloud is back, and wakes this one.
             feed.withLock { $0.isCaughtUp = false }
+            let seen = connection.changed.generation
             let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
-            await connection.changed.wait(atMost: wait, timekeeper)
+            await connection.changed.wait(since: seen, atMost: wait, timekeeper)
             feedSignal.fire()
         } else {
             try? await timekeeper.sleep(for: Backoff.longest / 10)
