@@ -66,6 +66,8 @@ package final class Replays: Sendable {
         var ended: UInt64 = 0
         /// While the changes of one commit are added, none is taken: the first may be about what the last has moved.
         var isAdding = false
+        /// Of those that wait, the first that is added so.
+        var firstAdded = 0
         /// Whether something was added that is deleted after the folder that it was in.
         var isOutermostFirst = false
         /// Moves and removals that wait or are under way, by the item.
@@ -123,9 +125,9 @@ package final class Replays: Sendable {
 
     /// Adds the changes of one commit by `body`.
     func adding(_ body: () -> Void) {
-        let start = state.withLock { state in
+        state.withLock { state in
             state.isAdding = true
-            return state.waiting.count
+            state.firstAdded = state.waiting.count
         }
         body()
         state.withLock { state in
@@ -133,7 +135,8 @@ package final class Replays: Sendable {
             guard state.isOutermostFirst else { return }
             state.isOutermostFirst = false
             // Of this commit only: what was added before is told of before (`isOver`).
-            state.waiting.replaceSubrange(start..., with: Replay.innermostFirst(state.waiting[start...]))
+            let added = state.firstAdded...
+            state.waiting.replaceSubrange(added, with: Replay.innermostFirst(state.waiting[added]))
         }
         state.broadcast()
     }
@@ -235,6 +238,7 @@ package final class Replays: Sendable {
             defer {
                 state.waiting = []
                 state.taken = 0
+                state.firstAdded = 0
                 state.departures = [:]
                 state.departing = [:]
                 state.leaving = [:]
