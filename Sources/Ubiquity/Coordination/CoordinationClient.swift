@@ -61,7 +61,8 @@ package final class CoordinationClient: Sendable {
     /// Leaves: claims and presenters go with it.
     package func close() async {
         // Should the daemon not hear of it this way, the end of the stream tells it.
-        let _: Acknowledgement? = try? await connection.ask(ControlRoute.leave, ClientLeave(client: number))
+        let _: Acknowledgement? = try? await connection.ask(
+            ControlRoute.leave, ClientLeave(client: number), within: DaemonConnection.answerTimeout)
         stream.cancel()
         // How the stream ends does not matter any more.
         _ = await stream.result
