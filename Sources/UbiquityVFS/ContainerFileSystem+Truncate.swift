@@ -75,9 +75,15 @@ extension ContainerFileSystem {
         state.whole = OpenNode.Whole(file: file, id: id, isWritable: true)
         state.isTouched = false
         state.unrest = nil
-        try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
-        state.stamp = OpenNode.Stamp(try file.status())
         state.notePrivileges(replaced.after)
+        do {
+            try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
+            state.stamp = OpenNode.Stamp(try file.status())
+        } catch {
+            // Nobody else would tell the index that it is not being written.
+            if state.isRecorded, state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
+            throw error
+        }
     }
 
     /// Gives up a backing file that no item has any more; those who have it open go on.
