@@ -35,6 +35,8 @@ struct PushState {
     var tooLarge: [ItemKey: Int64] = [:]
     /// How often nothing could be decided about a package that met another state.
     var undecided: [ItemKey: Int] = [:]
+    /// Items that the cloud does not know, and of whose end the feed may tell, which is read for that.
+    var askedFeedAbout: Set<ItemID> = []
     /// The cloud has refused a change for want of room in the account.
     var isAccountFull = false
     /// Changes that wait for room, as far as they were looked at.

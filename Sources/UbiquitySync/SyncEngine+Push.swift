@@ -18,7 +18,7 @@ extension SyncEngine {
                 else { continue }
                 do {
                     var nextLook = timekeeper.uptime() + SyncLimits.othersRest
-                    while !Task.isCancelled, let sent = try await pushOnce() {
+                    while !Task.isCancelled, feed.withLock({ $0.isCaughtUp }), let sent = try await pushOnce() {
                         if SyncLimits.stream.contains(sent) { try await timekeeper.sleep(for: SyncLimits.streamRest) }
                         // A program that makes file after file must not keep what is large from going up.
                         let start = timekeeper.uptime()
@@ -182,6 +182,7 @@ extension SyncEngine {
     }
 
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
+        let (group, response) = try withoutUnheard(group, response)
         let dropped = try index.write(.remote) { transaction in
             var applier = CommitApplier(
                 transaction, settler: settler(transaction), boot: configuration.boot)
