@@ -7,8 +7,8 @@ internal import UbiquityWire
 // has forgotten it, or a commit was repeated across a long absence.
 extension SyncEngine {
     /// Takes these changes out of an answer, the first time: the feed is read to its end before they are sent once
-    /// more. It tells of all that has gone along with the item; if the cloud does not know it then either, it goes up as
-    /// a new one.
+    /// more. It tells of all that has gone along with the item; if the cloud does not know it then either, it goes up
+    /// as a new one.
     func withoutUnheard(
         _ group: [PlannedChange], _ response: CommitResponse
     ) throws -> ([PlannedChange], CommitResponse) {
