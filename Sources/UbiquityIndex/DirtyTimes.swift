@@ -24,7 +24,7 @@ extension ItemRow {
     ///   - before: `dirtyAt` as it was.
     mutating func noteWritten(at written: Timestamp, known: Timestamp, before: Timestamp) {
         guard written.advanced(bySeconds: Self.otherClock) >= known else { return }
-        // Nor is it forgotten that it was renamed after that, or the like: perhaps this is told of nothing but a close.
+        // Renamed after that, or the like: the note may be of a close alone, and later than all of it.
         let time = max(written, known)
         guard time.advanced(bySeconds: Self.promptClose) < dirtyAt else { return }
         if dirty.contains(.created) {
@@ -36,7 +36,7 @@ extension ItemRow {
         setTime(of: .times, time)
     }
 
-    /// Seconds.
+    /// Seconds. More than clocks of one machine are apart.
     private static let otherClock = 86_400.0
 
     /// Seconds. A close that comes so soon counts as the last write: most do, and nothing is kept of them.

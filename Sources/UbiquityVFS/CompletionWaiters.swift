@@ -11,6 +11,9 @@ final class CompletionWaiters: Sendable {
     }
     private let state = Lock(State())
 
+    /// For tests: whether anybody waits for the inode.
+    func isAwaited(_ ino: UInt64) -> Bool { state.withLock { $0.waiters[ino] != nil } }
+
     /// Waits for `wake(ino)` unless `isDone` says already that there is nothing to wait for. It is asked after the
     /// waiter is known, so no wake is missed. Returns early when the task is cancelled.
     func wait(for ino: UInt64, unless isDone: @escaping @Sendable () -> Bool) async {

@@ -5,14 +5,13 @@ import UbiquitySystem
 @testable import UbiquitySync
 
 @Suite struct ConnectionTests {
-    /// One loop waits for the end of a pause already, the other has only looked whether there is one.
+    /// Whichever of them waits already when the pause ends, and which has only looked whether there is one.
     @Test func bothLoopsHearOfAChange() async {
         let time = SystemTimekeeper()
         let connection = Connection(timekeeper: time, random: SystemRandom())
         connection.setPaused(true)
         let seen = connection.changed.generation, start = ContinuousClock.now
         let first = Task { await connection.changed.wait(since: seen, atMost: .seconds(60), time) }
-        try? await Task.sleep(for: .milliseconds(50))
         connection.setPaused(false)
         await first.value
         await connection.changed.wait(since: seen, atMost: .seconds(60), time)

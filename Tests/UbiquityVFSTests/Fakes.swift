@@ -53,6 +53,7 @@ final class FakeCloud: Materializer, TransferStatus {
         var finishesItself = true
         var endsDownloads = false
         var ignoresEnds = false
+        var ignoredEnds = 0
         var begins = 0
         var waits = 0
         var requests = 0
@@ -160,6 +161,8 @@ final class FakeCloud: Materializer, TransferStatus {
 
     /// Whether nothing comes of what is asked for then.
     func ignoresEnds(_ does: Bool) { state.withLock { $0.ignoresEnds = does } }
+    /// How often nothing came of it.
+    var ignoredEnds: Int { state.withLock { $0.ignoredEnds } }
 
     func finishIfComplete(_ key: ItemKey) throws {
         guard let content = state.withLock({ $0.downloads[key] }), content.isComplete else { return }
@@ -248,7 +251,11 @@ final class FakeCloud: Materializer, TransferStatus {
     }
 
     private func finish(_ content: PartialContent, of key: ItemKey) throws {
-        guard !state.withLock({ $0.ignoresEnds }) else { return }
+        let isIgnored = state.withLock { state in
+            if state.ignoresEnds { state.ignoredEnds += 1 }
+            return state.ignoresEnds
+        }
+        guard !isIgnored else { return }
         try change(key, .content) { row in
             guard row.content == content.id, row.contentState == .partial else { return }
             try content.finish(modifiedAt: row.modifiedAt)

@@ -5,7 +5,8 @@ import UbiquityCoordination
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
-import UbiquityVFS
+
+@testable import UbiquityVFS
 
 /// One folder, and programs that nobody started.
 private struct NoSurroundings: Surroundings {
@@ -206,9 +207,8 @@ private struct NoSurroundings: Surroundings {
         container.cloud.endsDownloads(true)
         let row = try container.cloud.add("a", text)
         let handle = try await opened(container, row.ino) {
-            #expect(try await eventually { try container.index.row(key: row.key)?.content != nil })
-            // Then it waits.
-            try await Task.sleep(for: .milliseconds(100))
+            // What waited for the inode before has ended by then.
+            #expect(try await eventually { container.cloud.ignoredEnds > 0 && container.fs.completions.isAwaited(row.ino) })
             container.cloud.ignoresEnds(false)
             try container.cloud.change(row.key, .attributes) { row in
                 row.content = nil
