@@ -140,6 +140,47 @@ import UbiquityControl
         }
     }
 
+    /// Also of a file that somebody looks at while it is being closed.
+    @Test func aChangeShowsInTheTimes() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a")
+            try await a.python(
+                """
+                import random, time
+                coarse = 5  # CLOCK_REALTIME_COARSE
+                def change(name):
+                    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR))
+                    made = os.stat(name).st_ctime_ns
+                    # The clock of the files' times has gone on.
+                    while time.clock_gettime_ns(coarse) <= made: time.sleep(0.001)
+                    file = os.open(name, os.O_RDWR)
+                    os.ftruncate(file, 123)
+                    os.close(file)
+                    # About as long as it may take till the close is noted.
+                    end = time.monotonic() + random.random() * 0.01
+                    while time.monotonic() < end: pass
+                    for _ in range(20):
+                        found = os.stat(name)
+                        assert found.st_size == 123 and found.st_ctime_ns > made, (name, found.st_size, found.st_ctime_ns, made)
+                        end = time.monotonic() + random.random() * 0.0003
+                        while time.monotonic() < end: pass
+                children = []
+                for process in range(4):
+                    child = os.fork()
+                    if child == 0:
+                        random.seed(process)
+                        try:
+                            for n in range(200): change(f'{process}-{n}')
+                        except BaseException as error:
+                            print(error, file=sys.stderr)
+                            os._exit(1)
+                        os._exit(0)
+                    children.append(child)
+                assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+                """)
+        }
+    }
+
     @Test("O_TMPFILE: a file without a name, which may get one", arguments: [[], ["--no-passthrough"]])
     func filesWithoutAName(_ options: [String]) async throws {
         try await World.run { world in

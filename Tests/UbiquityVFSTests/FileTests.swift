@@ -18,6 +18,30 @@ import UbiquitySystem
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
+    /// Who asks may have read the item just before what was written was noted, and looked at the file just after.
+    @Test func whatIsNotedBetweenTheLooksIsInTheAnswer() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        let handle = try await container.open(ino, .writeOnly)
+        for text in ["longer text", "text"] {
+            try container.write(text, to: handle)
+            let before = try #require(try container.index.row(ino: ino))
+            #expect(before.isWriting)
+            try container.fs.noteWrites(to: ino)
+            let after = try #require(try container.index.row(ino: ino))
+            #expect(after.changedAt > before.changedAt)
+            #expect(try container.fs.attributes(of: before) == container.fs.attributes(of: ino))
+            #expect(try container.fs.attributes(of: before).changedAt == after.changedAt)
+        }
+        // The handle of a reader keeps the file open.
+        let reader = try await container.open(ino)
+        try container.write("the last", to: handle)
+        let before = try #require(try container.index.row(ino: ino))
+        container.fs.release(handle)
+        #expect(try container.fs.attributes(of: before) == container.fs.attributes(of: ino))
+        container.fs.release(reader)
+    }
+
     @Test func aWriterIsRecordedBeforeTheOpenIsAnswered() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
