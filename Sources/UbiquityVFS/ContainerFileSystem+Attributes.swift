@@ -37,12 +37,13 @@ extension ContainerFileSystem {
     private func fileAttributes(of known: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
         var row = known
         var live = row.isWriting || isOrphan ? try liveStatus(row.ino) : nil
-        // The last writer may have closed it since the row was read: then the index knows size and times again. Not
-        // so where they could not be noted, or nobody has looked at it yet since the last start.
-        for _ in 0..<Self.looksAtWriting where live == nil && row.isWriting && !isOrphan {
+        // What was written may have been noted since the row was read, and the last writer have closed it: then the
+        // index knows times, or all, again. Not so where it could not be noted, or nobody has looked at it yet since
+        // the last start.
+        for _ in 0..<Self.looksAtWriting where live?.isUnnoted != true && row.isWriting && !isOrphan {
             guard let now = try index.row(ino: row.ino), now != row else { break }
             row = now
-            if row.isWriting { live = try liveStatus(row.ino) }
+            live = row.isWriting ? try liveStatus(row.ino) : nil
         }
         var attributes = makeAttributes(of: row, links: isOrphan ? 0 : try nameCount(of: row))
         if let (status, mayBeMapped, isUnnoted) = live {
