@@ -42,6 +42,20 @@ import UbiquitySystem
         container.fs.release(reader)
     }
 
+    @Test func whoOpensWhileACloseIsNotedHasChangedNothing() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "hello")
+        for _ in 0..<500 {
+            let generation = try #require(try container.index.row(ino: ino)?.generation)
+            let handle = try await container.open(ino, .writeOnly)
+            try container.write("other text", to: handle)
+            async let closed: Void = Task.detached { container.fs.release(handle) }.value
+            for _ in 0..<20 { container.fs.release(try await container.open(ino, .writeOnly)) }
+            await closed
+            #expect(try container.index.row(ino: ino)?.generation == generation + 1)
+        }
+    }
+
     @Test func aWriterIsRecordedBeforeTheOpenIsAnswered() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "hello")
