@@ -111,9 +111,10 @@ extension ContainerFileSystem {
     /// - Returns: false if the content is not wholly here.
     func attach(_ node: OpenNode, writes: Bool) throws -> Bool {
         for _ in 0..<Self.openAttempts {
-            let row = try liveRow(node.ino)
-            guard row.contentState == .complete, let content = row.content else { return false }
-            let isAttached = try node.state.withLock { state in
+            let isAttached: Bool? = try node.state.withLock { state in
+                // Not before: a close may just be noted, and nobody writes any more when that is done.
+                let row = try liveRow(node.ino)
+                guard row.contentState == .complete, let content = row.content else { return nil }
                 do {
                     try open(content, of: row, writable: writes, &state)
                 } catch where Errno(describing: error) == .ENOENT {
@@ -125,6 +126,7 @@ extension ContainerFileSystem {
                 }
                 return try !writes || addWriter(node, content, row, &state)
             }
+            guard let isAttached else { return false }
             if isAttached { return true }
         }
         throw Errno.ESTALE
