@@ -249,6 +249,20 @@ import UbiquitySystem
         #expect(try bytes(1, last.store) == [1] && bytes(2, last.store) == [9, 9] && last.restored == [1])
     }
 
+    /// The index is in the same file: what it says of them may come to the disk with a sync of the journal.
+    @Test func whatTookAPlaceIsOnTheDiskBeforeTheJournal() throws {
+        let store = try kept([1: [1, 1, 1]])
+        let journal = try #require(store.journal), id = ContentID(1)
+        try store.create(ContentID(2)).write([2], at: 0)
+        #expect(try !store.noteReplacement(ContentID(2)))
+        try journal.forget(id, #require(journal.mark(of: id)))
+        #expect(store.replacements.withLock { $0.waiting.isEmpty && $0.indexSyncs == 0 })
+        try FileSystem.symlink(store.path(of: ContentID(3)), at: store.path(of: ContentID(3)))
+        try store.noteReplacement(ContentID(3))
+        #expect(throws: Errno.EIO) { try journal.sync() }
+        #expect(store.replacements.withLock { $0.indexSyncs == 0 })
+    }
+
     @Test func aContentThatCannotBeSyncedStaysKept() throws {
         let store = try kept([1: [1]])
         let journal = try #require(store.journal)

@@ -36,6 +36,50 @@ import UbiquityVFS
         #expect(try container.index.row(ino: new.attributes.ino)?.size == 11)
     }
 
+    /// As `sed -i` does it: the kernel may serve the new file, and a mapping of it be there till its release.
+    @Test func aSaveThatTheKernelServesIsKnownBySize() throws {
+        let kernel = FakePassthrough(), container = try TestContainer(passthrough: kernel)
+        try container.create("document", "old")
+        let new = try container.fs.create(
+            parent: 1, name: Array("new".utf8), mode: 0o600, flags: [.readWrite, .create], caller: container.caller)
+        try kernel.open(new.opened).write(Array("new content".utf8), at: 0)
+        try container.rename("new", to: "document")
+        #expect(try container.index.read { try $0.replacedContents() }.map(\.newSize) == [11])
+        #expect(try container.index.row(ino: new.attributes.ino)?.size == 11)
+        container.fs.release(new.opened.handle)
+    }
+
+    /// Then there is less of it than there was of what took the place, and that must not look like a loss.
+    @Test func whatIsMadeShorterAfterItTookAPlaceStands() async throws {
+        let container = try TestContainer()
+        try container.create("document", "old")
+        let ino = try container.create("new", "new content")
+        try container.rename("new", to: "document")
+        #expect(try container.index.read { try $0.replacedContents() }.count == 1)
+        let handle = try await container.open(ino, .writeOnly)
+        _ = try await container.set(ino, AttributeChanges(size: 3), handle: handle)
+        #expect(try container.index.read { try $0.replacedContents() }.isEmpty)
+        container.fs.release(handle)
+    }
+
+    /// Its bytes may not be on the disk, whatever its size says.
+    @Test func aDownloadThatTakesAPlaceIsOnTheDisk() async throws {
+        let container = try TestContainer()
+        try container.create("document", "old")
+        let row = try container.cloud.add("a", Array("text".utf8))
+        #expect(try await container.content(of: row.ino) == "text")
+        let known = try #require(try container.index.row(ino: row.ino)), content = try #require(known.content)
+        try container.index.write(.remote) { transaction in
+            try transaction.setContent(
+                ContentRecord(
+                    content: content, version: try #require(known.version), size: 4, manifest: Manifest([]),
+                    unsyncedBoot: [1]))
+        }
+        #expect(try container.index.read { try $0.isUnsynced(content) })
+        try container.rename("a", to: "document")
+        #expect(try container.index.read { try $0.replacedContents() }.isEmpty)
+    }
+
     @Test func whatAWriterLeftIsFoundAfterADeath() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "before")

@@ -77,6 +77,15 @@ import UbiquityVFS
         }
     }
 
+    /// What is stored through a mapping of it shows in its times.
+    @Test func theAttributesOfAFileWithoutANameAreNotKept() throws {
+        let made = try container.fs.createUnnamed(
+            parent: 1, mode: 0o600, flags: [.readWrite], caller: container.caller)
+        #expect(made.opened.backing != nil && made.attributes.isChanging)
+        container.fs.release(made.opened.handle)
+        container.fs.forget(made.attributes.ino, 1)
+    }
+
     @Test func openingForWritingAloneChangesNothing() async throws {
         let ino = try container.create("a", "text")
         let before = try row(ino)

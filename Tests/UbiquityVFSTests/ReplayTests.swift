@@ -30,6 +30,8 @@ import UbiquityVFS
         #expect(try container.fs.replayLookup(parent: 1, name: name("a")) == nil)
         let made = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file)
         #expect(made.ino == row.ino && made.size == 2)
+        // What it is told before it has the inode it does not hear.
+        #expect(made.isChanging)
         container.fs.finishReplay(true)
         #expect(container.kernel.take().isEmpty)
         #expect(try container.index.row(key: row.key)?.dirty == [])
@@ -104,6 +106,36 @@ import UbiquityVFS
             } == .ECANCELED)
         #expect(errno { _ = try container.fs.replayChange(of: folder.ino) } == .ECANCELED)
         #expect(try container.names().sorted() == ["a", "d"])
+    }
+
+    /// The kernel keeps the answer to a setting of times whatever it was told meanwhile.
+    @Test func theAnswerToATouchIsNotKept() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        let later = Timestamp(seconds: 2_000_000, nanoseconds: 0)
+        try container.cloud.change(row.key, .attributes) { $0.modifiedAt = later }
+        #expect(try #require(container.fs.nextReplay()).kind == .touch)
+        _ = try container.fs.replayLookup(parent: 1, name: name("a"))
+        #expect(try container.fs.replayChange(of: row.ino).isChanging)
+        container.fs.finishReplay(true)
+    }
+
+    /// What a program has set of an open file that is gone stays set when the kernel hears that it is gone.
+    @Test func whatIsOpenKeepsWhatWasSet() async throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        container.fs.finishReplayIfAny()
+        _ = try container.lookup("a")
+        let handle = try await container.open(row.ino)
+        try container.cloud.remove(row.key)
+        _ = try await container.set(row.ino, AttributeChanges(mode: 0o640), handle: handle)
+        #expect(try #require(container.fs.nextReplay()).kind == .removeFile)
+        #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
+        container.fs.finishReplay(false)
+        #expect(try container.fs.attributes(of: row.ino, handle: handle).mode & 0o777 == 0o640)
+        container.fs.release(handle)
     }
 
     @Test func aFolderIsReachedWhereTheKernelHasIt() throws {

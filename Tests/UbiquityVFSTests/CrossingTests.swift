@@ -1,0 +1,106 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityVFS
+
+/// What another device changes while the kernel is being answered. What it was told it keeps for a day, so a change is
+/// in the answer or there is news of it.
+@Suite struct CrossingTests {
+    private let container: TestContainer
+
+    init() throws { container = try TestContainer() }
+
+    /// The entries of the top folder, `change` coming in just after the first of them was given.
+    private func list(changing change: () throws -> Void) throws -> [String: DirectoryItem] {
+        var found: [String: DirectoryItem] = [:]
+        var failure: (any Error)?
+        try container.fs.readDirectory(1, offset: 0, withAttributes: true, room: 100) { item in
+            guard item.name != Array(".".utf8), item.name != Array("..".utf8) else { return true }
+            if found.isEmpty { do { try change() } catch { failure = error } }
+            found[String(decoding: item.name, as: UTF8.self)] = item
+            return true
+        }
+        if let failure { throw failure }
+        return found
+    }
+
+    @Test func aListingHasWhatChangedWhileItWasMade() throws {
+        try container.cloud.add("a", [])
+        let (changed, gone) = (try container.cloud.add("b", [1]), try container.cloud.add("c", [1]))
+        let (moved, replaced) = (try container.cloud.add("d", [1]), try container.cloud.add("e", [1]))
+        let folder = try container.cloud.add("f", [], kind: .directory)
+        let name = try ItemName("z")
+        let found = try list {
+            try container.cloud.change(changed.key, .attributes) { $0.size = 7 }
+            try container.cloud.remove(gone.key)
+            try container.cloud.change(moved.key, .moved) { $0.entry?.name = name }
+            try container.cloud.replace(replaced.key, [1, 2, 3])
+            try container.cloud.add("in", [], kind: .directory, in: folder.key)
+        }
+        #expect(found["b"]?.attributes.size == 7 && found["b"]?.isCounted == true)
+        // The kernel is told of no inode by a name that does not lead to it.
+        for name in ["c", "d", "e"] { #expect(found[name]?.isCounted != true, "\(name)") }
+        #expect(found["f"]?.attributes.links == 3)
+        // What it was told of before, or is now, it hears of.
+        _ = container.kernel.take()
+        try container.cloud.change(changed.key, .attributes) { $0.size = 8 }
+        #expect(container.kernel.take() == [.attributes(changed.ino)])
+        container.fs.forget(changed.ino, 1)
+        for ino in [gone, moved, replaced].map(\.ino) + [try #require(try container.lookup("e")).ino] {
+            try container.cloud.change(moved.key, .attributes) { $0.size += 1 }
+            container.fs.forget(ino, 1)
+        }
+        #expect(container.kernel.take().isEmpty)
+    }
+
+    /// The kernel has the old file at the name until it is told, and looks the name up anew when it hears of that.
+    @Test func whatIsSetOfAReplacedFileIsSetOfTheNewOne() async throws {
+        let row = try container.cloud.add("a", [1])
+        _ = try container.lookup("a")
+        try container.cloud.replace(row.key, [1, 2, 3])
+        let caller = container.caller
+        await #expect(throws: Errno.ESTALE) { _ = try await container.set(row.ino, AttributeChanges(mode: 0o600)) }
+        await #expect(throws: Errno.ESTALE) {
+            _ = try await container.set(row.ino, AttributeChanges(modifiedAt: .now))
+        }
+        #expect(
+            errno {
+                _ = try container.fs.setXattr(of: row.ino, name: Array("user.mine".utf8), value: [1], flags: 0, caller: caller)
+            } == .ESTALE)
+        #expect(
+            errno { _ = try container.fs.link(row.ino, newParent: 1, newName: Array("b".utf8)) } == .ESTALE)
+    }
+
+    /// Who has it open changes what it has open.
+    @Test func whatIsOpenIsChangedWhenItIsReplaced() async throws {
+        let ino = try container.create("a", "text")
+        let handle = try await container.open(ino)
+        let key = try #require(try container.index.row(ino: ino)?.key)
+        try container.cloud.replace(key, [1, 2, 3])
+        #expect(try await container.set(ino, AttributeChanges(mode: 0o600)).mode & 0o777 == 0o600)
+        #expect(try container.fs.attributes(of: ino).mode & 0o777 == 0o600)
+        container.fs.release(handle)
+    }
+
+    /// The kernel moves what it has at the old name.
+    @Test(arguments: [false, true]) func aRenameTakesNoOldFileAlong(isReplaying: Bool) throws {
+        let row = try container.cloud.add("a", [1])
+        _ = try container.lookup("a")
+        try container.cloud.replace(row.key, [1, 2, 3])
+        if isReplaying { container.fs.beginReplays() }
+        _ = container.kernel.take()
+        try container.rename("a", to: "b")
+        #expect(container.kernel.take().contains(.entry(1, "b")))
+        // One that it knows it moves by itself.
+        _ = try container.lookup("b")
+        try container.rename("b", to: "c")
+        #expect(!container.kernel.take().contains(.entry(1, "c")))
+    }
+
+    /// The kernel keeps the answer to a link whatever it was told meanwhile.
+    @Test func theAnswerToALinkIsNotKept() throws {
+        let ino = try container.create("a", "text")
+        #expect(try container.fs.link(ino, newParent: 1, newName: Array("b".utf8)).isChanging)
+    }
+}
