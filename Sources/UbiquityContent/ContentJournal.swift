@@ -161,14 +161,35 @@ package final class ContentJournal: Sendable {
     /// Brings what is kept to the disk. After a failure each later call fails too, and nothing more is kept: what
     /// follows a record that is not there is never found.
     package func sync() throws(Errno) {
-        try syncing.withLock { _ throws(Errno) in
-            guard let file = state.withLock({ $0.hasFailed ? nil : $0.file }) else { throw Errno.EIO }
-            do throws(Errno) { try file.syncData() } catch {
-                noteFailure()
-                throw error
+        try withPrecursors { () throws(Errno) in
+            try syncing.withLock { _ throws(Errno) in
+                guard let file = state.withLock({ $0.hasFailed ? nil : $0.file }) else { throw Errno.EIO }
+                do throws(Errno) { try file.syncData() } catch {
+                    noteFailure()
+                    throw error
+                }
             }
         }
     }
+
+    /// The index is in the same file: what it says may come to the disk with a sync of this.
+    private func withPrecursors(_ body: () throws(Errno) -> Void) throws(Errno) {
+        let precursors = precursors.withLock { $0 }
+        defer { precursors?.end() }
+        do { try precursors?.begin() } catch { throw Errno.EIO }
+        try body()
+    }
+
+    /// What must be on the disk before the file of the journal is brought there, as `ItemIndex.beforeDurable`.
+    struct Precursors: Sendable {
+        let begin: @Sendable () throws -> Void
+        let end: @Sendable () -> Void
+    }
+
+    func setPrecursors(_ begin: @escaping @Sendable () throws -> Void, end: @escaping @Sendable () -> Void) {
+        precursors.withLock { $0 = Precursors(begin: begin, end: end) }
+    }
+    private let precursors = Lock<Precursors?>(nil)
 
     /// Called when a half has to be settled, so that the other one does not come to its end first.
     package func whenHalfFull(_ body: @escaping @Sendable () -> Void) { wantsSettling.withLock { $0 = body } }
@@ -275,7 +296,7 @@ package final class ContentJournal: Sendable {
         if let file {
             try describing("empty the journal of contents", at: path) { () throws(Errno) in
                 try file.write([UInt8](repeating: 0, count: ContentRecord.headerSize), at: position(of: half))
-                try file.syncData()
+                try withPrecursors { () throws(Errno) in try file.syncData() }
             }
         }
         state.withLock { state in

@@ -72,6 +72,9 @@ package final class ContentStore: Sendable {
         }
         self.directory = directory
         self.stagingDirectory = stagingDirectory
+        journal?.setPrecursors { [weak self] in try self?.beginIndexSync() } end: { [weak self] in
+            self?.endIndexSync()
+        }
     }
 
     package func path(of id: ContentID) -> String { Path.join(folder(of: id), id.description) }

@@ -75,7 +75,10 @@ extension ContainerFileSystem {
             return try change(nil)
         }
         let result = try node.state.withLock { state in try noting(node, &state, stillOpen: true, change) }
-        return try result ?? change(nil)
+        if let result { return result }
+        // By itself, what is more than size and times: after a loss of power the size tells whether all of it is there.
+        try noteWrites(to: ino)
+        return try change(nil)
     }
 
     /// - Returns: nil if there is no close to take along. What there was has been noted by itself then.

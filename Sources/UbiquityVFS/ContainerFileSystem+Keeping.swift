@@ -32,7 +32,12 @@ extension ContainerFileSystem {
     /// The file is about to be made shorter. Whoever has synced it is promised the rest of it, but nothing if there is
     /// none.
     func noteShortening(of id: ContentID?, _ file: FileDescriptor, to size: Int64) throws {
-        guard let id, let mark = contents.journal?.mark(of: id), try file.status().size > size else { return }
+        guard let id else { return }
+        let isReplacement = index.isReplacement(id), kept = contents.journal?.mark(of: id)
+        guard isReplacement || kept != nil, try file.status().size > size else { return }
+        // Shorter than it was when it took another's place it would be taken for one that has not come to the disk.
+        if isReplacement { try bringReplacementToDisk(id, file) }
+        guard let mark = contents.journal?.mark(of: id) else { return }
         if size == 0 {
             return try makingRoom { journal throws(Errno) in
                 try journal.giveUp(id, mark)
@@ -43,6 +48,14 @@ extension ContainerFileSystem {
         try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: id)
         try forgetKept(id, mark)
+    }
+
+    private func bringReplacementToDisk(_ id: ContentID, _ file: FileDescriptor) throws {
+        try requireSyncs(of: id)
+        try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
+        try contents.syncName(of: id)
+        try index.forgetReplacements([id])
+        try index.makeChangesDurable()
     }
 
     private func makingRoom(_ body: (ContentJournal) throws(Errno) -> Void) throws {
@@ -62,7 +75,7 @@ extension ContainerFileSystem {
 
     private func syncKept(_ id: ContentID) throws {
         guard try contents.exists(id) else { return }
-        let hasFailed = failedSyncs.withLock { $0[id] != nil }
+        let hasFailed = failedSyncs.withLock { $0[id] != nil } || contents.failure(of: id) != nil
         // After a failure the kernel takes for written what is not.
         if hasFailed {
             guard try !contents.hasWriters(id) else {
