@@ -62,7 +62,7 @@ extension ItemIndex {
         return try write(.local) { transaction in
             let folder = try transaction.liveDirectory(ino: parent)
             guard let row = try transaction.row(ino: ino), !row.isDeleted else {
-                throw UbiquityError(.notFound, "the file is gone")
+                throw UbiquityError(.stale, "the file is gone")
             }
             guard row.kind != .directory else { throw UbiquityError(.notPermitted, "a folder has one name") }
             guard try transaction.child(of: folder.key, named: name) == nil else {

@@ -123,6 +123,7 @@ extension ContainerFileSystem {
         // What was written before is no doing of this.
         finishCloses(of: ino)
         let (row, isOrphan) = try row(ino)
+        if isOrphan { try requireOpen(row) }
         if changes.dropsPrivileges, !mayDropPrivileges(of: row, caller) { throw Errno.EPERM }
         // One time for both: who sets both to the present time expects the same in both.
         let now = parts.timekeeper.now()
@@ -141,6 +142,12 @@ extension ContainerFileSystem {
         let changed = row.applying(change, now: now)
         inodes.withNode(ino) { $0.orphan = changed }
         return try attributes(of: changed, isOrphan: true)
+    }
+
+    /// What has left the tree by another device's doing while nobody had it open the kernel only knows by a name that
+    /// leads elsewhere by now, or nowhere. Throws ESTALE: then it looks that up anew.
+    func requireOpen(_ orphan: ItemRow) throws {
+        if orphan.entry != nil, openNodes.node(orphan.ino) == nil { throw Errno.ESTALE }
     }
 
     /// The owner may, and who is about to write. Which of the two it is the kernel does not say.

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import UbiquityCore
 internal import UbiquityIndex
 
@@ -7,6 +8,9 @@ extension ContainerFileSystem {
     func take(_ events: [IndexEvent]) {
         // Nothing of what is done here is replayed: the usual case, on every program's way.
         guard events.contains(where: { $0.origin != .local }) else { return note(events) }
+        // Before anybody is asked what the kernel knows: who tells it of an inode and finds this as it was has been
+        // seen by all that is told from here on.
+        foreignCommits.wrappingAdd(1, ordering: .acquiringAndReleasing)
         replays.adding { note(events) }
     }
 
@@ -20,6 +24,7 @@ extension ContainerFileSystem {
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
                 forgetIdle(before.ino)
             }
+            if event.origin == .local { noteMovedUnknown(event) }
             // What a program did through the mount, the kernel knows from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
             if event.origin != .local || isOtherName {
@@ -77,6 +82,15 @@ extension ContainerFileSystem {
         if let after = event.after, event.before?.ino != after.ino || event.before?.entry == nil {
             inodes.withNode(after.ino) { $0.orphan = nil }
         }
+    }
+
+    /// The kernel has moved what it had at the old name. If it does not know what is at the new one now, that was a
+    /// file which another has taken the place of.
+    private func noteMovedUnknown(_ event: IndexEvent) {
+        guard event.kind == .moved || event.kind == .replaced, let after = event.after, after.kind != .hardLink,
+            let entry = after.entry, !inodes.isKnown(after.ino)
+        else { return }
+        kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name)
     }
 
     // MARK: What the kernel must forget

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
@@ -16,9 +17,10 @@ extension ContainerFileSystem {
         var after = try place(in: row, offset)
         let limit = max(room, Self.smallestBatch)
         while true {
+            let commits = foreignCommits.load(ordering: .acquiring)
             let batch = try index.peek { try $0.children(of: row.key, after: after, limit: limit) }
             departures.forget(batch.lazy.map(\.ino), from: ino)
-            let taken = try self.emit(batch, withAttributes: withAttributes, emit)
+            let taken = try self.emit(batch, since: withAttributes ? commits : nil, emit)
             guard taken == batch.count, batch.count == limit else { return }
             after = batch.last?.entry?.name
         }
@@ -27,24 +29,29 @@ extension ContainerFileSystem {
     /// Entries asked of the index at once, at least.
     private static let smallestBatch = 16
 
-    private func emit(
-        _ batch: [ItemRow], withAttributes: Bool, _ emit: (DirectoryItem) -> Bool
-    ) throws -> Int {
+    /// - Parameter commits: `foreignCommits` before the batch was read; nil for no attributes.
+    private func emit(_ batch: [ItemRow], since commits: UInt64?, _ emit: (DirectoryItem) -> Bool) throws -> Int {
         for (count, child) in batch.enumerated() {
             guard let name = child.entry?.name, let row = try index.peek({ try $0.named(child) }) else { continue }
+            // Counted first: once it is in the answer, the kernel may forget it at any time. Of what has another name,
+            // or none, by now the kernel hears that the name was there, and no more.
+            let found = try commits.flatMap { try known(row, since: $0) { try named(child, at: name) } }
             // By the name's own number: a file may have several names in one directory.
             let item = DirectoryItem(
                 name: name.bytes, offset: DirectoryOffset.after(child.ino),
-                attributes: withAttributes ? try attributes(of: row) : Self.identity(of: row.ino, row.kind),
-                isCounted: true)
-            // Counted first: once it is in the answer, the kernel may forget it at any time.
-            if withAttributes { inodes.addLookup(row.ino) }
+                attributes: found ?? Self.identity(of: row.ino, row.kind), isCounted: commits == nil || found != nil)
             guard emit(item) else {
-                if withAttributes { inodes.forget(row.ino, 1) }
+                if found != nil { inodes.forget(row.ino, 1) }
                 return count
             }
         }
         return batch.count
+    }
+
+    /// What the entry leads to now; nil if it is another's, or gone.
+    private func named(_ child: ItemRow, at name: ItemName) throws -> ItemRow? {
+        guard let now = try index.row(ino: child.ino), !now.isDeleted, now.entry == child.entry else { return nil }
+        return try index.peek { try $0.named(now) }
     }
 
     /// - Returns: false if there was no room.

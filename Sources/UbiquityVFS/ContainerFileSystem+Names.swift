@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquityIndex
@@ -12,7 +13,12 @@ extension ContainerFileSystem {
         guard name != .versionsFolder else { return try versionsFolder(of: directory) }
         while true {
             let listing = inodes.withNode(parent) { $0.listing }
-            if let row = try index.child(of: directory.key, named: name) { return try known(row) }
+            let commits = foreignCommits.load(ordering: .acquiring)
+            if let row = try index.child(of: directory.key, named: name) {
+                let found = try known(row, since: commits) { try index.child(of: directory.key, named: name) }
+                guard let found else { continue }
+                return found
+            }
             if noteAbsence(of: name, in: parent, since: listing) { return nil }
         }
     }
@@ -39,6 +45,25 @@ extension ContainerFileSystem {
             inodes.forget(row.ino, 1)
             throw error
         }
+    }
+
+    /// The same of a row that was read before the kernel counts as knowing the inode: of what came in between it was
+    /// not told.
+    /// - Parameters:
+    ///   - commits: `foreignCommits` before the row was read.
+    ///   - again: reads it once more.
+    /// - Returns: nil if the name leads elsewhere by now.
+    func known(_ row: ItemRow, since commits: UInt64, again: () throws -> ItemRow?) throws -> NodeAttributes? {
+        let isNew = inodes.addLookup(row.ino)
+        do {
+            guard isNew, foreignCommits.load(ordering: .acquiring) != commits else { return try attributes(of: row) }
+            if let now = try again(), now.ino == row.ino { return try attributes(of: now) }
+        } catch {
+            inodes.forget(row.ino, 1)
+            throw error
+        }
+        inodes.forget(row.ino, 1)
+        return nil
     }
 
     /// The kernel forgets `count` lookups of the inode.
@@ -95,7 +120,10 @@ extension ContainerFileSystem {
         if unnamed.withLock({ $0.has(ino) }) { return try nameUnnamed(ino, in: newParent, name) }
         // A linked backup of what has just been read to its end is one of a file that is here.
         _ = try index.row(ino: ino).map(finished)
-        return try known(index.link(ino: ino, in: newParent, named: name))
+        var linked = try known(index.link(ino: ino, in: newParent, named: name))
+        // The kernel takes this answer for the newest, also where it was told of a change meanwhile: it is to ask.
+        linked.isChanging = true
+        return linked
     }
 
     /// The row; of a placeholder whose last byte has just come, as it is from now on: programs read the bytes a moment
@@ -234,12 +262,25 @@ extension ContainerFileSystem {
         if let content = result.replaced?.content { drop(content) }
     }
 
+    /// What has just come from the cloud has its size from the beginning: by that nobody could tell whether it has come
+    /// to the disk.
+    /// - Returns: whether that is what it is.
+    private func bringDownloadToDisk(_ content: ContentID, of source: ItemRow) throws -> Bool {
+        guard !source.dirty.contains(.content), !source.isWriting,
+            try index.peek({ try $0.isUnsynced(content) })
+        else { return false }
+        let file = try openFile(of: content, ino: source.ino) ?? contents.open(content, writable: false)
+        try bringToDisk(content, of: source.ino, file)
+        return true
+    }
+
     /// A file's content that takes the place of another's is brought to the disk before the index that says so.
     /// - Returns: whether it is there.
     private func noteReplacement(of target: ItemRow, by source: ItemRow) throws -> Bool {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key
         else { return false }
+        if try bringDownloadToDisk(content, of: source) { return true }
         return try contents.noteReplacement(content, openFile(of: content, ino: source.ino))
     }
 }

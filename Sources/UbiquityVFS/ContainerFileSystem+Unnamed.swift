@@ -23,8 +23,12 @@ extension ContainerFileSystem {
         inodes.withNode(row.ino) { $0.orphan = row }
         unnamed.withLock { $0.add(content.id, of: row.ino) }
         do {
-            let attributes = try attributes(of: row, isOrphan: true)
-            return CreatedFile(attributes: attributes, opened: try openNew(row, content, flags, isRecorded: false))
+            // Asked for when it is open: the kernel may not keep them if it serves the file.
+            let opened = try openNew(row, content, flags, isRecorded: false)
+            do { return CreatedFile(attributes: try attributes(of: row, isOrphan: true), opened: opened) } catch {
+                releaseUnclaimed(opened.handle)
+                throw error
+            }
         } catch {
             forget(row.ino, 1)
             throw error

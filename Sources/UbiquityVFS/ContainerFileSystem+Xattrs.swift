@@ -141,6 +141,7 @@ extension ContainerFileSystem {
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
         // A file that was replaced may live on under another name.
         guard let row = inodes.orphan(ino), try index.row(ino: ino)?.isDeleted ?? true else { return false }
+        try requireOpen(row)
         let changed = try change(row, parts.timekeeper.now())
         inodes.withNode(ino) { $0.orphan = changed }
         return true

@@ -1,4 +1,5 @@
 package import Logging
+internal import Synchronization
 package import UbiquityContent
 package import UbiquityCoordination
 package import UbiquityCore
@@ -80,6 +81,8 @@ package final class ContainerFileSystem: Sendable {
 
     let parts: Parts
     let inodes = InodeTable()
+    /// Counts commits of others than programs. What they change the kernel is told of where it knows it.
+    let foreignCommits = Atomic<UInt64>(0)
     let versionNodes = VersionNodes()
     package let versionNames = VersionNames()
     let emptiedVersions = EmptiedVersions()

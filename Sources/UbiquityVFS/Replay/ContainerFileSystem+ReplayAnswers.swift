@@ -44,7 +44,8 @@ extension ContainerFileSystem {
     private func departed(_ row: ItemRow) throws -> NodeAttributes {
         let living = try index.row(ino: row.ino)
         inodes.addLookup(row.ino)
-        if living == nil || living?.isDeleted == true { inodes.withNode(row.ino) { $0.orphan = row } }
+        // Not over what a program that has it open has set since.
+        if living?.isDeleted ?? true { inodes.withNode(row.ino) { $0.orphan = $0.orphan ?? row } }
         do {
             var found = try attributes(of: living ?? row, isOrphan: living == nil)
             if row.kind != .directory { found.links = row.isLinked ? max(found.links, 1) + 1 : 1 }
@@ -67,7 +68,9 @@ extension ContainerFileSystem {
         guard case .make(let entry) = current.replay.action, Replays.Name(entry) == .init(parent: parent, name: name),
             let row = current.replay.row, let item = try item(row, at: entry), FileMode.type(of: item.kind) == type
         else { throw Errno.ECANCELED }
-        let made = try known(item)
+        var made = try known(item)
+        // What it is told of an inode that it does not have yet the kernel does not hear: it is to ask.
+        made.isChanging = true
         replays.noteDone()
         return made
     }
@@ -105,7 +108,9 @@ extension ContainerFileSystem {
     package func replayChange(of ino: UInt64) throws -> NodeAttributes {
         let current = try current(.touch)
         guard current.replay.row?.ino == ino else { throw Errno.ECANCELED }
-        let found = try attributes(of: ino)
+        var found = try attributes(of: ino)
+        // The kernel takes this answer for the newest, also where it was told of a change meanwhile: it is to ask.
+        found.isChanging = true
         replays.noteDone()
         return found
     }
