@@ -143,8 +143,8 @@ let package = Package(
             "UbiquityWire", "UbiquityTestSupport", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
         ]),
         tests("UbiquityDaemonTests", [
-            "UbiquityDaemon", "UbiquityControl", "UbiquityCore", "UbiquityIndex", "UbiquitySystem", "UbiquityWire",
-            logging,
+            "UbiquityDaemon", "UbiquityControl", "UbiquityContent", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
+            "UbiquityWire", logging,
         ]),
         tests("SimulationTests", [
             "UbiquityTestSupport", "UbiquitySync", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",

@@ -9,6 +9,9 @@ extension ContentJournal {
         package var restored: [ContentID] = []
         /// What kept one from being brought to the disk: then the journal is left as it is, and not used.
         package var failure: (any Error)?
+        /// Contents that a loss of power may have taken, and that could not be written anew. A start that goes on
+        /// without them gives them up.
+        package var missing: [ContentID] = []
     }
 
     /// Writes the contents anew that a loss of power has taken, and empties the journal. After the death of the process
@@ -33,6 +36,7 @@ extension ContentJournal {
             } catch {
                 result.failure = result.failure ?? error
                 failed.insert(id)
+                if record.boot != boot { result.missing.append(id) }
             }
         }
         FaultPoints.reach("content-journal.restored")

@@ -10,7 +10,7 @@ struct Replacements {
     /// How often the index is being brought to the disk just now.
     var indexSyncs = 0
     var synced: [ContentID: FileStatus] = [:]
-    /// Waiting ones whose sync has failed: the kernel tells that once, and takes their pages for written then.
+    /// Those whose sync has failed: the kernel tells that once, and takes their pages for written then.
     var failed: [ContentID: UbiquityError] = [:]
 }
 
@@ -81,11 +81,24 @@ extension ContentStore {
 
     package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
 
-    /// Why a sync of what took another's place has failed, if all of it has not been written anew since.
+    /// Why a sync of the content has failed, if all of it has not been written anew since.
     package func failure(of id: ContentID) -> UbiquityError? { replacements.withLock { $0.failed[id] } }
 
+    /// Brings a content and its name to the disk; nothing if it is gone. After a failure that is a success only once
+    /// all of it was written anew, which it is not while somebody writes to it.
+    package func sync(_ id: ContentID) throws {
+        try sync(id, unless: nil)
+        replacements.withLock { $0.failed[id] = nil }
+    }
+
     private func sync(replacement id: ContentID) throws {
-        let (synced, failure) = replacements.withLock { ($0.synced[id], $0.failed[id]) }
+        try sync(id, unless: replacements.withLock { $0.synced[id] })
+        forget(replacement: id)
+    }
+
+    /// - Parameter synced: the file as it was when it was synced: it need not be once more if nothing has failed since.
+    private func sync(_ id: ContentID, unless synced: FileStatus?) throws {
+        let failure = failure(of: id)
         do {
             if let failure, try status(of: id) != nil {
                 guard try writeAnew(id, upTo: .max) else { throw failure }
@@ -96,7 +109,6 @@ extension ContentStore {
             replacements.withLock { $0.failed[id] = failure }
             throw error
         }
-        forget(replacement: id)
     }
 
     private func syncReplacement(_ id: ContentID, _ synced: FileStatus?) throws {

@@ -138,15 +138,7 @@ final class Mount: Sendable {
             journal: ContentJournal(path: room.path, start: room.start, boot: boot, random: random))
         // Of an index that is gone nobody knows which are of use: they are set aside with the others.
         let isNew = try index.read { try $0.lastBoot() } == nil
-        let restoration = try contents.journal?.restore(into: contents) { id in
-            try isNew || index.read { try $0.needsWhole(id) }
-        }
-        if let restored = restoration?.restored, !restored.isEmpty {
-            logger.notice("contents were written anew after a loss of power", metadata: ["count": "\(restored.count)"])
-        }
-        if let failure = restoration?.failure {
-            logger.error("a content cannot be brought to the disk", metadata: ["reason": "\(failure)"])
-        }
+        try restoreKept(into: contents, logger) { id in try isNew || index.read { try $0.needsWhole(id) } }
         let identity = try DeviceIdentity.load(deviceFolder: settings.deviceFolder, name: settings.deviceName)
         let signIn = try SignIn.load(deviceFolder: settings.deviceFolder)
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
@@ -162,6 +154,27 @@ final class Mount: Sendable {
             account: signIn?.account ?? DeviceFolder.localAccount, identity: identity, index: index,
             contents: contents, client: cloud.client, service: cloud.service, embeddedCloud: cloud.embedded,
             engine: engine, pool: pool)
+    }
+
+    /// Writes the contents anew that were saved and that a loss of power has taken. Throws if that cannot be done now:
+    /// whoever looked at the items would take what is there for all there is, and send it.
+    static func restoreKept(
+        into contents: ContentStore, _ logger: Logger, isUsed: (ContentID) throws -> Bool
+    ) throws {
+        guard let restoration = try contents.journal?.restore(into: contents, isUsed: isUsed) else { return }
+        if !restoration.restored.isEmpty {
+            logger.notice(
+                "contents were written anew after a loss of power",
+                metadata: ["count": "\(restoration.restored.count)"])
+        }
+        guard let failure = restoration.failure else { return }
+        logger.error("a content cannot be brought to the disk", metadata: ["reason": "\(failure)"])
+        guard let first = restoration.missing.first else { return }
+        throw UbiquityError(
+            UbiquityError.from(failure).code,
+            "\(restoration.missing.count) saved before the power was lost cannot be restored: \(failure)",
+            at: contents.path(of: first),
+            remedy: "nothing is lost yet: make room on the disk, or see to it that it can be written, and mount again")
     }
 
     /// The cloud of the account, or the embedded one. Nothing is connected to yet: the mount does not wait for it.

@@ -85,13 +85,13 @@ extension SyncEngine {
         let given = other == nil ? old : ContentID(try index.newContentNumber())
         if let manifest = replaced.manifest {
             if known?.version == replaced.base, try hasVersionThere(row) {
-                if given != old { _ = try store.duplicate(old, as: given) }
+                if given != old { try duplicate(old, as: given) }
                 try takeVersionThere(row, insteadOf: content, whoseContentIs: (given, manifest))
                 return true
             }
             guard let record, record.unsyncedBoot == nil else { return false }
         }
-        if given != old { _ = try store.duplicate(old, as: given) }
+        if given != old { try duplicate(old, as: given) }
         logger.warning("an edit was lost with the power; what was saved before stands", metadata: ["item": "\(row.id)"])
         try index.write(.startup) { transaction in
             var next = row
@@ -107,6 +107,12 @@ extension SyncEngine {
             try transaction.update(next, before: row)
         }
         return true
+    }
+
+    /// Also at the next loss of power it is to be there.
+    private func duplicate(_ old: ContentID, as given: ContentID) throws {
+        _ = try store.duplicate(old, as: given)
+        try store.syncWhole(given)
     }
 
     private func reviewLocalContents() throws {

@@ -187,7 +187,7 @@ extension SyncEngine {
             guard let row = try index.read({ try $0.row(content: content) }), row.isToBeSynced,
                 store.journal?.isKept(content) != true
             else { continue }
-            do { try sync(content) } catch {
+            do { try store.sync(content) } catch {
                 logger.warning(
                     "cannot bring a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
                 continue
@@ -203,12 +203,6 @@ extension SyncEngine {
             }
             try transaction.markSynced(unchanged.compactMap(\.content))
         }
-    }
-
-    private func sync(_ content: ContentID) throws {
-        let file = try store.open(content, writable: false)
-        try file.syncData()
-        try store.syncName(of: content)
     }
 
     /// Folders deleted elsewhere whose last local item is gone by now.

@@ -238,6 +238,8 @@ import UbiquitySystem
         let journal = journal(boot: 2), store = try store(journal)
         let restoration = try journal.restore(into: store) { _ in true }
         #expect(restoration.failure != nil && restoration.restored == [ContentID(2)])
+        // Who goes on without it gives it up.
+        #expect(restoration.missing == [ContentID(1)])
         try journal.prepare()
         let file = try store.create(ContentID(3))
         try file.write([3], at: 0)
@@ -261,6 +263,25 @@ import UbiquitySystem
         try store.noteReplacement(ContentID(3))
         #expect(throws: Errno.EIO) { try journal.sync() }
         #expect(store.replacements.withLock { $0.indexSyncs == 0 })
+    }
+
+    /// The kernel tells of a failure once, and takes for written then what is not.
+    @Test func aSyncThatHasFailedIsNotMadeUpForByAnother() throws {
+        let store = try kept([:]), id = ContentID(1)
+        try store.create(id).write([1, 2, 3], at: 0)
+        let visits = Lock<[String]>([])
+        FaultPoints.setHook { name in
+            visits.withLock { $0.append(name) }
+            return visits.withLock { $0 } == ["content.sync"] ? UbiquityError(.io, "failed on purpose", at: name) : nil
+        }
+        defer { FaultPoints.setHook(nil) }
+        #expect(throws: UbiquityError.self) { try store.sync(id) }
+        #expect(store.failure(of: id) != nil)
+        // Whoever writes to it would be undone: then it stays failed.
+        let writer = try store.open(id, writable: true)
+        #expect(throws: UbiquityError.self) { try store.sync(id) }
+        withExtendedLifetime(writer) {}
+        #expect(visits.withLock { $0 } == ["content.sync"])
     }
 
     @Test func aContentThatCannotBeSyncedStaysKept() throws {

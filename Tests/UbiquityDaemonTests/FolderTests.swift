@@ -114,7 +114,7 @@ import UbiquityCore
     }
 }
 
-private func withTemporaryFolder(_ body: (String) throws -> Void) throws {
+func withTemporaryFolder(_ body: (String) throws -> Void) throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ubiquity-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }

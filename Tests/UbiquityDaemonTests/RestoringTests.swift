@@ -1,0 +1,41 @@
+import Logging
+import Testing
+import UbiquityContent
+import UbiquityCore
+@testable import UbiquityDaemon
+import UbiquitySystem
+
+@Suite struct RestoringTests {
+    private func store(_ folder: String, boot: UInt8) throws -> ContentStore {
+        let journal = ContentJournal(
+            path: folder + "/journal", start: 0, boot: [boot], random: SystemRandom(),
+            placement: ContentJournal.Placement { _, _ in true }, halfSize: 64 << 10)
+        return try ContentStore(stateFolder: folder, folders: 4, journal: journal)
+    }
+
+    /// What was saved is only in the journal then, and a mount would send what is there instead.
+    @Test func aMountWaitsForWhatCannotBeRestored() throws {
+        try withTemporaryFolder { (folder: String) throws in
+            try FileDescriptor.open(folder + "/journal", [.readWrite, .create]).write([0], at: 0)
+            let before = try store(folder, boot: 1), id = ContentID(1)
+            try #require(try before.journal?.prepare() == true)
+            let file = try before.create(id)
+            try file.write([1, 2, 3], at: 0)
+            try #require(try before.journal?.keep(id, file) == true)
+            try before.journal?.sync()
+            try before.remove(id)
+            try FileSystem.makeDirectory(before.path(of: id))
+            let logger = Logger(label: "test")
+            // The process alone has died: what is in the kernel's memory comes to the disk some time.
+            try Mount.restoreKept(into: store(folder, boot: 1), logger) { _ in true }
+            let error = #expect(throws: UbiquityError.self) {
+                try Mount.restoreKept(into: store(folder, boot: 2), logger) { _ in true }
+            }
+            #expect(error?.remedy.contains("mount again") == true)
+            try FileSystem.removeTree(before.path(of: id))
+            let after = try store(folder, boot: 3)
+            try Mount.restoreKept(into: after, logger) { _ in true }
+            #expect(try after.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
+        }
+    }
+}
