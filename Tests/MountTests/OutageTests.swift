@@ -87,6 +87,41 @@ import UbiquityControl
         }
     }
 
+    /// Who waits for a copy of what is not here holds up nobody else.
+    @Test func nobodyWaitsForACopyButItsProgram() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir d; head -c 30000000 /dev/urandom > d/large; echo x > d/x")
+            try await world.settle(a, b)
+            try await b.shell("head -c 10 d/large > /dev/null")
+            try await b.waitUntilIdle()
+            let cloud = try #require(world.cloudProcess)
+            kill(cloud, SIGSTOP)
+            defer { kill(cloud, SIGCONT) }
+            let copy = try b.start(
+                """
+                exec python3 -c 'import os
+                source, target = os.open("d/large", os.O_RDONLY), os.open("d/copy", os.O_WRONLY | os.O_CREAT)
+                done = 20_000_000
+                while done < 30_000_000:
+                    count = os.copy_file_range(source, target, 30_000_000 - done, done, done)
+                    assert count > 0
+                    done += count'
+                """)
+            var looks = 0
+            try await world.eventually("it waits") {
+                looks = copy.isUsing("large") ? looks + 1 : 0
+                return looks == 5
+            }
+            // The network's own limit is 15 s.
+            try await b.shell("ln d/copy kept; rm d/copy; ls -l d; cat d/absent || true", within: 8)
+            kill(cloud, SIGCONT)
+            let outcome = try await copy.finish(within: 60)
+            #expect(outcome.status == 0, "\(outcome)")
+            try await b.shell("cmp -i 20000000 kept '\(a.mountPoint)/d/large'")
+        }
+    }
+
     /// Stops a process when some MB have come into a folder.
     private static let stopper = """
         import os, signal, sys, time

@@ -209,6 +209,31 @@ import UbiquityWire
         }
     }
 
+    /// A program has looked at the beginning of a large file: neither that, nor what else of it came, has all the others
+    /// go. One that is larger than the cache goes itself when it is closed.
+    @Test(arguments: [6_001_000, 100_000] as [Int64]) func aLookAtALargeFileSparesTheOthers(limit: Int64) async throws {
+        try await run(["a", "b"], ["b": .init(cacheLimit: limit)]) { world in
+            for number in 0..<10 { try await world.a.create("f\(number)", world.random.bytes(9000)) }
+            try await world.a.create("large", world.random.bytes(6_000_000))
+            try await world.settle()
+            for number in 0..<10 { try await world.b.materialize("f\(number)") }
+            func expectAllHere() throws {
+                for number in 0..<10 { #expect(try world.b.live("f\(number)").contentState == .complete, "\(number)") }
+            }
+            let engine = try world.b.engine, key = try world.b.live("large").key
+            let content = try await engine.begin(key)
+            try expectAllHere()
+            try await engine.fill(content, 0..<100)
+            try await world.sleep(.seconds(20))
+            try expectAllHere()
+            engine.release(content)
+            try await world.sleep(.seconds(20))
+            try expectAllHere()
+            #expect(try world.b.live("large").contentState == (limit < 6_000_000 ? .none : .partial))
+            try await world.check()
+        }
+    }
+
     /// A program that reads more than the cache may hold: what was read first goes before the next comes.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in

@@ -262,6 +262,48 @@ import UbiquitySystem
         #expect(try container.index.row(ino: copy)?.size == 105)
     }
 
+    /// What is open all day is not what was used longest ago when it is closed.
+    @Test(arguments: [OpenFlags(), .writeOnly, [.writeOnly, .truncate]])
+    func theLastUseIsTheClose(flags: OpenFlags) async throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "text")
+        func used() throws -> Timestamp {
+            container.fs.noteUses()
+            return try #require(try container.index.row(ino: ino)).usedAt
+        }
+        let handle = try await container.open(ino, flags)
+        let opened = try used()
+        container.fs.release(handle)
+        #expect(try used() > opened)
+        // Who made it has used it till then, too.
+        let made = try container.fs.create(
+            parent: 1, name: Array("b".utf8), mode: 0o644, flags: [.writeOnly, .create], caller: container.caller)
+        let before = try #require(try container.index.row(ino: made.attributes.ino)).usedAt
+        container.fs.release(made.opened.handle)
+        container.fs.noteUses()
+        #expect(try #require(try container.index.row(ino: made.attributes.ino)).usedAt > before)
+    }
+
+    /// The kernel holds the target's lock till it is answered, and then whoever takes that away waits with the folder's:
+    /// what is not here it copies by itself, with no lock while it waits.
+    @Test func whatIsNotHereTheKernelCopies() async throws {
+        let container = try TestContainer()
+        let row = try container.cloud.add("a", [UInt8](repeating: 7, count: 4000))
+        container.cloud.allow(1000)
+        let (source, target) = (try await container.open(row.ino), try await container.open(container.create("b"), .readWrite))
+        func copy(_ offset: Int64, _ length: Int64) throws -> Answer<Int64> {
+            try container.fs.copyRange(
+                from: source, at: offset, to: target, at: offset, length: length, caller: container.caller)
+        }
+        #expect(errno { _ = try copy(0, 4000) } == .EXDEV)
+        #expect(errno { _ = try copy(2000, 4000) } == .EXDEV)
+        container.cloud.allow(.max)
+        #expect(try await container.read(source, at: 0, 4000).count == 4000)
+        guard case .now(let count) = try copy(0, 4000) else { throw Errno.EIO }
+        #expect(count == 4000)
+        for handle in [source, target] { container.fs.release(handle) }
+    }
+
     @Test func badHandlesAreRefused() async throws {
         let container = try TestContainer()
         let ino = try container.create("a", "x")

@@ -104,6 +104,35 @@ private struct NoSurroundings: Surroundings {
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
+    /// What has come of it till now would come once more.
+    @Test(arguments: [false, true]) func whatAProgramWaitsForIsNotEvicted(truncates: Bool) async throws {
+        let container = try TestContainer()
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        let waiting = Task {
+            if truncates {
+                _ = try await container.set(row.ino, AttributeChanges(size: 10))
+            } else {
+                container.fs.release(try await container.open(row.ino, .readWrite))
+            }
+        }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        let caller = container.caller
+        func evict() async -> Errno? {
+            await errno {
+                try await container.fs.setXattr(
+                    of: row.ino, name: Array("user.ubiquity.evict".utf8), value: [UInt8(ascii: "1")], flags: 0,
+                    caller: caller
+                ).value
+            }
+        }
+        #expect(await evict() == .EBUSY)
+        container.cloud.allow(.max)
+        try await waiting.value
+        #expect(await evict() == .EPERM)
+        #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
     @Test func aCancelledReadEnds() async throws {
         let container = try TestContainer()
         container.cloud.allow(0)
