@@ -23,7 +23,7 @@ extension MountController {
             device: DeviceDescription(id: parts.identity.id.description, name: parts.identity.name),
             cloud: contact(summary.connection), revision: summary.revision.number, policy: settings.policy.rawValue,
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
-            cachedBytes: try parts.index.read { try $0.materializedBytes() },
+            cachedBytes: try parts.engine.cachedBytes(),
             uploads: TransferTotal(items: summary.pendingUploads, bytes: summary.pendingUploadBytes),
             downloads: TransferTotal(items: downloads, bytes: max(waiting.bytes, summary.pendingDownloadBytes)),
             pending: shown,

@@ -57,15 +57,17 @@ extension IndexReader {
     /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
     /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
     /// - Parameter last: The last one of those before; nil for the first.
-    package func evictable(after last: ItemRow? = nil, limit: Int) throws -> [ItemRow] {
+    package func evictable(after last: ItemRow? = nil, largerThan size: Int64 = 0, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select(
                 """
                 (\(Self.isWhole) OR \(Self.isLeftInPart)) AND \(Self.isEvictable)
-                AND (items.used, items.key) > (?, ?)
+                AND (items.used, items.key) > (?, ?) AND items.size > ?
                 """)
                 + " ORDER BY items.used, items.key LIMIT ?",
-            [.int(last?.usedAt.nanoseconds ?? .min), .int(last?.key.rawValue ?? 0), .int(Int64(limit))])
+            [
+                .int(last?.usedAt.nanoseconds ?? .min), .int(last?.key.rawValue ?? 0), .int(size), .int(Int64(limit)),
+            ])
     }
 
     /// Whether a program has a file open for writing.
@@ -133,9 +135,23 @@ extension IndexReader {
             + (eager > 0 ? "(items.flags & 26 <> 0 OR items.size <= \(eager))" : "items.flags & 26 <> 0")
     }
 
-    /// Bytes of contents that are here.
-    package func materializedBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE content IS NOT NULL", []) ?? 0
+    /// Bytes of contents that are wholly here and have no more than `limit` each.
+    package func completeBytes(ofAtMost limit: Int64) throws -> Int64 {
+        try number("SELECT sum(size) FROM items WHERE contentState = 2 AND size <= ?", [.int(limit)]) ?? 0
+    }
+
+    /// Whether contents of more bytes are here, wholly or in part.
+    package func hasContents(largerThan limit: Int64) throws -> Bool {
+        try exists("SELECT 1 FROM items WHERE content IS NOT NULL AND size > ? LIMIT 1", [.int(limit)])
+    }
+
+    /// Contents that are here in part, and what all of each would take, in bytes.
+    package func partialContents() throws -> [(content: ContentID, size: Int64)] {
+        var result = [(content: ContentID, size: Int64)]()
+        try db.run("SELECT content, size FROM items WHERE contentState = 1 AND content IS NOT NULL", []) {
+            result.append((ContentID($0.int(0)), $0.int(1)))
+        }
+        return result
     }
 
     /// Whether something lies in the folder that is not only kept here for want of a place elsewhere.

@@ -17,12 +17,29 @@ extension SyncEngine {
         let promised = promisedBytes.withLock { $0 }
         let onDisk = try store.availableBytes() - floor - bytesComing() - promised
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
-        return max(0, min(onDisk, limit - (try index.read { try $0.materializedBytes() })))
+        return max(0, min(onDisk, limit - (try cachedBytes(ofAtMost: limit))))
+    }
+
+    /// Bytes of contents that are here: of those that came in part, what has come.
+    /// - Parameter limit: what is larger, in bytes, is left out.
+    package func cachedBytes(ofAtMost limit: Int64 = .max) throws -> Int64 {
+        let (whole, parts) = try index.read { (try $0.completeBytes(ofAtMost: limit), try $0.partialContents()) }
+        return try parts.reduce(whole) { sum, part in
+            guard part.size <= limit else { return sum }
+            return sum + min(part.size, try store.status(of: part.content)?.allocatedBytes ?? 0)
+        }
     }
 
     /// Bytes of downloads under way that have not come yet.
-    private func bytesComing() -> Int64 {
-        downloads.all.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
+    private func bytesComing() -> Int64 { downloads.all.reduce(0) { $0 + Self.missing($1) } }
+
+    /// The same of those that no program waits for: of the others no more may come than is read.
+    private func backgroundBytesComing() -> Int64 {
+        downloads.all.filter(\.isBackground).reduce(0) { $0 + Self.missing($1) }
+    }
+
+    private static func missing(_ download: Download) -> Int64 {
+        download.content.size - download.content.presentBytes
     }
 
     /// What stays free, also with a smaller disk floor: below its reserve a download does not go on, and below that of
@@ -48,7 +65,7 @@ extension SyncEngine {
     /// Downloads that a program waits for bring only what it reads: they promise nothing.
     private func promiseRoom(for size: Int64) throws -> Bool {
         let free = try store.availableBytes() - floor
-        let coming = downloads.all.filter(\.isBackground).reduce(0) { $0 + $1.content.size - $1.content.presentBytes }
+        let coming = backgroundBytesComing()
         return promisedBytes.withLock { promised in
             guard promised + coming + size <= free else { return false }
             promised += size
@@ -58,17 +75,20 @@ extension SyncEngine {
 
     /// Gives up the least recently used contents, so that one of `size` bytes can come. If there are not enough that
     /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
-    /// - Parameter whole: whether it is of use only as a whole: nothing goes for what has no room even then.
+    /// - Parameter whole: whether it is of use only as a whole: nothing goes for what has no room even then. Else room
+    ///   is made for what is read first: a program may look at the beginning and no more. What follows has others go
+    ///   when it is there, or when there is no room for it (`keepWithinLimits`, `makeRoomNow`).
     func makeRoom(for size: Int64, whole: Bool = false) throws {
         guard size > 0 else { return }
-        var disk = try floor + bytesComing() + size - store.availableBytes(), cache: Int64 = 0
+        let needed = whole ? size : min(size, Int64(SyncLimits.followingFetchBytes))
+        var disk = try floor + backgroundBytesComing() + needed - store.availableBytes(), cache: Int64 = 0
         if whole {
             disk += promisedBytes.withLock { $0 }
             guard try disk <= 0 || disk <= index.read({ try $0.evictableBytes() }) else { return }
         }
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
-            cache = try expectedBytes(with: size, limit) - limit
+            cache = try expectedBytes(with: needed, limit) - limit
         }
         // Somewhat more than that, since looking for what may go costs more the more there is.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
@@ -91,9 +111,18 @@ extension SyncEngine {
             return here + size
         }
         if let expected { return expected }
-        let here = try index.read { try $0.materializedBytes() }
+        let here = try cachedBytes(ofAtMost: limit) + bytesExpected(ofAtMost: limit)
         bytesHere.withLock { $0 = here + size }
         return here + size
+    }
+
+    /// Bytes of downloads under way that room is made for (`makeRoom`) and that have not come yet.
+    private func bytesExpected(ofAtMost limit: Int64) -> Int64 {
+        downloads.all.reduce(0) { sum, download in
+            guard download.content.size <= limit else { return sum }
+            let missing = Self.missing(download)
+            return sum + (download.isBackground ? missing : min(missing, Int64(SyncLimits.followingFetchBytes)))
+        }
     }
 
     /// Looks after the disk floor while programs write: maintenance comes too late for one that fills the disk in
@@ -136,8 +165,10 @@ extension SyncEngine {
     func keepWithinLimits() throws {
         var cache: Int64 = 0
         if let limit = configuration.cacheLimit {
-            let here = try index.read { try $0.materializedBytes() }
-            bytesHere.withLock { $0 = here }
+            // For what is larger than the cache nothing else need go: it goes itself as soon as it may.
+            if try index.read({ try $0.hasContents(largerThan: limit) }) { try evict(largerThan: limit) }
+            let here = try cachedBytes(ofAtMost: limit), expected = here + bytesExpected(ofAtMost: limit)
+            bytesHere.withLock { $0 = expected }
             cache = here - limit
         }
         try evictLeastUsed(disk: floor - store.availableBytes(), cache: cache)
@@ -166,11 +197,25 @@ extension SyncEngine {
                 let over = -max(diskLeft, cacheLeft)
                 guard over < 0 || over + row.size <= slack else { return }
                 guard let bytes = try evictUnused(row) else { continue }
-                (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - row.size, true)
+                (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - bytes, true)
             }
             last = rows.last
             guard last != nil else { return }
         }
+    }
+
+    private func evict(largerThan limit: Int64) throws {
+        openItems?.noteUses()
+        var last: ItemRow?
+        for _ in 0..<SyncLimits.pagesOfEviction {
+            let rows = try index.read { [last] reader in
+                try reader.evictable(after: last, largerThan: limit, limit: SyncLimits.rowsPerRead)
+            }
+            for row in rows { _ = try evictUnused(row) }
+            last = rows.last
+            guard last != nil else { return noteFreed() }
+        }
+        noteFreed()
     }
 
     /// - Returns: the bytes of the disk that were freed; nil if it is in use, or the cloud has not confirmed it.
