@@ -79,7 +79,7 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
                 try fileSystem.copyRange(
                     from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length), caller: caller)
             }
-            reply.answerOrWait(with: body) { reply, count in reply.written(Int(count)) }
+            reply.answer(with: body) { reply, count in reply.written(Int(count)) }
         }
     }
     operations.lseek = { request, _, offset, whence, info in

@@ -104,10 +104,12 @@ extension ContainerFileSystem {
         }
     }
 
-    /// copy_file_range(2): the file system below shares the blocks where it can.
+    /// copy_file_range(2): the file system below shares the blocks where it can. Throws EXDEV if some of the bytes are
+    /// not here: the kernel copies them itself then, and waits for each without the target's lock. Till this call is
+    /// answered it holds that, and whoever removes the target would wait for it with the folder's.
     package func copyRange(
         from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64, caller: Caller
-    ) throws -> Answer<Int64> {
+    ) throws -> Int64 {
         let target = try files.object(target)
         guard target.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, sourceOffset >= 0, length >= 0 else { throw Errno.EINVAL }
@@ -115,17 +117,15 @@ extension ContainerFileSystem {
         let length = min(length, Self.maximumCopy)
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
         let file = try written(target, by: caller)
-        let source = waitingCalls.watching(
-            try read(source, offset: sourceOffset, length: Int(length)), target.node.ino)
-        return try source.map { data in
-            defer { target.node.state.withLock { $0.isTouched = true } }
-            do {
-                return try file.copyWhatFits(
-                    from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
-            } catch {
-                self.forgetSize(of: target.node)
-                throw error
-            }
+        guard case .now(let data) = try read(source, offset: sourceOffset, length: Int(length)) else {
+            throw Errno.EXDEV
+        }
+        defer { target.node.state.withLock { $0.isTouched = true } }
+        do {
+            return try file.copyWhatFits(from: data.descriptor, at: data.offset, to: offset, count: Int64(data.length))
+        } catch {
+            forgetSize(of: target.node)
+            throw error
         }
     }
 

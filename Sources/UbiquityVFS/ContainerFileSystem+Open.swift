@@ -26,7 +26,10 @@ extension ContainerFileSystem {
         case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }
         if isOrphan { return .now(try openOrphan(row, flags)) }
-        if isUse(row, caller) { noteUse(row.ino) }
+        if isUse(row, caller) {
+            noteUse(row.ino)
+            flags.insert(.counted)
+        }
         if flags.contains(.truncate) {
             finishCloses(of: ino)
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
@@ -223,7 +226,10 @@ extension ContainerFileSystem {
     // MARK: Content that is not here
 
     private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        .later { [self] in
+        // Held from now on, so that what has come of it is not evicted meanwhile.
+        let node = openNodes.hold(row.ino)
+        return .later { [self] in
+            defer { openNodes.release(node) }
             try await materialize(row.ino)
             guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
             return opened
@@ -360,6 +366,7 @@ extension ContainerFileSystem {
     func releaseUnclaimed(_ handle: UInt64) {
         guard let file = files.remove(handle) else { return }
         let isWriter = file.late.map(close) ?? file.flags.writes
+        if isUsedTill(file) { noteUse(file.node.ino) }
         let isHeld = file.node.state.withLock { state in
             defer { endService(of: file.node, &state) }
             guard isWriter else { return false }
@@ -382,6 +389,14 @@ extension ContainerFileSystem {
             }
         case nil: break
         }
+    }
+
+    /// Whether the close is a use that the log does not know: what is open all day was not used last in the morning. Of
+    /// a new file the index has the time of its making; most are closed at once, and then that will do.
+    private func isUsedTill(_ file: OpenFile) -> Bool {
+        if file.flags.contains(.counted) { return true }
+        guard file.flags.contains(.create), let row = try? index.row(ino: file.node.ino) else { return false }
+        return parts.timekeeper.now().nanoseconds &- row.usedAt.nanoseconds > UseLog.making
     }
 
     private func noteUse(_ ino: UInt64) {

@@ -116,7 +116,10 @@ extension ContainerFileSystem {
             guard let opened = try openJustCome(row, .writeOnly) else { throw Errno.EDEADLK }
             return .now(try resizeAndClose(opened, to: size))
         }
+        // Held from now on, so that what has come of it is not evicted meanwhile.
+        let node = openNodes.hold(ino)
         let work: Answer<Void> = .later { [self] in
+            defer { openNodes.release(node) }
             try await materialize(ino)
             guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }
             try resizeAndClose(opened, to: size)

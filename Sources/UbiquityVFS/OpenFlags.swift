@@ -19,6 +19,9 @@ public struct OpenFlags: OptionSet, Hashable, Sendable {
     /// Not the kernel's: the content is not here, and who opened it gets no download (`BackgroundReaders`).
     static let refused = OpenFlags(rawValue: 1 << 29)
 
+    /// Not the kernel's: the open counts as a use (`UseLog`), and so does the close.
+    static let counted = OpenFlags(rawValue: 1 << 28)
+
     public var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
     public var reads: Bool { !contains(.writeOnly) }
     /// Whether a mapping through the handle can be written to.

@@ -10,6 +10,8 @@ final class UseLog: Sendable {
     static let batch = 512
     /// What is not asked for is written down so often.
     static let interval: Int64 = 600 * 1_000_000_000
+    /// A new file that was open for longer was used later than it was made.
+    static let making: Int64 = 60 * 1_000_000_000
     static let day: Int64 = 86_400 * 1_000_000_000
 
     private struct State {
