@@ -189,6 +189,23 @@ import UbiquityWire
         }
     }
 
+    /// As when a laptop wakes: the connection that was there is dead, and the next one is none the worse for it.
+    @Test func aReaderOutlivesAConnectionThatBreaks() async throws {
+        try await run(["a", "b"]) { world in
+            let bytes = world.random.bytes(3_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "the connection is broken")))
+            #expect(try await world.b.read("f") == bytes)
+            // One that stays away is told of.
+            try world.b.evict("f")
+            for _ in 0..<9 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "there is no connection"))) }
+            await #expect(throws: (any Error).self) { _ = try await world.b.read("f") }
+            world.b.link.forgetScript()
+            try await world.settle()
+        }
+    }
+
     /// A program has read the beginning and gone: what came takes room, and goes like any other content.
     @Test func whatCameInPartIsEvicted() async throws {
         let size = 6_000_000

@@ -63,6 +63,28 @@ import UbiquityTestSupport
         }
     }
 
+    /// A further name in it keeps a file as the first one would.
+    @Test func aPinnedFolderKeepsWhatIsLinkedIntoIt() async throws {
+        try await run { world in
+            for folder in ["kept", "moved"] { try world.a.makeFolder(folder) }
+            for name in ["here", "there", "moved/from", "else"] { try await world.a.create(name, [1, 2]) }
+            try world.a.makeHardLink("moved/link", to: "moved/from")
+            try await world.settle()
+            try world.b.pin("kept")
+            try world.a.makeHardLink("kept/there", to: "there")
+            try world.b.makeHardLink("kept/here", to: "here")
+            try world.a.rename("moved", "kept/moved")
+            try await world.settle()
+            for name in ["here", "there", "kept/moved/from"] {
+                let row = try world.b.live(name)
+                #expect(row.isPinned && row.contentState == .complete, "\(name)")
+                #expect(throws: UbiquityError.self) { try world.b.evict(name) }
+            }
+            #expect(try !world.b.live("else").isPinned)
+            try await world.check()
+        }
+    }
+
     /// Whatever comes into it: from another device, by being moved there on either, or made here.
     @Test func aPinnedFolderKeepsWhatComesIntoIt() async throws {
         try await run { world in
