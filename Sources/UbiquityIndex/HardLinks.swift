@@ -106,6 +106,7 @@ extension IndexTransaction {
             xattrs: [], localXattrs: [], entry: place, version: nil, content: nil, contentState: .none, flags: [],
             dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
         if isExcluded { link.flags.insert(.excluded) }
+        try inheritPin(&link)
         try markDirty(&link, .created, now: now)
         try insert(link)
         note(.added, before: nil, after: link)

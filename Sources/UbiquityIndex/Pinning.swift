@@ -9,6 +9,16 @@ extension IndexTransaction {
             try self.row(key: parent)?.isPinned == true
         else { return }
         row.flags.insert(.pinned)
+        try pinLinked(by: row)
+    }
+
+    /// A file is kept here by each folder that it has a name in.
+    private func pinLinked(by link: ItemRow) throws {
+        guard link.kind == .hardLink, let file = try named(link), !file.isPinned, !file.isExcluded else { return }
+        var next = file
+        next.flags.insert(.pinned)
+        try update(next, before: file)
+        note(.attributes, before: file, after: next)
     }
 
     /// All that is in a folder that has just been pinned by where it has come to.
@@ -23,6 +33,7 @@ extension IndexTransaction {
                 next.flags.insert(.pinned)
                 try update(next, before: child)
                 note(.attributes, before: child, after: next)
+                try pinLinked(by: next)
             }
         }
     }

@@ -123,8 +123,10 @@ extension SyncEngine {
         try connection.requireAllowed()
         do {
             try await fetch(missing, download)
-        } catch let error as UbiquityError where error.code == .damaged {
-            // Damaged on the way, or at the source? Once more tells.
+        } catch let error as UbiquityError
+            where error.code == .damaged || error.code == .offline && download.hasReaders && !connection.isPaused
+        {
+            // Damaged on the way, or at the source? The connection that was there, or any? Once more tells.
             let still = missing.filter { !content.contains(chunk: $0) }
             if !still.isEmpty { try await fetch(still, download) }
         }
