@@ -6,9 +6,12 @@ import UbiquityCore
 package final class ProcessLock: Sendable {
     private let file: FileDescriptor
 
-    /// Attempts while nobody can be named as the holder: it may be about to write its pid, or someone may be asking
-    /// `holder(of:)`, which holds the lock for some microseconds.
-    private static let maximumAttempts = 1000
+    /// Attempts while nobody can be named as the holder: it may be about to write its pid, or to end, or someone may be
+    /// asking `holder(of:)`, which holds the lock for some microseconds. On a busy machine each may lose its turn in
+    /// that moment.
+    private static let maximumAttempts = 2000
+    /// Milliseconds between them.
+    private static let pause: Int32 = 1
 
     /// - Throws: `.inUse` naming the process that holds it.
     package init(_ path: String) throws(UbiquityError) {
@@ -31,7 +34,7 @@ package final class ProcessLock: Sendable {
         for _ in 0..<maximumAttempts {
             if try file.tryLock(.exclusive) { return true }
             if let pid = pid(in: file), kill(pid, 0) == 0 || Errno.last == .EPERM { return false }
-            sched_yield()
+            _ = poll(nil, 0, pause)
         }
         return false
     }
