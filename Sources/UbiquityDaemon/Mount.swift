@@ -170,9 +170,11 @@ final class Mount: Sendable {
         guard let failure = restoration.failure else { return }
         logger.error("a content cannot be brought to the disk", metadata: ["reason": "\(failure)"])
         guard let first = restoration.missing.first else { return }
+        let missing = restoration.missing.count
         throw UbiquityError(
             UbiquityError.from(failure).code,
-            "\(restoration.missing.count) saved before the power was lost cannot be restored: \(failure)",
+            "\(missing) \(missing == 1 ? "content" : "contents"), saved before the power was lost, cannot be restored: "
+                + "\(failure)",
             at: contents.path(of: first),
             remedy: "nothing is lost yet: make room on the disk, or see to it that it can be written, and mount again")
     }

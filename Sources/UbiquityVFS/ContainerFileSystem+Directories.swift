@@ -35,7 +35,7 @@ extension ContainerFileSystem {
             guard let name = child.entry?.name, let row = try index.peek({ try $0.named(child) }) else { continue }
             // Counted first: once it is in the answer, the kernel may forget it at any time. Of what has another name,
             // or none, by now the kernel hears that the name was there, and no more.
-            let found = try commits.flatMap { try known(row, since: $0) { try named(child, at: name) } }
+            let found = try commits.flatMap { try known(row, since: $0) { try leading(from: child) } }
             // By the name's own number: a file may have several names in one directory.
             let item = DirectoryItem(
                 name: name.bytes, offset: DirectoryOffset.after(child.ino),
@@ -49,7 +49,7 @@ extension ContainerFileSystem {
     }
 
     /// What the entry leads to now; nil if it is another's, or gone.
-    private func named(_ child: ItemRow, at name: ItemName) throws -> ItemRow? {
+    private func leading(from child: ItemRow) throws -> ItemRow? {
         guard let now = try index.row(ino: child.ino), !now.isDeleted, now.entry == child.entry else { return nil }
         return try index.peek { try $0.named(now) }
     }

@@ -33,11 +33,11 @@ extension ContainerFileSystem {
     /// none.
     func noteShortening(of id: ContentID?, _ file: FileDescriptor, to size: Int64) throws {
         guard let id else { return }
-        let isReplacement = index.isReplacement(id), kept = contents.journal?.mark(of: id)
-        guard isReplacement || kept != nil, try file.status().size > size else { return }
+        let isReplacement = index.isReplacement(id), mark = contents.journal?.mark(of: id)
+        guard isReplacement || mark != nil, try file.status().size > size else { return }
         // Shorter than it was when it took another's place it would be taken for one that has not come to the disk.
         if isReplacement { try bringReplacementToDisk(id, file) }
-        guard let mark = contents.journal?.mark(of: id) else { return }
+        guard let mark else { return }
         if size == 0 {
             return try makingRoom { journal throws(Errno) in
                 try journal.giveUp(id, mark)
@@ -75,7 +75,9 @@ extension ContainerFileSystem {
 
     private func syncKept(_ id: ContentID) throws {
         guard try contents.exists(id) else { return }
-        let hasFailed = failedSyncs.withLock { $0[id] != nil } || contents.failure(of: id) != nil
+        // It is written anew then, and the failure forgotten.
+        if contents.failure(of: id) != nil { try contents.sync(id) }
+        let hasFailed = failedSyncs.withLock { $0[id] != nil }
         // After a failure the kernel takes for written what is not.
         if hasFailed {
             guard try !contents.hasWriters(id) else {
