@@ -98,21 +98,35 @@ final class FakeCloud: Materializer, TransferStatus {
     @discardableResult
     func add(_ name: String, _ text: [UInt8], kind: ItemKind = .file, in parent: ItemKey = .root) throws -> ItemRow {
         let row = try index.write(.remote) { transaction in
-            let number = transaction.newNumber()
-            var row = ItemRow(
-                key: ItemKey(number), ino: UInt64(number), id: transaction.newItemID(), kind: kind, mode: 0o644,
-                uid: 1000,
-                gid: 1000, size: kind == .file ? Int64(text.count) : 0, createdAt: .zero,
-                modifiedAt: Timestamp(seconds: 1_000_000, nanoseconds: 5), changedAt: .zero, linkTarget: [], xattrs: [],
-                localXattrs: [], entry: nil, version: VersionID(high: 1, low: UInt64(number)), content: nil,
-                contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: .zero,
-                generation: 0, nextVersion: nil, usedAt: .zero)
-            row.entry = ItemRow.Entry(parent: parent, name: try ItemName(name))
-            try transaction.insert(row)
-            transaction.note(.added, before: nil, after: row)
-            return row
+            try Self.insert(name, kind, size: text.count, in: parent, transaction)
         }
         state.withLock { $0.texts[row.key] = text }
+        return row
+    }
+
+    /// A folder with so many empty files, in one commit.
+    func add(folder name: String, of count: Int) throws {
+        try index.write(.remote) { transaction in
+            let folder = try Self.insert(name, .directory, size: 0, in: .root, transaction)
+            for number in 0..<count { try Self.insert("f\(number)", .file, size: 0, in: folder.key, transaction) }
+        }
+    }
+
+    @discardableResult
+    private static func insert(
+        _ name: String, _ kind: ItemKind, size: Int, in parent: ItemKey, _ transaction: IndexTransaction
+    ) throws -> ItemRow {
+        let number = transaction.newNumber()
+        var row = ItemRow(
+            key: ItemKey(number), ino: UInt64(number), id: transaction.newItemID(), kind: kind, mode: 0o644, uid: 1000,
+            gid: 1000, size: kind == .file ? Int64(size) : 0, createdAt: .zero,
+            modifiedAt: Timestamp(seconds: 1_000_000, nanoseconds: 5), changedAt: .zero, linkTarget: [], xattrs: [],
+            localXattrs: [], entry: nil, version: VersionID(high: 1, low: UInt64(number)), content: nil,
+            contentState: .none, flags: [], dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: .zero,
+            generation: 0, nextVersion: nil, usedAt: .zero)
+        row.entry = ItemRow.Entry(parent: parent, name: try ItemName(name))
+        try transaction.insert(row)
+        transaction.note(.added, before: nil, after: row)
         return row
     }
 

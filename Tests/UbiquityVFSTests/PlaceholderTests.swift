@@ -274,6 +274,20 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.content(of: other.ino) == "abc")
     }
 
+    /// There is nothing to bring: a backup reads it to its end, and who does not wait need not ask twice.
+    @Test func whatIsEmptyIsHereForAll() async throws {
+        let program = Path.name(of: String(decoding: try FileSystem.readLink("/proc/self/exe"), as: UTF8.self))
+        let container = try TestContainer(backgroundReaders: BackgroundReaders(names: [program]))
+        let row = try container.cloud.add("e", [])
+        let scanner = Caller(uid: 1000, gid: 1000, pid: getpid())
+        let opens: [(OpenFlags, Caller)] = [([], scanner), (.nonBlocking, scanner), (.nonBlocking, container.caller)]
+        for (flags, caller) in opens {
+            let opened = try await container.fs.open(row.ino, flags: flags, caller: caller).value
+            #expect(try await container.read(opened.handle) == "")
+            container.fs.release(opened.handle)
+        }
+    }
+
     /// An app that has the document claimed, or would have to save it first, holds up a person's program and no scanner.
     @Test func whoIsRefusedWaitsForNoClaim() async throws {
         let coordination = Coordination(

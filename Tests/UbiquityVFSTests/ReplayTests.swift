@@ -38,6 +38,56 @@ import UbiquityVFS
         #expect(errno { _ = try container.fs.replayMaking(parent: 1, name: name("a"), type: FileMode.file) } == .ECANCELED)
     }
 
+    /// Who watches a tree watches a folder as soon as it is told of it, and hears of what is made in it next.
+    @Test func whatComesInAFolderThatIsBeingMadeIsMadeAfterIt() throws {
+        let container = try replaying()
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        try container.cloud.add("a", [1], in: folder.key)
+        let inner = try container.cloud.add("e", [], kind: .directory, in: folder.key)
+        try container.cloud.add("b", [1], in: inner.key)
+        try container.cloud.add("after", [])
+        var places: [String] = []
+        while let call = container.fs.nextReplay(), call.place.name != name("after") {
+            places.append(String(decoding: call.place.folder + [UInt8(ascii: "/")] + call.place.name, as: UTF8.self))
+            _ = try container.fs.replayMaking(
+                parent: call.place.inode, name: call.place.name,
+                type: call.kind == .makeFile ? FileMode.file : FileMode.directory)
+            container.fs.finishReplay(true)
+        }
+        container.fs.finishReplay(false)
+        #expect(places == ["/d", "d/a", "d/e", "d/e/b"])
+    }
+
+    /// A tree of thousands is for who lists it.
+    @Test func ofALargeTreeTheFirstAreTold() throws {
+        let container = try replaying()
+        let limit = Replays.maximumInNewFolders
+        try container.cloud.add(folder: "d", of: limit + 10)
+        try container.cloud.add("after", [])
+        var count = 0
+        while let call = container.fs.nextReplay(), call.place.name != name("after") {
+            count += 1
+            container.fs.finishReplay(false)
+        }
+        container.fs.finishReplay(false)
+        #expect(count == limit + 1)
+    }
+
+    /// A watch on a file keeps its inode, and not that of its folder.
+    @Test func whoseInodeIsKnownIsSeen() throws {
+        let container = try replaying()
+        let folder = try container.cloud.add("d", [], kind: .directory)
+        let row = try container.cloud.add("a", [1], in: folder.key)
+        container.fs.dropReplays()
+        _ = try container.lookup("d")
+        _ = try container.lookup("a", in: folder.ino)
+        container.fs.forget(folder.ino, 1)
+        try container.cloud.remove(row.key)
+        try container.cloud.add("after", [])
+        #expect(try #require(container.fs.nextReplay()).kind == .removeFile)
+        container.fs.finishReplay(false)
+    }
+
     @Test func whatFailsTheKernelForgets() throws {
         let container = try replaying()
         _ = try container.lookup("a")

@@ -18,6 +18,15 @@ import UbiquityVFS
         return list.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The kernel gives a program no user attribute of one, so there is none to list.
+    @Test func whatIsNeitherFileNorFolderListsNothing() throws {
+        let container = try TestContainer()
+        let pipe = try container.fs.makeNode(
+            parent: TestContainer.root, name: Array("p".utf8), mode: 0o010_644, caller: container.caller)
+        #expect(try names(container, pipe.ino) == [])
+        #expect(try !names(container, container.makeDirectory("d")).isEmpty)
+    }
+
     @Test func valuesAreKept() async throws {
         let container = try TestContainer()
         let ino = try container.create("a")
