@@ -79,13 +79,13 @@ extension ContainerFileSystem {
         return (status, state.mayBeMapped, state.isTouched || OpenNode.Stamp(status) != state.stamp)
     }
 
-    /// What the content takes here. A placeholder that is not empty has 1 and not 0: GNU tar and others take a file
-    /// without blocks for one that holds nothing but zeros, and do not read it.
+    /// What the content takes here. What is not wholly here and not empty has 1 and not 0: GNU tar and others take a
+    /// file without blocks for one that holds nothing but zeros, and do not read it.
     private func blocks(of row: ItemRow) throws -> Int64 {
-        guard row.size > 0 else { return 0 }
-        guard row.contentState != .none, let content = row.content else { return 1 }
+        let fewest: Int64 = row.size > 0 && row.contentState != .complete ? 1 : 0
+        guard row.contentState != .none, let content = row.content else { return fewest }
         let status = try openFile(of: content, ino: row.ino)?.status() ?? contents.status(of: content)
-        return max(status?.blocks ?? 0, 1)
+        return max(status?.blocks ?? 0, fewest)
     }
 
     /// The content's file, if it is open by now or was a moment ago: by its path it takes several times as long.

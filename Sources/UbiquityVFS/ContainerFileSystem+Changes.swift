@@ -97,7 +97,7 @@ extension ContainerFileSystem {
 
     /// So that those who watch see it, if there may be any.
     private func tellKernel(_ event: IndexEvent) {
-        if mayBeSeen(event), replays.add(event) { return }
+        if mayBeSeen(event) ? replays.add(event) : mayBeSeenNext(event) && replays.addInNewFolder(event) { return }
         if let key = event.before?.key { replays.forgetBehind(key) }
         tellKernelPlainly(event)
     }

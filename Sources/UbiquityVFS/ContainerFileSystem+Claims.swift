@@ -42,7 +42,7 @@ extension ContainerFileSystem {
     private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
         guard !flags.contains(.truncate) else { return false }
         if isInVersions(ino) { return parts.backgroundReaders.isOne(caller.pid) }
-        guard let row = try index.row(ino: ino), row.contentState != .complete,
+        guard let row = try index.row(ino: ino), row.contentState != .complete, row.size > 0,
             parts.backgroundReaders.isOne(caller.pid)
         else { return false }
         return !hasJustCome(row)

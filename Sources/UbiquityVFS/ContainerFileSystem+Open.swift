@@ -35,7 +35,8 @@ extension ContainerFileSystem {
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
         }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
-        if parts.backgroundReaders.isOne(caller.pid) {
+        // Of what is empty there is nothing to wait for.
+        if row.size > 0, parts.backgroundReaders.isOne(caller.pid) {
             if let opened = try openJustCome(row, flags) { return .now(opened) }
             return .now(try openRefused(row, flags))
         }
@@ -307,7 +308,7 @@ extension ContainerFileSystem {
     }
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        if flags.contains(.nonBlocking) {
+        if flags.contains(.nonBlocking), row.size > 0 {
             let beginning = PendingContent { [self] in try await beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }

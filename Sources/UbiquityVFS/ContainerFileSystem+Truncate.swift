@@ -112,7 +112,7 @@ extension ContainerFileSystem {
             return .now(())
         }
         if let opened = try openWhole(ino, .writeOnly) { return .now(try resizeAndClose(opened, to: size)) }
-        if parts.backgroundReaders.isOne(caller.pid) {
+        if row.size > 0, parts.backgroundReaders.isOne(caller.pid) {
             guard let opened = try openJustCome(row, .writeOnly) else { throw Errno.EDEADLK }
             return .now(try resizeAndClose(opened, to: size))
         }

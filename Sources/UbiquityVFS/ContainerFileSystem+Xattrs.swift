@@ -37,8 +37,8 @@ extension ContainerFileSystem {
         var names = (row.xattrs + row.localXattrs).map(\.name)
         // As on other file systems: those who may not read them do not see them.
         if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
-        // Links have no user attributes on Linux, so none are shown that could not be read.
-        if row.kind != .symlink, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
+        // Only files and folders have user attributes on Linux, so none are shown that could not be read.
+        if row.kind == .file || row.kind == .directory, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
         // Another device may have set as many as it takes; the kernel gives no longer list to a program.
         while names.count > row.xattrs.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
             names.removeLast()

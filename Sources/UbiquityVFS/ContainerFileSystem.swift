@@ -104,6 +104,8 @@ package final class ContainerFileSystem: Sendable {
     let closing = ClosingFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
+    /// Folders that replays have made, and when: of the last ones.
+    let newFolders = Lock<[ItemKey: Timestamp]>([:])
     let waitingCalls = WaitingCalls()
     /// The threads of programs whose calls wait for something: a content, a claim; 0 for those that cannot be seen from
     /// here. One that waits in an open has nothing open yet, and keeps the mount from being taken away all the same.

@@ -18,6 +18,7 @@ extension ContainerFileSystem {
     package func nextReplay() -> ReplayCall? {
         while let taken = replays.take() {
             let replay = replays.fromShown(taken)
+            restAfterMaking(replay)
             do {
                 if let current = try prepare(replay) {
                     replays.begin(current)
@@ -46,6 +47,7 @@ extension ContainerFileSystem {
         switch replay.action {
         case .make(let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
+            noteMade(current.replay.row)
         case .move(_, let entry):
             inodes.withNode(entry.parent.inode) { _ = $0.absences.remove(entry.name) }
             if let row = replay.row, inodes.isKnown(row.ino) { kernel.invalidateAttributes(ino: row.ino) }
@@ -81,15 +83,40 @@ extension ContainerFileSystem {
 
     // MARK: Which
 
-    /// Whether somebody may be watching: the kernel keeps the inode of a folder that is watched.
+    /// Whether somebody may be watching: the kernel keeps the inode of a folder or a file that is watched, and of a
+    /// file not that of its folder.
     func mayBeSeen(_ event: IndexEvent) -> Bool {
         guard event.origin != .local else { return false }
         let isKnown = [event.before, event.after].contains { row in
-            guard let parent = row?.entry?.parent else { return false }
-            return inodes.isKnown(parent.inode)
+            guard let row, let parent = row.entry?.parent else { return false }
+            return inodes.isKnown(parent.inode) || inodes.isKnown(row.ino)
         }
         return isKnown || (event.before?.key).map(replays.isMoving) ?? false
     }
+
+    /// Whether somebody may be watching soon: who watches a tree watches a folder that he is told of.
+    func mayBeSeenNext(_ event: IndexEvent) -> Bool { event.origin != .local && event.kind == .added }
+
+    /// Waits until who watches the tree has had time to watch the folder that he was told of just now.
+    private func restAfterMaking(_ replay: Replay) {
+        guard replay.isMaking, let parent = replay.row?.entry?.parent,
+            let made = newFolders.withLock({ $0[parent] })
+        else { return }
+        let age = Duration.nanoseconds(parts.timekeeper.now().nanoseconds &- made.nanoseconds)
+        if age >= .zero, age < Self.timeToWatch { replays.rest(for: Self.timeToWatch - age) }
+    }
+
+    private func noteMade(_ row: ItemRow?) {
+        guard let row, row.kind == .directory else { return }
+        newFolders.withLock { folders in
+            if folders.count >= Replays.maximumInNewFolders { folders = [:] }
+            folders[row.key] = parts.timekeeper.now()
+        }
+    }
+
+    /// A program that waits for events is told of one and watches the folder within some 100 µs, and on a busy machine
+    /// within milliseconds.
+    private static let timeToWatch = Duration.milliseconds(10)
 
     // MARK: How
 

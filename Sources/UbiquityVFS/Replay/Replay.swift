@@ -36,6 +36,9 @@ struct Replay: Sendable {
     /// The item, of a move or a removal.
     var leavingKey: ItemKey? { origin == nil ? nil : row?.key }
 
+    /// The folder, of a making of one.
+    var madeFolder: ItemKey? { isMaking && row?.kind == .directory ? row?.key : nil }
+
     var isMaking: Bool { if case .make = action { true } else { false } }
 
     /// The name that it goes from, of a move or a removal.

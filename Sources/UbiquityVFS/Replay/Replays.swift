@@ -68,6 +68,10 @@ package final class Replays: Sendable {
         var isAdding = false
         /// Of those that wait, the first that is added so.
         var firstAdded = 0
+        /// Folders whose making waits or is under way.
+        var making: Set<ItemKey> = []
+        /// Of this commit, in such folders.
+        var addedInNewFolders = 0
         /// Whether something was added that is deleted after the folder that it was in.
         var isOutermostFirst = false
         /// Moves and removals that wait or are under way, by the item.
@@ -81,6 +85,10 @@ package final class Replays: Sendable {
     /// As many as the kernel keeps for a program that watches (fs.inotify.max_queued_events), which loses what is more.
     static let maximumWaiting = 16_384
     private static let compaction = 1024
+    /// Of one commit, what is in folders that come with it: who watches a tree is told of small ones, while those who
+    /// must know all list a folder that has come. To replay what comes by the million for the first time would take as
+    /// long again.
+    package static let maximumInNewFolders = 64
 
     private let state = Monitor(State())
     private let process = Atomic<Int32>(0)
@@ -102,31 +110,42 @@ package final class Replays: Sendable {
     // MARK: Waiting
 
     /// - Returns: false if it is not to be replayed.
-    func add(_ event: IndexEvent) -> Bool {
-        let isAdded = state.withLock { state -> Bool in
-            guard state.isOn, state.count < Self.maximumWaiting,
-                let replay = Replay(event, replaced: state.replaced)
-            else { return false }
-            if case .replace(_, let old) = replay.action { state.replaced = old }
-            if let (key, entry) = replay.departure {
-                state.departures[key, default: []].append(entry)
-                state.departing[Name(entry)] = replay.event.before
-            }
-            if let key = replay.leavingKey { state.leaving[key, default: 0] += 1 }
-            if case .remove(let entry, _) = replay.action, state.departures[entry.parent] != nil {
-                state.isOutermostFirst = true
-            }
-            state.waiting.append(replay)
-            state.added += 1
-            return true
+    func add(_ event: IndexEvent) -> Bool { state.withLock { Self.add(event, &$0) } }
+
+    /// The same for what is new in a folder that nobody can watch yet, if that is being made.
+    func addInNewFolder(_ event: IndexEvent) -> Bool {
+        guard let parent = event.after?.entry?.parent else { return false }
+        return state.withLock { state in
+            guard state.making.contains(parent), state.addedInNewFolders < Self.maximumInNewFolders else { return false }
+            state.addedInNewFolders += 1
+            return Self.add(event, &state)
         }
-        return isAdded
+    }
+
+    private static func add(_ event: IndexEvent, _ state: inout State) -> Bool {
+        guard state.isOn, state.count < maximumWaiting, let replay = Replay(event, replaced: state.replaced) else {
+            return false
+        }
+        if case .replace(_, let old) = replay.action { state.replaced = old }
+        if let (key, entry) = replay.departure {
+            state.departures[key, default: []].append(entry)
+            state.departing[Name(entry)] = replay.event.before
+        }
+        if let key = replay.madeFolder { state.making.insert(key) }
+        if let key = replay.leavingKey { state.leaving[key, default: 0] += 1 }
+        if case .remove(let entry, _) = replay.action, state.departures[entry.parent] != nil {
+            state.isOutermostFirst = true
+        }
+        state.waiting.append(replay)
+        state.added += 1
+        return true
     }
 
     /// Adds the changes of one commit by `body`.
     func adding(_ body: () -> Void) {
         state.withLock { state in
             state.isAdding = true
+            state.addedInNewFolders = 0
             state.firstAdded = state.waiting.count
         }
         body()
@@ -222,6 +241,7 @@ package final class Replays: Sendable {
                 state.departures[key] = entries.isEmpty ? nil : entries
                 if state.departing[name]?.key == key { state.departing[name] = nil }
             }
+            if let key = replay.madeFolder { state.making.remove(key) }
             if let key = replay.leavingKey, let count = state.leaving[key] {
                 state.leaving[key] = count > 1 ? count - 1 : nil
             }
@@ -241,6 +261,7 @@ package final class Replays: Sendable {
                 state.firstAdded = 0
                 state.departures = [:]
                 state.departing = [:]
+                state.making = []
                 state.leaving = [:]
                 state.behind = [:]
             }
@@ -249,6 +270,9 @@ package final class Replays: Sendable {
     }
 
     // MARK: Pausing and ending
+
+    /// Waits before the next one; not once there will be none any more.
+    func rest(for time: Duration) { _ = state.wait(atMost: time) { $0.isClosed ? true : nil } }
 
     /// Runs `body` while nothing is replayed, so that nobody of ours uses the mount; waits at most `limit` for that.
     func paused<R, E: Error>(atMost limit: Duration, _ body: () throws(E) -> R) throws(E) -> R {
