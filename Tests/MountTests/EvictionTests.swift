@@ -153,6 +153,63 @@ import UbiquityControl
         }
     }
 
+    /// A disk that has no room but for what other contents take.
+    private func onSmallDisk(_ world: World, _ floor: String, _ script: String) async throws -> (a: Device, b: Device) {
+        let a = try await world.mounted("a"), b = try world.device("b")
+        try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=150m tmpfs '\(b.state)'")
+        world.noteMounted(b.state)
+        try await b.mount(["--disk-floor", floor])
+        try await a.shell(script)
+        try await world.settle(a, b, within: 120)
+        return (a, b)
+    }
+
+    /// Of films that were looked into there is something of each, and nothing whole.
+    @Test func whatCameInPartMakesRoom() async throws {
+        try await World.run { world in
+            let (a, b) = try await onSmallDisk(
+                world, "32M", "for n in 1 2 3; do head -c 60M /dev/urandom > $n; done; head -c 90M /dev/urandom > film")
+            for name in ["1", "2", "3"] { try await b.shell("head -c 30M \(name) > /dev/null") }
+            let sum = try await a.shell("sha256sum film")
+            #expect(try await b.shell("sha256sum film", within: 60) == sum)
+            // And for one that is asked for, which comes only if there is room for all of it.
+            try await b.ubiquity("evict", "film")
+            for name in ["1", "2", "3"] { try await b.shell("head -c 30M \(name) > /dev/null") }
+            try await b.ubiquity("download", "film")
+            try await b.waitFor("downloading-status", "current", of: "film")
+        }
+    }
+
+    /// A player reads slower than the network brings: nobody waits at the moment in which the disk is full.
+    @Test func whatFollowsTheReaderMakesRoom() async throws {
+        try await World.run { world in
+            let (_, b) = try await onSmallDisk(
+                world, "32M", "head -c 80M /dev/urandom > kept; head -c 90M /dev/urandom > film")
+            try await b.shell("cat kept > /dev/null")
+            try await b.waitFor("downloading-status", "current", of: "kept")
+            let player = try b.start("exec 3< film; head -c 10k <&3 > /dev/null; echo playing; exec sleep 100")
+            try await world.eventually("it plays") { player.outputSoFar == "playing\n" }
+            try await b.waitFor("downloading-status", "current", of: "film")
+            player.signal(SIGKILL)
+            _ = try await player.finish()
+            #expect(try await b.attribute("downloading-status", of: "kept") == "not-downloaded")
+        }
+    }
+
+    /// Each has room made for what it reads, and none takes another's.
+    @Test func manyReadersOnAFullDisk() async throws {
+        try await World.run { world in
+            let (a, b) = try await onSmallDisk(
+                world, "32M",
+                "for n in 1 2 3 4 5 6 7 8 9; do head -c 9M /dev/urandom > old$n; head -c 9M /dev/urandom > new$n; done")
+            try await b.shell("cat old* > /dev/null")
+            let sums = try await a.shell("sha256sum new*")
+            let found = try await b.shell(
+                "for n in 1 2 3 4 5 6 7 8 9; do sha256sum new$n & done | sort -k 2; wait", within: 60)
+            #expect(found == sums)
+        }
+    }
+
     /// A small disk floor leaves less than programs need to make something new: that is made free as well.
     @Test func aSmallDiskFloorDoesNotEndInAFullDisk() async throws {
         try await World.run { world in

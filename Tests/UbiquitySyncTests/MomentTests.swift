@@ -253,6 +253,25 @@ import UbiquityWire
         }
     }
 
+    /// What is on its way takes its room already: what else comes by itself is not fetched into the same.
+    @Test func roomIsGivenAwayOnce() async throws {
+        let size = 600_000
+        try await run(["a", "b"], ["b": .init(cacheLimit: 1_000_000)]) { world in
+            for name in ["f", "g"] { try await world.a.create(name, world.random.bytes(size)) }
+            try await world.settle()
+            let engine = try world.b.engine
+            world.b.link.script(.fetchChunks, .hold(.seconds(60)))
+            try world.b.pin("f")
+            try await world.sleep(.seconds(5))
+            #expect(try engine.freeRoom() == 400_000)
+            // Of what a program has open all comes as well.
+            let content = try await engine.begin(try world.b.live("g").key)
+            #expect(try engine.freeRoom() == 0)
+            engine.release(content)
+            try await world.settle()
+        }
+    }
+
     /// A program that reads more than the cache may hold: what was read first goes before the next comes.
     @Test func aReaderMakesRoom() async throws {
         try await run(["a", "b"], ["b": .init(cacheLimit: 10)]) { world in
