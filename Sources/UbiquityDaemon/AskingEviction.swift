@@ -24,6 +24,6 @@ struct AskingEviction: Sendable {
             throw failure.error(at: row.entry?.name.description ?? "")
         }
         defer { coordination.end(claim) }
-        try await pool.run { [engine] in try engine.evict(key) }
+        _ = try await pool.run { [engine] in try engine.evict(key) }
     }
 }

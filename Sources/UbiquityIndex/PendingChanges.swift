@@ -75,12 +75,24 @@ extension IndexReader {
         try number("SELECT 1 FROM items WHERE flags & 1 LIMIT 1", []) != nil
     }
 
+    /// Of those that came in part: which, and their contents.
+    package func evictableParts() throws -> [(key: ItemKey, content: ContentID)] {
+        var result = [(key: ItemKey, content: ContentID)]()
+        try db.run(
+            """
+            SELECT items.key, items.content FROM items
+            WHERE \(Self.isLeftInPart) AND \(Self.isEvictable)
+            """, []
+        ) { result.append((ItemKey($0.int(0)), ContentID($0.int(1)))) }
+        return result
+    }
+
     /// The bytes of all those together that are wholly here.
     package func evictableBytes() throws -> Int64 {
         try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", []) ?? 0
     }
 
-    /// Whether there are any.
+    /// Whether any is wholly here.
     package func hasEvictable() throws -> Bool {
         try number("SELECT 1 FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable) LIMIT 1", []) != nil
     }
@@ -89,8 +101,9 @@ extension IndexReader {
     private static let isLeftInPart =
         "items.contentState = 1 AND items.flags & \(ItemFlags([.keptCurrent, .downloadRequested]).rawValue) = 0"
 
+    /// That there is a content, which the rest says too, is there for the index of contents.
     private static let isEvictable = """
-        items.kind = 1 AND items.dirty = 0
+        items.content IS NOT NULL AND items.kind = 1 AND items.dirty = 0
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
         AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
         """
@@ -137,12 +150,9 @@ extension IndexReader {
 
     /// Bytes of contents that are wholly here and have no more than `limit` each.
     package func completeBytes(ofAtMost limit: Int64) throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE contentState = 2 AND size <= ?", [.int(limit)]) ?? 0
-    }
-
-    /// Whether contents of more bytes are here, wholly or in part.
-    package func hasContents(largerThan limit: Int64) throws -> Bool {
-        try exists("SELECT 1 FROM items WHERE content IS NOT NULL AND size > ? LIMIT 1", [.int(limit)])
+        // The first condition is there for the index of contents.
+        let isHere = "content IS NOT NULL AND \(Self.isWhole)"
+        return try number("SELECT sum(size) FROM items WHERE \(isHere) AND size <= ?", [.int(limit)]) ?? 0
     }
 
     /// Contents that are here in part, and what all of each would take, in bytes.

@@ -5,7 +5,8 @@ internal import UbiquityCore
 extension IndexTransaction {
     /// The row is about to be in the folder of its entry.
     package func inheritPin(_ row: inout ItemRow) throws {
-        guard !row.isPinned, !row.isExcluded, let parent = row.entry?.parent,
+        // A link that is pinned already may lead to a file that was unpinned by another name.
+        guard !row.isPinned || row.kind == .hardLink, !row.isExcluded, let parent = row.entry?.parent,
             try self.row(key: parent)?.isPinned == true
         else { return }
         row.flags.insert(.pinned)
@@ -28,7 +29,10 @@ extension IndexTransaction {
         while let folder = folders.popLast() {
             for child in try children(of: folder, after: nil, limit: .max) where !child.isExcluded {
                 if child.kind == .directory { folders.append(child.key) }
-                guard !child.isPinned else { continue }
+                guard !child.isPinned else {
+                    try pinLinked(by: child)
+                    continue
+                }
                 var next = child
                 next.flags.insert(.pinned)
                 try update(next, before: child)

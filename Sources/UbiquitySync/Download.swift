@@ -59,6 +59,9 @@ final class Download: Sendable {
     /// Notes that the disk was full.
     func noteNoRoom() { state.withLock { $0.isOutOfRoom = true } }
 
+    /// Notes that there is room again.
+    func noteRoom() { state.withLock { $0.isOutOfRoom = false } }
+
     /// Whether what has come of it is worth nothing when nobody wants it any more: the disk has no room for the rest,
     /// or, of a replacement, nothing in the index tells of it.
     var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfRoom || isReplacement) } }

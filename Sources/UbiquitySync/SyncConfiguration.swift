@@ -142,6 +142,8 @@ enum SyncLimits {
     /// Bytes in the first request for a reader, and in the ones that follow.
     static let firstFetchBytes = 256 << 10
     static let followingFetchBytes = 4 << 20
+    /// Bytes of a download for which room is made at a time.
+    static let roomAhead: Int64 = 64 << 20
     /// A reader for whose bytes the disk has no room waits so long, then twice as long each time, some 3 s in all, for
     /// what may go: the file that a program has just closed is in use for a moment more.
     static let firstWaitForRoom = Duration.milliseconds(50)

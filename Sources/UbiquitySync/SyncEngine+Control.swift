@@ -55,14 +55,17 @@ extension SyncEngine {
     /// The index goes first: a crash right after leaves a backing file nobody has, which the next start removes.
     /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
     /// `.isDirectory`, `.notFound`.
-    package func evict(_ key: ItemKey) throws {
+    /// - Returns: whether there was a content.
+    @discardableResult
+    package func evict(_ key: ItemKey) throws -> Bool {
         guard let openItems = openItemsBox.withLock({ $0 }) else { return try evictClosed(key) }
-        guard try openItems.whileClosed(key, { try evictClosed(key) }) != nil else {
+        guard let hadContent = try openItems.whileClosed(key, { try evictClosed(key) }) else {
             throw UbiquityError(.busy, "a program has it open")
         }
+        return hadContent
     }
 
-    private func evictClosed(_ key: ItemKey) throws {
+    private func evictClosed(_ key: ItemKey) throws -> Bool {
         let dropped = try index.write(.remote) { transaction -> ContentID? in
             guard let row = try transaction.row(key: key), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the item is gone")
@@ -94,6 +97,7 @@ extension SyncEngine {
             }
             store.retire([dropped])
         }
+        return dropped != nil
     }
 
     private func requireEvictable(_ row: ItemRow, _ remote: RemoteItem?) throws {

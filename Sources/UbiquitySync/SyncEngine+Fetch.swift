@@ -95,16 +95,23 @@ extension SyncEngine {
         if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }
     }
 
-    /// Gets chunks. On a full disk, what makes room for them may be about to be closed: who reads waits for that.
+    /// Gets chunks. On a full disk, what makes room for them may be about to be closed: who wants them waits for that.
     private func getMakingRoom(_ batch: [Int], _ download: Download) async throws {
+        let bytes = batch.reduce(0) { $0 + Int64(download.content.manifest[$1].length) }
+        fetchingBytes.withLock { $0 += bytes }
+        defer { fetchingBytes.withLock { $0 -= bytes } }
         var pause = SyncLimits.firstWaitForRoom
         while true {
-            do { return try await get(batch, download) } catch let error as UbiquityError where error.code == .noSpace {
-                let bytes = batch.reduce(0) { $0 + Int64(download.content.manifest[$1].length) }
+            let before = download.content.presentBytes
+            do {
+                try await get(batch, download)
+                return download.noteRoom()
+            } catch let error as UbiquityError where error.code == .noSpace {
+                if download.content.presentBytes > before { pause = SyncLimits.firstWaitForRoom }
                 var hasRoom = false
                 while !hasRoom {
-                    guard pause <= SyncLimits.lastWaitForRoom, download.hasReaders,
-                        try await pool.run({ try self.index.read { try $0.hasEvictable() } })
+                    guard pause <= SyncLimits.lastWaitForRoom, download.isWanted,
+                        try await pool.run({ try self.hasEvictable() })
                     else { throw error }
                     try await timekeeper.sleep(for: pause)
                     pause *= 2
@@ -117,7 +124,10 @@ extension SyncEngine {
     /// Gets chunks from wherever they are.
     private func get(_ batch: [Int], _ download: Download) async throws {
         let content = download.content
-        let missing = try await pool.run { try self.buildLocally(batch, content) }
+        let missing = try await pool.run {
+            try self.makeRoomAhead(of: batch.reduce(0) { $0 + Int64(content.manifest[$1].length) }, download)
+            return try self.buildLocally(batch, content)
+        }
         if missing.count < batch.count { download.wakeReaders() }
         guard !missing.isEmpty else { return }
         try connection.requireAllowed()

@@ -17,7 +17,8 @@ extension SyncEngine {
         let promised = promisedBytes.withLock { $0 }
         let onDisk = try store.availableBytes() - floor - bytesComing() - promised
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
-        return max(0, min(onDisk, limit - (try cachedBytes(ofAtMost: limit))))
+        let inCache = try limit - cachedBytes(ofAtMost: limit) - bytesComing(ofAtMost: limit) - promised
+        return max(0, min(onDisk, inCache))
     }
 
     /// Bytes of contents that are here: of those that came in part, what has come.
@@ -31,7 +32,9 @@ extension SyncEngine {
     }
 
     /// Bytes of downloads under way that have not come yet.
-    private func bytesComing() -> Int64 { downloads.all.reduce(0) { $0 + Self.missing($1) } }
+    private func bytesComing(ofAtMost limit: Int64 = .max) -> Int64 {
+        downloads.all.filter { $0.content.size <= limit }.reduce(0) { $0 + Self.missing($1) }
+    }
 
     /// The same of those that no program waits for: of the others no more may come than is read.
     private func backgroundBytesComing() -> Int64 {
@@ -84,7 +87,7 @@ extension SyncEngine {
         var disk = try floor + backgroundBytesComing() + needed - store.availableBytes(), cache: Int64 = 0
         if whole {
             disk += promisedBytes.withLock { $0 }
-            guard try disk <= 0 || disk <= index.read({ try $0.evictableBytes() }) else { return }
+            guard try disk <= 0 || disk <= evictableBytes() else { return }
         }
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
@@ -93,6 +96,35 @@ extension SyncEngine {
         // Somewhat more than that, since looking for what may go costs more the more there is.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
         try evictLeastUsed(disk: disk, cache: cache, slack: slack)
+    }
+
+    /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has to
+    /// be made anew. If nothing may go it is made all the same.
+    /// - Parameter count: the bytes that this lane is about to fetch, which are in `fetchingBytes`.
+    func makeRoomAhead(of count: Int64, _ download: Download) throws {
+        let short = try floor + fetchingBytes.withLock { $0 } - store.availableBytes()
+        guard short > 0 else { return }
+        // To look through everything for each few MiB would take longer than they do.
+        guard timekeeper.now() >= nextRoomAhead.withLock({ $0 }) else { return }
+        let following = min(max(0, Self.missing(download) - count), SyncLimits.roomAhead)
+        guard try !evictLeastUsed(disk: short + following) else { return }
+        let next = timekeeper.now().advanced(bySeconds: SyncLimits.maintenanceInterval / .seconds(1))
+        nextRoomAhead.withLock { $0 = next }
+    }
+
+    /// The bytes that may go.
+    private func evictableBytes() throws -> Int64 {
+        let (whole, parts) = try index.read { (try $0.evictableBytes(), try $0.evictableParts()) }
+        return try parts.reduce(whole) { sum, part in
+            guard downloads.download(of: part.key) == nil else { return sum }
+            return sum + (try store.status(of: part.content)?.allocatedBytes ?? 0)
+        }
+    }
+
+    /// Whether there is anything that may go.
+    func hasEvictable() throws -> Bool {
+        let (isWhole, parts) = try index.read { (try $0.hasEvictable(), try $0.evictableParts()) }
+        return isWhole || parts.contains { downloads.download(of: $0.key) == nil }
     }
 
     /// The same for a part of a content, so many bytes of which are to be written at once.
@@ -166,7 +198,8 @@ extension SyncEngine {
         var cache: Int64 = 0
         if let limit = configuration.cacheLimit {
             // For what is larger than the cache nothing else need go: it goes itself as soon as it may.
-            if try index.read({ try $0.hasContents(largerThan: limit) }) { try evict(largerThan: limit) }
+            let isAny = try index.read { try !$0.evictable(largerThan: limit, limit: 1).isEmpty }
+            if isAny { try evict(largerThan: limit) }
             let here = try cachedBytes(ofAtMost: limit), expected = here + bytesExpected(ofAtMost: limit)
             bytesHere.withLock { $0 = expected }
             cache = here - limit
@@ -182,10 +215,13 @@ extension SyncEngine {
 
     /// Evicts so many bytes of the disk, and of what counts against the cache limit, and frees their room.
     /// - Parameter slack: so much more goes, if there are small contents enough for it.
-    private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws {
-        guard disk > 0 || cache > 0 else { return }
+    /// - Returns: whether anything was evicted.
+    @discardableResult
+    private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws -> Bool {
+        guard disk > 0 || cache > 0, mayEvict else { return false }
         openItems?.noteUses()
         var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false, last: ItemRow?
+        var isAny: Bool { diskLeft < disk || cacheLeft < cache }
         defer { if hasFreed { noteFreed() } }
         for _ in 0..<SyncLimits.pagesOfEviction {
             // Programs wait for room: what was given up is freed before there is more of it.
@@ -195,16 +231,21 @@ extension SyncEngine {
             let rows = try index.read { [last] in try $0.evictable(after: last, limit: SyncLimits.rowsPerRead) }
             for row in rows {
                 let over = -max(diskLeft, cacheLeft)
-                guard over < 0 || over + row.size <= slack else { return }
+                guard over < 0 || over + row.size <= slack else { return isAny }
                 guard let bytes = try evictUnused(row) else { continue }
                 (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - bytes, true)
             }
             last = rows.last
-            guard last != nil else { return }
+            guard last != nil else { break }
         }
+        return isAny
     }
 
+    /// Signed out, each of them would be refused.
+    private var mayEvict: Bool { connection.status.phase != .signedOut }
+
     private func evict(largerThan limit: Int64) throws {
+        guard mayEvict else { return }
         openItems?.noteUses()
         var last: ItemRow?
         for _ in 0..<SyncLimits.pagesOfEviction {
@@ -218,14 +259,14 @@ extension SyncEngine {
         noteFreed()
     }
 
-    /// - Returns: the bytes of the disk that were freed; nil if it is in use, or the cloud has not confirmed it.
+    /// - Returns: the bytes of the disk that were freed; nil if it is in use, the cloud has not confirmed it, or another
+    ///   has just evicted it.
     private func evictUnused(_ row: ItemRow) throws -> Int64? {
         // One that is still coming is given up by whoever wants it.
         if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { return nil }
         do {
             let bytes = try bytesOnDisk(of: row)
-            try evict(row.key)
-            return bytes
+            return try evict(row.key) ? bytes : nil
         } catch let error as UbiquityError where error.code != .io {
             return nil
         }

@@ -41,6 +41,10 @@ package final class SyncEngine: Sendable {
     let readingOrder = Lock(ReadingOrder())
     /// Bytes of contents that are here or may have begun to come since they were last counted.
     let bytesHere = Lock<Int64?>(nil)
+    /// Bytes that lanes are fetching.
+    let fetchingBytes = Lock<Int64>(0)
+    /// When room is made again for those: as nothing could go, not at once.
+    let nextRoomAhead = Lock(Timestamp.zero)
     /// Contents that have been made for an item that has them soon, or has by now.
     let made = Lock<Set<ContentID>>([])
     /// Contents with smaller ids, which an earlier run has made, are still to be looked through for such that no item

@@ -38,7 +38,8 @@ extension ContainerFileSystem {
         // As on other file systems: those who may not read them do not see them.
         if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
         // Only files and folders have user attributes on Linux, so none are shown that could not be read.
-        if row.kind == .file || row.kind == .directory, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
+        let hasStatus = row.kind == .file || row.kind == .directory
+        if hasStatus, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
         // Another device may have set as many as it takes; the kernel gives no longer list to a program.
         while names.count > row.xattrs.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
             names.removeLast()

@@ -85,6 +85,23 @@ import UbiquityTestSupport
         }
     }
 
+    /// A folder that is unpinned leaves its links as they were; the file that one leads to is kept by the next.
+    @Test func aLinkThatIsMovedToAnotherPinnedFolderKeepsItsFile() async throws {
+        try await run { world in
+            for folder in ["first", "second"] { try world.a.makeFolder(folder) }
+            try await world.a.create("file", [1, 2])
+            try await world.settle()
+            for folder in ["first", "second"] { try world.b.pin(folder) }
+            try world.b.makeHardLink("first/link", to: "file")
+            try world.b.pin("first", false)
+            try world.b.pin("file", false)
+            try world.b.rename("first/link", "second/link")
+            #expect(try world.b.live("file").isPinned)
+            try await world.settle()
+            try await world.check()
+        }
+    }
+
     /// Whatever comes into it: from another device, by being moved there on either, or made here.
     @Test func aPinnedFolderKeepsWhatComesIntoIt() async throws {
         try await run { world in

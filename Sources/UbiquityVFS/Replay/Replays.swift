@@ -116,7 +116,9 @@ package final class Replays: Sendable {
     func addInNewFolder(_ event: IndexEvent) -> Bool {
         guard let parent = event.after?.entry?.parent else { return false }
         return state.withLock { state in
-            guard state.making.contains(parent), state.addedInNewFolders < Self.maximumInNewFolders else { return false }
+            guard state.making.contains(parent), state.addedInNewFolders < Self.maximumInNewFolders else {
+                return false
+            }
             state.addedInNewFolders += 1
             return Self.add(event, &state)
         }
