@@ -54,6 +54,25 @@ import UbiquityVFS
         #expect(container.kernel.take().isEmpty)
     }
 
+    /// Two answers at one time, both of a row from before: the one that is second must not show the old one either.
+    @Test func whoIsAnsweredSecondSeesTheChangeToo() throws {
+        try container.cloud.add("a", [])
+        let row = try container.cloud.add("b", [1])
+        let found = try list {
+            try container.cloud.change(row.key, .attributes) { $0.size = 7 }
+            #expect(try container.lookup("b")?.size == 7)
+        }
+        #expect(found["b"]?.attributes.size == 7)
+    }
+
+    /// As on a disk: the kernel does not ask again for who has it open, who would get an error.
+    @Test func aFolderThatIsGoneIsChangedByWhoHasItOpen() async throws {
+        let row = try container.cloud.add("d", [], kind: .directory)
+        _ = try container.lookup("d")
+        try container.cloud.remove(row.key)
+        #expect(try await container.set(row.ino, AttributeChanges(mode: 0o700)).mode & 0o777 == 0o700)
+    }
+
     /// The kernel has the old file at the name until it is told, and looks the name up anew when it hears of that.
     @Test func whatIsSetOfAReplacedFileIsSetOfTheNewOne() async throws {
         let row = try container.cloud.add("a", [1])
@@ -96,6 +115,21 @@ import UbiquityVFS
         _ = try container.lookup("b")
         try container.rename("b", to: "c")
         #expect(!container.kernel.take().contains(.entry(1, "c")))
+    }
+
+    /// What a save puts at a name the kernel knows from the answer: told to forget it, it would show who has the file
+    /// open that it is deleted.
+    @Test func aSaveWithABackupIsNotForgotten() async throws {
+        let row = try container.cloud.add("doc", Array("text".utf8))
+        _ = try container.lookup("doc")
+        #expect(try await container.content(of: row.ino) == "text")
+        _ = container.kernel.take()
+        try container.rename("doc", to: "doc~")
+        let ino = try container.create("doc", "new")
+        try container.create("other", "newer")
+        try container.rename("other", to: "doc")
+        let news = container.kernel.take()
+        #expect(!news.contains(.entry(1, "doc")) && !news.contains(.entry(1, "doc~")), "\(ino) \(news)")
     }
 
     /// The kernel keeps the answer to a link whatever it was told meanwhile.
