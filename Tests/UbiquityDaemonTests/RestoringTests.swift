@@ -23,19 +23,39 @@ import UbiquitySystem
             try file.write([1, 2, 3], at: 0)
             try #require(try before.journal?.keep(id, file) == true)
             try before.journal?.sync()
-            try before.remove(id)
-            try FileSystem.makeDirectory(before.path(of: id))
             let logger = Logger(label: "test")
+            FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad disk") : nil }
+            defer { FaultPoints.setHook(nil) }
             // The process alone has died: what is in the kernel's memory comes to the disk some time.
             try Mount.restoreKept(into: store(folder, boot: 1), logger) { _ in true }
             let error = #expect(throws: UbiquityError.self) {
                 try Mount.restoreKept(into: store(folder, boot: 2), logger) { _ in true }
             }
             #expect(error?.remedy.contains("mount again") == true)
-            try FileSystem.removeTree(before.path(of: id))
+            FaultPoints.setHook(nil)
+            try before.remove(id)
             let after = try store(folder, boot: 3)
             try Mount.restoreKept(into: after, logger) { _ in true }
             #expect(try after.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
+        }
+    }
+
+    /// All of it is in the journal: what stands in its place need not be read.
+    @Test func whatCannotBeReadIsSetAside() throws {
+        try withTemporaryFolder { (folder: String) throws in
+            try FileDescriptor.open(folder + "/journal", [.readWrite, .create]).write([0], at: 0)
+            let before = try store(folder, boot: 1), id = ContentID(1)
+            try #require(try before.journal?.prepare() == true)
+            let file = try before.create(id)
+            try file.write([1, 2, 3], at: 0)
+            try #require(try before.journal?.keep(id, file) == true)
+            try before.journal?.sync()
+            try before.remove(id)
+            try FileSystem.makeDirectory(before.path(of: id))
+            let after = try store(folder, boot: 2)
+            try Mount.restoreKept(into: after, Logger(label: "test")) { _ in true }
+            #expect(try after.open(id, writable: false).read(count: 9, at: 0) == [1, 2, 3])
+            #expect(try FileSystem.exists(folder + "/set-aside/content-\(id)"))
         }
     }
 }

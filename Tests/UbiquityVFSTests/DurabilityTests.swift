@@ -3,7 +3,7 @@ import UbiquityContent
 import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
-import UbiquityVFS
+@testable import UbiquityVFS
 
 @Suite struct DurabilityTests {
     @Test func fsyncTellsTheIndexWhileTheFileStaysOpen() async throws {
@@ -78,6 +78,41 @@ import UbiquityVFS
         #expect(try container.index.read { try $0.isUnsynced(content) })
         try container.rename("a", to: "document")
         #expect(try container.index.read { try $0.replacedContents() }.isEmpty)
+    }
+
+    /// The kernel tells of a failure once: another sync of the same content says that all is well.
+    @Test func aSyncThatFailedInTheBackgroundIsKnownToAll() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("document", "text")
+        let content = try #require(try container.index.row(ino: ino)?.content)
+        FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad sector") : nil }
+        defer { FaultPoints.setHook(nil) }
+        #expect(throws: UbiquityError.self) { try container.contents.sync(content) }
+        FaultPoints.setHook(nil)
+        // Who writes all of it anew has nothing to do with that.
+        let opened = try await container.fs.open(ino, flags: [.writeOnly, .truncate], caller: container.caller).value
+        try container.write("new", to: opened.handle)
+        try container.fs.sync(opened.handle)
+        container.fs.release(opened.handle)
+        #expect(try await container.content(of: ino) == "new")
+    }
+
+    /// What failed for a program has failed for the index, too, which must not say of the content that it is there.
+    @Test func aSyncThatFailedForAProgramIsKnownToAll() async throws {
+        let container = try TestContainer()
+        let ino = try container.create("document", "text")
+        let content = try #require(try container.index.row(ino: ino)?.content)
+        #expect(throws: (any Error).self) {
+            try container.fs.rememberingFailure(of: content) { () throws(Errno) in throw Errno.EIO }
+        }
+        let handle = try await container.open(ino, .writeOnly)
+        #expect(throws: UbiquityError.self) { try container.contents.sync(content) }
+        container.fs.release(handle)
+        // Written anew, as nobody writes to it.
+        try container.contents.sync(content)
+        let reader = try await container.open(ino)
+        try container.fs.sync(reader)
+        container.fs.release(reader)
     }
 
     @Test func whatAWriterLeftIsFoundAfterADeath() async throws {
