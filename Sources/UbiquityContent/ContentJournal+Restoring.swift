@@ -67,8 +67,20 @@ extension ContentJournal {
     private func restore(
         _ id: ContentID, _ record: ContentRecord, _ bytes: [UInt8], _ store: ContentStore
     ) throws -> Bool {
-        let status = try store.status(of: id)
-        let file = try status == nil ? store.create(id) : store.open(id, writable: true)
+        let file: FileDescriptor, status: FileStatus?
+        do throws(UbiquityError) {
+            status = try store.status(of: id)
+            file = try status == nil ? store.create(id) : store.open(id, writable: true)
+            _ = try describing("read a content", at: store.path(of: id)) { () throws(Errno) in
+                try file.read(count: min(Int(status?.size ?? 0), bytes.count), at: 0)
+            }
+        } catch {
+            // All of it is here: what cannot be read in its place is not needed.
+            guard error.code != .noSpace, error.code != .tooManyOpenFiles, (try? store.exists(id)) != false,
+                (try? store.setAside(id)) != nil
+            else { throw error }
+            return try restore(id, record, bytes, store)
+        }
         return try describing("restore a content", at: store.path(of: id)) { () throws(Errno) in
             // Of a file that has grown since, no more than was kept is of interest.
             let found = try file.read(count: min(Int(status?.size ?? 0), bytes.count), at: 0)
@@ -125,8 +137,13 @@ extension ContentStore {
     package func syncWhole(_ id: ContentID) throws {
         guard try exists(id) else { return }
         let file = try open(id, writable: false)
-        try FaultPoints.check("content.sync")
-        try describing("sync the content", at: path(of: id)) { () throws(Errno) in try file.syncData() }
+        do throws(UbiquityError) {
+            try FaultPoints.check("content.sync")
+            try describing("sync the content", at: path(of: id)) { () throws(Errno) in try file.syncData() }
+        } catch {
+            noteFailedSync(id, error)
+            throw error
+        }
         try syncName(of: id)
     }
 

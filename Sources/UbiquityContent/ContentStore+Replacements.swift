@@ -10,8 +10,16 @@ struct Replacements {
     /// How often the index is being brought to the disk just now.
     var indexSyncs = 0
     var synced: [ContentID: FileStatus] = [:]
-    /// Those whose sync has failed: the kernel tells that once, and takes their pages for written then.
-    var failed: [ContentID: UbiquityError] = [:]
+    /// Those whose sync has failed, whoever asked for it: the kernel tells that once, and takes their pages for written
+    /// then.
+    var failed: [ContentID: FailedSync] = [:]
+    var failures: UInt64 = 0
+}
+
+struct FailedSync {
+    let error: UbiquityError
+    /// Which failure it was: what is made good of one says nothing of the next.
+    let number: UInt64
 }
 
 // Contents that took the place of others: they must be on the disk before the index that says so, or a power loss
@@ -75,21 +83,34 @@ extension ContentStore {
         replacements.withLock { state in
             state.waiting.remove(id)
             state.synced[id] = nil
-            state.failed[id] = nil
         }
     }
 
     package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
 
+    /// Takes note that a sync of the content's bytes has failed.
+    package func noteFailedSync(_ id: ContentID, _ error: UbiquityError) {
+        replacements.withLock { state in
+            state.failures += 1
+            state.failed[id] = FailedSync(error: error, number: state.failures)
+            state.synced[id] = nil
+        }
+    }
+
     /// Why a sync of the content has failed, if all of it has not been written anew since.
-    package func failure(of id: ContentID) -> UbiquityError? { replacements.withLock { $0.failed[id] } }
+    package func failure(of id: ContentID) -> UbiquityError? { replacements.withLock { $0.failed[id]?.error } }
+
+    /// Those that were retired are of no interest any more.
+    func forgetFailures(of contents: [ContentID]) {
+        replacements.withLock { state in
+            guard !state.failed.isEmpty else { return }
+            for id in contents { state.failed[id] = nil }
+        }
+    }
 
     /// Brings a content and its name to the disk; nothing if it is gone. After a failure that is a success only once
     /// all of it was written anew, which it is not while somebody writes to it.
-    package func sync(_ id: ContentID) throws {
-        try sync(id, unless: nil)
-        replacements.withLock { $0.failed[id] = nil }
-    }
+    package func sync(_ id: ContentID) throws { try sync(id, unless: nil) }
 
     private func sync(replacement id: ContentID) throws {
         try sync(id, unless: replacements.withLock { $0.synced[id] })
@@ -98,23 +119,17 @@ extension ContentStore {
 
     /// - Parameter synced: the file as it was when it was synced: it need not be once more if nothing has failed since.
     private func sync(_ id: ContentID, unless synced: FileStatus?) throws {
-        let failure = failure(of: id)
-        do {
-            if let failure, try status(of: id) != nil {
-                guard try writeAnew(id, upTo: .max) else { throw failure }
-            }
-            try syncReplacement(id, failure == nil ? synced : nil)
-        } catch {
-            let failure = error as? UbiquityError ?? UbiquityError(.io, "cannot sync the content: \(error)")
-            replacements.withLock { $0.failed[id] = failure }
-            throw error
-        }
-    }
-
-    private func syncReplacement(_ id: ContentID, _ synced: FileStatus?) throws {
         // None: replaced itself meanwhile, and removed.
-        guard let status = try status(of: id), !status.isSame(as: synced) else { return }
+        guard let status = try status(of: id) else { return }
+        let failure = replacements.withLock { $0.failed[id] }
+        if let failure {
+            guard try writeAnew(id, upTo: .max) else { throw failure.error }
+        } else if status.isSame(as: synced) {
+            return
+        }
         try syncWhole(id)
+        guard let failure else { return }
+        replacements.withLock { if $0.failed[id]?.number == failure.number { $0.failed[id] = nil } }
     }
 }
 

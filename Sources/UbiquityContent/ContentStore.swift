@@ -109,7 +109,10 @@ package final class ContentStore: Sendable {
 
     /// Takes note of contents that no item has any more. Their files stay until `removeRetired`: after a power loss the
     /// index may be one that still has the items.
-    package func retire(_ contents: [ContentID]) { retired.withLock { $0.waiting.formUnion(contents) } }
+    package func retire(_ contents: [ContentID]) {
+        retired.withLock { $0.waiting.formUnion(contents) }
+        forgetFailures(of: contents)
+    }
 
     /// Removes the files of what was retired before the call. Till they are gone they count as retired.
     /// - Parameter makeDurable: brings the index to the disk. It is not called if there is nothing to remove; if it

@@ -187,7 +187,9 @@ extension SyncEngine {
             guard let row = try index.read({ try $0.row(content: content) }), row.isToBeSynced,
                 store.journal?.isKept(content) != true
             else { continue }
-            do { try store.sync(content) } catch {
+            do {
+                guard try sync(content, of: row) else { continue }
+            } catch {
                 logger.warning(
                     "cannot bring a content to the disk", metadata: ["item": "\(row.id)", "reason": "\(error)"])
                 continue
@@ -203,6 +205,16 @@ extension SyncEngine {
             }
             try transaction.markSynced(unchanged.compactMap(\.content))
         }
+    }
+
+    /// After a failure all of it is written anew: nobody may begin to write to it meanwhile, who would be undone.
+    /// - Returns: false if that is not so now.
+    private func sync(_ content: ContentID, of row: ItemRow) throws -> Bool {
+        guard store.failure(of: content) != nil, let openItems else {
+            try store.sync(content)
+            return true
+        }
+        return try openItems.whileClosed(row.key) { try store.sync(content) } != nil
     }
 
     /// Folders deleted elsewhere whose last local item is gone by now.

@@ -98,8 +98,8 @@ extension SyncEngine {
         try evictLeastUsed(disk: disk, cache: cache, slack: slack)
     }
 
-    /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has to
-    /// be made anew. If nothing may go it is made all the same.
+    /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has
+    /// to be made anew. If nothing may go it is made all the same.
     /// - Parameter count: the bytes that this lane is about to fetch, which are in `fetchingBytes`.
     func makeRoomAhead(of count: Int64, _ download: Download) throws {
         let short = try floor + fetchingBytes.withLock { $0 } - store.availableBytes()
@@ -259,8 +259,8 @@ extension SyncEngine {
         noteFreed()
     }
 
-    /// - Returns: the bytes of the disk that were freed; nil if it is in use, the cloud has not confirmed it, or another
-    ///   has just evicted it.
+    /// - Returns: the bytes of the disk that were freed; nil if it is in use, if the cloud has not confirmed it, or if
+    ///   another has just evicted it.
     private func evictUnused(_ row: ItemRow) throws -> Int64? {
         // One that is still coming is given up by whoever wants it.
         if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { return nil }

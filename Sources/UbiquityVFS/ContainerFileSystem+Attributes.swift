@@ -79,13 +79,19 @@ extension ContainerFileSystem {
         return (status, state.mayBeMapped, state.isTouched || OpenNode.Stamp(status) != state.stamp)
     }
 
-    /// What the content takes here. What is not wholly here and not empty has 1 and not 0: GNU tar and others take a
-    /// file without blocks for one that holds nothing but zeros, and do not read it.
+    /// What the content takes here. What is not empty has 1 and not 0, unless it is wholly here and all hole: GNU tar
+    /// and others take a file without blocks for one that holds nothing but zeros, and do not read it.
     private func blocks(of row: ItemRow) throws -> Int64 {
-        let fewest: Int64 = row.size > 0 && row.contentState != .complete ? 1 : 0
+        let fewest: Int64 = row.size > 0 ? 1 : 0
         guard row.contentState != .none, let content = row.content else { return fewest }
-        let status = try openFile(of: content, ino: row.ino)?.status() ?? contents.status(of: content)
-        return max(status?.blocks ?? 0, fewest)
+        let open = openFile(of: content, ino: row.ino)
+        guard let status = try open?.status() ?? contents.status(of: content) else { return fewest }
+        // Some file systems say so of what was just written, too.
+        guard status.blocks == 0, status.size > 0, row.contentState == .complete else {
+            return max(status.blocks, fewest)
+        }
+        let file = try open ?? contents.open(content, writable: false)
+        return try file.nextData(from: 0) == nil ? 0 : fewest
     }
 
     /// The content's file, if it is open by now or was a moment ago: by its path it takes several times as long.
@@ -145,9 +151,10 @@ extension ContainerFileSystem {
     }
 
     /// What has left the tree by another device's doing while nobody had it open the kernel only knows by a name that
-    /// leads elsewhere by now, or nowhere. Throws ESTALE: then it looks that up anew.
+    /// leads elsewhere by now, or nowhere. Throws ESTALE: then it looks that up anew. (Who has a folder open is not
+    /// known.)
     func requireOpen(_ orphan: ItemRow) throws {
-        if orphan.entry != nil, openNodes.node(orphan.ino) == nil { throw Errno.ESTALE }
+        if orphan.kind == .file, orphan.entry != nil, openNodes.node(orphan.ino) == nil { throw Errno.ESTALE }
     }
 
     /// The owner may, and who is about to write. Which of the two it is the kernel does not say.

@@ -24,7 +24,6 @@ extension ContainerFileSystem {
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
                 forgetIdle(before.ino)
             }
-            if event.origin == .local { noteMovedUnknown(event) }
             // What a program did through the mount, the kernel knows from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
             if event.origin != .local || isOtherName {
@@ -82,15 +81,6 @@ extension ContainerFileSystem {
         if let after = event.after, event.before?.ino != after.ino || event.before?.entry == nil {
             inodes.withNode(after.ino) { $0.orphan = nil }
         }
-    }
-
-    /// The kernel has moved what it had at the old name. If it does not know what is at the new one now, that was a
-    /// file which another has taken the place of.
-    private func noteMovedUnknown(_ event: IndexEvent) {
-        guard event.kind == .moved || event.kind == .replaced, let after = event.after, after.kind != .hardLink,
-            let entry = after.entry, !inodes.isKnown(after.ino)
-        else { return }
-        kernel.invalidateEntry(parent: entry.parent.inode, name: entry.name)
     }
 
     // MARK: What the kernel must forget

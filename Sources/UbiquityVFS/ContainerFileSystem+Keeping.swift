@@ -75,21 +75,7 @@ extension ContainerFileSystem {
 
     private func syncKept(_ id: ContentID) throws {
         guard try contents.exists(id) else { return }
-        // It is written anew then, and the failure forgotten.
-        if contents.failure(of: id) != nil { try contents.sync(id) }
-        let hasFailed = failedSyncs.withLock { $0[id] != nil }
-        // After a failure the kernel takes for written what is not.
-        if hasFailed {
-            guard try !contents.hasWriters(id) else {
-                throw UbiquityError(
-                    .io, "a content that could not be synced is being written", at: contents.path(of: id))
-            }
-            try contents.writeAnew(id)
-        }
-        let file = try contents.open(id, writable: false)
-        try rememberingFailure(of: id) { () throws(Errno) in try file.syncData() }
-        try contents.syncName(of: id)
-        if hasFailed { failedSyncs.withLock { _ = $0.removeValue(forKey: id) } }
+        try contents.sync(id)
     }
 
     /// Lets contents be kept in the journal, as soon as that is made.

@@ -54,9 +54,9 @@ extension ContainerFileSystem {
     ///   - again: reads it once more.
     /// - Returns: nil if the name leads elsewhere by now.
     func known(_ row: ItemRow, since commits: UInt64, again: () throws -> ItemRow?) throws -> NodeAttributes? {
-        let isNew = inodes.addLookup(row.ino)
+        inodes.addLookup(row.ino)
         do {
-            guard isNew, foreignCommits.load(ordering: .acquiring) != commits else { return try attributes(of: row) }
+            guard foreignCommits.load(ordering: .acquiring) != commits else { return try attributes(of: row) }
             if let now = try again(), now.ino == row.ino { return try attributes(of: now) }
         } catch {
             inodes.forget(row.ino, 1)
@@ -259,7 +259,16 @@ extension ContainerFileSystem {
                 from: parent, name, to: newParent, newName, mode, process: caller?.pid ?? 0, isOnDisk: isOnDisk,
                 noting: writing)
         }
+        forgetMoved(result.moved, at: newName, in: newParent)
+        if let other = result.exchanged { forgetMoved(other, at: name, in: parent) }
         if let content = result.replaced?.content { drop(content) }
+    }
+
+    /// The kernel moves what it has at the old name. If it does not know what is at the new one now, that was a file
+    /// which another has taken the place of.
+    private func forgetMoved(_ row: ItemRow, at name: ItemName, in parent: UInt64) {
+        guard row.kind != .hardLink, !inodes.isKnown(row.ino) else { return }
+        kernel.invalidateEntry(parent: parent, name: name)
     }
 
     /// What has just come from the cloud has its size from the beginning: by that nobody could tell whether it has come

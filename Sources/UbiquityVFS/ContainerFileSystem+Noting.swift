@@ -195,7 +195,6 @@ extension ContainerFileSystem {
 
     /// Throws what a sync of the content has failed with.
     func requireSyncs(of id: ContentID) throws {
-        if let failure = failedSyncs.withLock({ $0[id] }) { throw failure }
         if let failure = contents.failure(of: id) { throw failure }
     }
 
@@ -209,7 +208,7 @@ extension ContainerFileSystem {
 
     func rememberingFailure(of id: ContentID, _ body: () throws(Errno) -> Void) throws {
         do throws(Errno) { try body() } catch {
-            failedSyncs.withLock { $0[id] = error }
+            contents.noteFailedSync(id, UbiquityError(error, doing: "sync the content", at: contents.path(of: id)))
             throw error
         }
     }

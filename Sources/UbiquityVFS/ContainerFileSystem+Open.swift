@@ -199,7 +199,7 @@ extension ContainerFileSystem {
             try index.peek({ try $0.isUnsynced(content) })
         else { return }
         // After a failure the kernel takes for written what is not.
-        if let failure = failedSyncs.withLock({ $0[content] }) { throw failure }
+        try requireSyncs(of: content)
         try rememberingFailure(of: content) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: content)
         try index.write(.local) { try $0.markSynced([content]) }

@@ -37,7 +37,7 @@ extension ContainerFileSystem {
         let row = try liveRow(node.ino)
         // Handles that the kernel serves keep their backing file, even one whose fsync failed.
         guard row.contentState == .complete, let content = row.content,
-            state.service.backing != nil || failedSyncs.withLock({ $0[content] }) == nil
+            state.service.backing != nil || contents.failure(of: content) == nil
         else { return try putFreshContent(node, &state, isWriter: isWriter) }
         try open(content, of: row, writable: true, &state)
         if !state.isRecorded {
@@ -88,7 +88,6 @@ extension ContainerFileSystem {
 
     /// Gives up a backing file that no item has any more; those who have it open go on.
     func drop(_ content: ContentID) {
-        failedSyncs.withLock { _ = $0.removeValue(forKey: content) }
         contents.retire([content])
     }
 

@@ -114,9 +114,6 @@ package final class ContainerFileSystem: Sendable {
     let unnamed = Lock(UnnamedContents())
     /// Files whose last close could not be noted in the index.
     let unnoted = Lock<Set<UInt64>>([])
-    /// Contents whose fsync failed. The kernel takes the pages for clean after that, although they were not written, so
-    /// a later fsync would succeed and be a lie: it fails as long as this process lives, unless all is written anew.
-    let failedSyncs = Lock<[ContentID: Errno]>([:])
 
     var index: ItemIndex { parts.index }
     var contents: ContentStore { parts.contents }

@@ -64,14 +64,7 @@ final class InodeTable: Sendable {
     func isKnown(_ ino: UInt64) -> Bool { shard(ino).withLock { $0[ino] != nil } }
 
     /// The kernel is told of the inode once more.
-    /// - Returns: whether it did not know it.
-    @discardableResult
-    func addLookup(_ ino: UInt64) -> Bool {
-        withNode(ino, orMake: true) { node in
-            node.lookups += 1
-            return node.lookups == 1
-        } ?? true
-    }
+    func addLookup(_ ino: UInt64) { withNode(ino, orMake: true) { $0.lookups += 1 } }
 
     /// The kernel forgets `count` of its lookups.
     func forget(_ ino: UInt64, _ count: UInt64) {

@@ -97,9 +97,10 @@ extension ContainerFileSystem {
     /// Whether somebody may be watching soon: who watches a tree watches a folder that he is told of.
     func mayBeSeenNext(_ event: IndexEvent) -> Bool { event.origin != .local && event.kind == .added }
 
-    /// Waits until who watches the tree has had time to watch the folder that he was told of just now.
+    /// Waits until who watches the tree has had time to watch the folder that he was told of just now. Not while many
+    /// wait: they are about other things as well.
     private func restAfterMaking(_ replay: Replay) {
-        guard replay.isMaking, let parent = replay.row?.entry?.parent,
+        guard replay.isMaking, replays.isShort, let parent = replay.row?.entry?.parent,
             let made = newFolders.withLock({ $0[parent] })
         else { return }
         let age = Duration.nanoseconds(parts.timekeeper.now().nanoseconds &- made.nanoseconds)

@@ -273,6 +273,9 @@ package final class Replays: Sendable {
 
     // MARK: Pausing and ending
 
+    /// Whether no more wait than are told of in new folders.
+    var isShort: Bool { state.withLock { $0.count <= Self.maximumInNewFolders } }
+
     /// Waits before the next one; not once there will be none any more.
     func rest(for time: Duration) { _ = state.wait(atMost: time) { $0.isClosed ? true : nil } }
 
