@@ -1,3 +1,4 @@
+import Dispatch
 import Testing
 import UbiquityCore
 import UbiquityIndex
@@ -71,6 +72,31 @@ import UbiquityVFS
         }
         container.fs.finishReplay(false)
         #expect(count == limit + 1)
+    }
+
+    /// Who reads the index sees a commit a moment before its changes are added.
+    @Test func whoWaitsForReplaysWaitsForThoseOfTheLastCommit() throws {
+        let container = try replaying()
+        let isAsked = DispatchSemaphore(value: 0), isAnswered = DispatchSemaphore(value: 0)
+        let isOver = DispatchSemaphore(value: 0)
+        FaultPoints.setHook { name in
+            guard name == "index.committed" else { return nil }
+            isAsked.signal()
+            // Who waits as he should has no answer before this commit is over.
+            _ = isAnswered.wait(timeout: .now() + .milliseconds(300))
+            return nil
+        }
+        defer { FaultPoints.setHook(nil) }
+        let mark = Lock<UInt64?>(nil)
+        DispatchQueue.global().async {
+            isAsked.wait()
+            mark.withLock { $0 = container.fs.replayMark }
+            isAnswered.signal()
+            isOver.signal()
+        }
+        try container.cloud.add("a", [1])
+        isOver.wait()
+        #expect(mark.withLock { $0 } == 1)
     }
 
     /// A watch on a file keeps its inode, and not that of its folder.
