@@ -68,7 +68,7 @@ extension MountController {
     private func settle() async throws { try await pool.run { [parts] in parts.fileSystem.settle() } }
 
     private func waitForKernel() async throws {
-        let mark = parts.fileSystem.replayMark
+        let mark = try await pool.run { [parts] in parts.fileSystem.replayMark }
         try await wait(atMost: Self.replayGrace) { $0.hasReplayed(mark) }
         try await wait(atMost: Self.newsGrace) { !$0.hasNewsForKernel }
     }

@@ -248,6 +248,9 @@ package final class ItemIndex: Sendable {
         }
     }
 
+    /// Waits until all have been told of what the index has now: it can be read a moment before.
+    package func awaitPublishing() { turn.take {} }
+
     func publish(_ events: [IndexEvent]) {
         guard !events.isEmpty else { return }
         for observer in observers.withLock({ $0 }) { observer(events) }

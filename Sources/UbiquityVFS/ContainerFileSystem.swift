@@ -121,7 +121,11 @@ package final class ContainerFileSystem: Sendable {
     /// Whether programs may still see what was before some change of another device.
     package var hasNewsForKernel: Bool { kernel.hasNews }
     /// The same of what is replayed: all that has changed till now is told of when `hasReplayed` says so of this mark.
-    package var replayMark: UInt64 { replays.mark }
+    /// It waits for the commit that is under way, which those who read the index may have seen.
+    package var replayMark: UInt64 {
+        index.awaitPublishing()
+        return replays.mark
+    }
     package func hasReplayed(_ mark: UInt64) -> Bool { replays.isOver(mark) }
     var logger: Logger { parts.logger }
 

@@ -256,7 +256,7 @@ extension ContainerFileSystem {
 
     /// A folder that the index has no more may have left just now: when the writer is through, its replay waits.
     private func laterPath(of folder: ItemKey) throws -> [UInt8]? {
-        try index.write(.local) { _ in }
+        index.awaitPublishing()
         return try path(of: folder)
     }
 
