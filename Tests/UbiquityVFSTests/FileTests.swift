@@ -9,14 +9,14 @@ import UbiquitySystem
     /// What is here takes what its backing file takes, which may be more or less than its size says.
     @Test func blocksAreThoseOfTheContent() async throws {
         let container = try TestContainer()
-        let (full, empty) = (try container.create("reserved"), try container.create("sparse"))
+        let (full, sparse) = (try container.create("reserved", "text"), try container.create("sparse"))
         let handle = try await container.open(full, .writeOnly)
         // FALLOC_FL_KEEP_SIZE
         try container.fs.allocate(handle, mode: 1, offset: 0, length: 65_536, caller: container.caller)
         container.fs.release(handle)
-        _ = try await container.set(empty, AttributeChanges(size: 1 << 20))
+        _ = try await container.set(sparse, AttributeChanges(size: 1 << 20))
         #expect(try container.fs.attributes(of: full).blocks == 128)
-        #expect(try container.fs.attributes(of: empty).blocks == 0)
+        #expect(try container.fs.attributes(of: sparse).blocks == 0)
     }
 
     @Test func writesAndReads() async throws {
