@@ -81,7 +81,7 @@ extension ContainerFileSystem {
 
     /// What the content takes here. What is not empty has 1 and not 0, unless it is wholly here and all hole: GNU tar
     /// and others take a file without blocks for one that holds nothing but zeros, and do not read it. What is empty
-    /// has none: to look what is reserved for it takes half of a cold `stat`.
+    /// has none: to look what is reserved for it takes a third of a cold `stat`.
     private func blocks(of row: ItemRow) throws -> Int64 {
         guard row.size > 0 else { return 0 }
         guard row.contentState != .none, let content = row.content else { return 1 }
