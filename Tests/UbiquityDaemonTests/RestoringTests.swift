@@ -13,16 +13,24 @@ import UbiquitySystem
         return try ContentStore(stateFolder: folder, folders: 4, journal: journal)
     }
 
+    private let id = ContentID(1)
+
+    /// A store whose journal has a content.
+    private func keeping(_ folder: String) throws -> ContentStore {
+        try FileDescriptor.open(folder + "/journal", [.readWrite, .create]).write([0], at: 0)
+        let store = try store(folder, boot: 1)
+        try #require(try store.journal?.prepare() == true)
+        let file = try store.create(id)
+        try file.write([1, 2, 3], at: 0)
+        try #require(try store.journal?.keep(id, file) == true)
+        try store.journal?.sync()
+        return store
+    }
+
     /// What was saved is only in the journal then, and a mount would send what is there instead.
     @Test func aMountWaitsForWhatCannotBeRestored() throws {
         try withTemporaryFolder { (folder: String) throws in
-            try FileDescriptor.open(folder + "/journal", [.readWrite, .create]).write([0], at: 0)
-            let before = try store(folder, boot: 1), id = ContentID(1)
-            try #require(try before.journal?.prepare() == true)
-            let file = try before.create(id)
-            try file.write([1, 2, 3], at: 0)
-            try #require(try before.journal?.keep(id, file) == true)
-            try before.journal?.sync()
+            let before = try keeping(folder)
             let logger = Logger(label: "test")
             FaultPoints.setHook { $0 == "content.sync" ? UbiquityError(.io, "a bad disk") : nil }
             defer { FaultPoints.setHook(nil) }
@@ -43,13 +51,7 @@ import UbiquitySystem
     /// All of it is in the journal: what stands in its place need not be read.
     @Test func whatCannotBeReadIsSetAside() throws {
         try withTemporaryFolder { (folder: String) throws in
-            try FileDescriptor.open(folder + "/journal", [.readWrite, .create]).write([0], at: 0)
-            let before = try store(folder, boot: 1), id = ContentID(1)
-            try #require(try before.journal?.prepare() == true)
-            let file = try before.create(id)
-            try file.write([1, 2, 3], at: 0)
-            try #require(try before.journal?.keep(id, file) == true)
-            try before.journal?.sync()
+            let before = try keeping(folder)
             try before.remove(id)
             try FileSystem.makeDirectory(before.path(of: id))
             let after = try store(folder, boot: 2)
