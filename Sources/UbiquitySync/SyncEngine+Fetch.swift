@@ -104,7 +104,7 @@ extension SyncEngine {
         while true {
             let before = download.content.presentBytes
             do {
-                try await get(batch, download)
+                try await get(batch, bytes, download)
                 return download.noteRoom()
             } catch let error as UbiquityError where error.code == .noSpace {
                 if download.content.presentBytes > before { pause = SyncLimits.firstWaitForRoom }
@@ -122,10 +122,10 @@ extension SyncEngine {
     }
 
     /// Gets chunks from wherever they are.
-    private func get(_ batch: [Int], _ download: Download) async throws {
+    private func get(_ batch: [Int], _ bytes: Int64, _ download: Download) async throws {
         let content = download.content
         let missing = try await pool.run {
-            try self.makeRoomAhead(of: batch.reduce(0) { $0 + Int64(content.manifest[$1].length) }, download)
+            self.makeRoomAhead(of: bytes, download)
             return try self.buildLocally(batch, content)
         }
         if missing.count < batch.count { download.wakeReaders() }

@@ -99,15 +99,18 @@ extension SyncEngine {
     }
 
     /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has
-    /// to be made anew. If nothing may go it is made all the same.
+    /// to be made anew. If nothing may go, or what may cannot, it is made all the same.
     /// - Parameter count: the bytes that this lane is about to fetch, which are in `fetchingBytes`.
-    func makeRoomAhead(of count: Int64, _ download: Download) throws {
-        let short = try floor + fetchingBytes.withLock { $0 } - store.availableBytes()
-        guard short > 0 else { return }
+    func makeRoomAhead(of count: Int64, _ download: Download) {
         // To look through everything for each few MiB would take longer than they do.
         guard timekeeper.now() >= nextRoomAhead.withLock({ $0 }) else { return }
-        let following = min(max(0, Self.missing(download) - count), SyncLimits.roomAhead)
-        guard try !evictLeastUsed(disk: short + following) else { return }
+        do {
+            let short = try floor + fetchingBytes.withLock { $0 } - store.availableBytes()
+            let following = min(max(0, Self.missing(download) - count), SyncLimits.roomAhead)
+            if try short <= 0 || evictLeastUsed(disk: short + following) { return }
+        } catch {
+            logger.warning("cannot make room for a download", metadata: ["reason": "\(error)"])
+        }
         let next = timekeeper.now().advanced(bySeconds: SyncLimits.maintenanceInterval / .seconds(1))
         nextRoomAhead.withLock { $0 = next }
     }
