@@ -18,7 +18,9 @@ package enum MountFinder {
     /// - Throws: `MountUnreachable` if it is in none.
     package static func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
         guard let location = try find(path, by: resolver) else {
-            throw MountUnreachable(path, "not in a mounted container")
+            // A path that cannot be looked at may exist.
+            let isThere = (try? FileSystem.exists(absolute(path))) ?? true
+            throw MountUnreachable(path, isThere ? "not in a mounted container" : "no such file or folder")
         }
         return location
     }

@@ -45,9 +45,10 @@ extension StateOptions {
         return location
     }
 
-    /// The same, or, without a path, the only one there is.
+    /// The same. Without a path: the mount that the working directory is in, or the only one there is.
     func mount(of path: String?) throws -> PathResolver.Location {
         if let path { return try locate(path) }
+        if let here = try mountHere() { return here }
         let mounts = try mounts()
         guard let only = mounts.first else { throw MountUnreachable("nothing to ask", "no container is mounted") }
         guard mounts.count == 1 else {
@@ -55,6 +56,16 @@ extension StateOptions {
                 cause: UbiquityError(.invalid, "several containers are mounted", remedy: "name the mount point of one"))
         }
         return PathResolver.Location(mountPoint: only.mountPoint, stateFolder: only.source, relativePath: [])
+    }
+
+    /// The mount that the working directory is in; nil if it is in none, or `--state` names another device.
+    func mountHere() throws -> PathResolver.Location? {
+        guard var here = try MountFinder.find(".") else { return nil }
+        if let device = try folder.map({ try AbsolutePath.of($0) }), !Self.isState(here.stateFolder, of: device) {
+            return nil
+        }
+        here.relativePath = []
+        return here
     }
 
     /// Says of the device's mounts that they go on as they are with another account than the next mount will use.

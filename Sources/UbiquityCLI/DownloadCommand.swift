@@ -11,9 +11,11 @@ struct DownloadCommand: AsyncParsableCommand {
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var bulk: BulkOptions
 
     func run() async throws {
-        let action = ItemAction(route: ControlRoute.download, doing: "downloading", done: "downloaded")
-        try await action.run(paths: paths, state, asJSON: output.asJSON)
+        let action = ItemAction(
+            route: ControlRoute.download, doing: "downloading", done: "downloaded", already: "already here", downloads: true)
+        try await action.run(paths: paths, state, output, bulk)
     }
 }

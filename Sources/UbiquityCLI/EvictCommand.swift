@@ -11,9 +11,11 @@ struct EvictCommand: AsyncParsableCommand {
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var bulk: BulkOptions
 
     func run() async throws {
-        let action = ItemAction(route: ControlRoute.evict, doing: "evicting", done: "evicted")
-        try await action.run(paths: paths, state, asJSON: output.asJSON)
+        let action = ItemAction(
+            route: ControlRoute.evict, doing: "evicting", done: "evicted", already: "already a placeholder")
+        try await action.run(paths: paths, state, output, bulk)
     }
 }

@@ -17,16 +17,16 @@ enum ExitStatus {
         case let code as ExitCode:
             ProcessHost.exit(code.rawValue)
         case let error as MountUnreachable:
-            Output.message(error.description)
+            Output.error(UbiquityError(.offline, error.reason), about: error.place)
             ProcessHost.exit(unreachable)
         case let error as CloudUnreachable:
-            Output.message(error.cause.description)
+            Output.error(error.cause)
             ProcessHost.exit(unreachable)
         case let error as WrongUsage:
-            Output.message(error.cause.description)
+            Output.error(error.cause)
             ProcessHost.exit(wrongUsage)
         case let error as UbiquityError:
-            Output.message(error.description)
+            Output.error(error)
             ProcessHost.exit(failed)
         default:
             endAsParserWants(error)
@@ -42,7 +42,11 @@ enum ExitStatus {
             Output.line(text)
             ProcessHost.exit(0)
         }
-        ProcessHost.write(text + "\n", to: 2)
+        if Output.isJSON {
+            Output.error(UbiquityError(.invalid, text))
+        } else {
+            ProcessHost.write(text + "\n", to: 2)
+        }
         ProcessHost.exit(code == .validationFailure ? wrongUsage : failed)
     }
 }

@@ -124,9 +124,8 @@ struct ListedItems {
         let old = isLive ? paths.withLock { $0.updateValue(record.item.path, forKey: record.id) } : nil
         let oldPath = old.flatMap { $0.isSamePath(as: record.item.path) ? nil : $0 }
         guard asJSON else {
-            let moment = CivilTime.text(Timestamp(seconds: record.modifiedAt)).prefix(19)
             let was = oldPath.map { "  (was \(Output.shown($0)))" } ?? ""
-            return Output.line("\(mark)\(moment)Z  \(StatusText.of(record.item))\(was)")
+            return Output.line("\(mark)\(TerminalStyle.time(record.modifiedAt))  \(StatusText.of(record.item))\(was)")
         }
         guard isLive else { return try Output.json(record) }
         try Output.json(Line(change: change, item: record, oldPath: oldPath))

@@ -52,14 +52,19 @@ struct LocatedPaths {
 
     /// A path that a daemon tells of, as the user would write it: in terms of what was typed, if it is that or below.
     static func shown(_ path: String, among items: [Item]) -> String {
-        var best: Item?
-        for item in items where Self.contains(item.relativePath, path) {
-            if item.relativePath.utf8.count >= best?.relativePath.utf8.count ?? 0 { best = item }
-        }
-        guard let best else { return path }
+        guard let best = item(of: path, among: items) else { return path }
         var rest = String(decoding: path.utf8.dropFirst(best.relativePath.utf8.count), as: UTF8.self)
         if rest.utf8.first == UInt8(ascii: "/") { rest.removeFirst() }
         return rest.isEmpty ? best.typed : Path.join(best.typed, rest)
+    }
+
+    /// The innermost item of the command line that a path is, or is below.
+    static func item(of path: String, among items: [Item]) -> Item? {
+        var best: Item?
+        for item in items where contains(item.relativePath, path) {
+            if item.relativePath.utf8.count >= best?.relativePath.utf8.count ?? 0 { best = item }
+        }
+        return best
     }
 
     private static func contains(_ folder: String, _ path: String) -> Bool {

@@ -16,19 +16,20 @@ struct MonitorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let location = try state.mount(of: mountPoint)
+        let paths = ShownPaths(mountPoint: location.mountPoint)
         try await Daemon.connected(to: String(decoding: location.stateFolder, as: UTF8.self)) { daemon in
             try await daemon.events { event in
-                if output.asJSON { try Output.json(event) } else { Output.line(Self.text(event)) }
+                if output.asJSON { try Output.json(event) } else { Output.line(Self.text(event, paths)) }
             }
         }
         Output.message("the mount has ended")
     }
 
     /// "upload-progress  Documents/a.bin  1.5 MiB of 12 MiB".
-    static func text(_ event: ControlEvent) -> String {
+    static func text(_ event: ControlEvent, _ paths: ShownPaths) -> String {
         var parts = [event.kind.rawValue]
-        if let old = event.oldPath { parts.append("\(Output.shown(old)) ->") }
-        if let path = event.path { parts.append(path.isEmpty ? "." : Output.shown(path)) }
+        if let old = event.oldPath { parts.append("\(Output.shown(paths.text(old))) ->") }
+        if let path = event.path { parts.append(Output.shown(paths.text(path))) }
         if let state = event.state { parts.append(state.rawValue) }
         if let version = event.version {
             parts.append("\(event.isConflict == true ? "conflict" : "earlier") \(version.prefix(8))")

@@ -6,8 +6,8 @@ struct OfflineCommand: AsyncParsableCommand {
         commandName: "offline",
         abstract: "Airplane mode: nothing is sent or fetched until 'ubiquity online' or the next mount.")
 
-    @Argument(help: "The mount point, or any path in it.")
-    var mountPoint: String
+    @Argument(help: "The mount point, or any path in it; not needed in the mount or if there is one mount.")
+    var mountPoint: String?
 
     @OptionGroup var state: StateOptions
 

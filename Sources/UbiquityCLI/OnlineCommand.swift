@@ -4,10 +4,10 @@ import Ubiquity
 struct OnlineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "online",
-        abstract: "Ends airplane mode: what has waited goes up and comes down now.")
+        abstract: "Ends airplane mode; pending transfers resume.")
 
-    @Argument(help: "The mount point, or any path in it.")
-    var mountPoint: String
+    @Argument(help: "The mount point, or any path in it; not needed in the mount or if there is one mount.")
+    var mountPoint: String?
 
     @OptionGroup var state: StateOptions
 

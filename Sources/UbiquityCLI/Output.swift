@@ -20,8 +20,36 @@ enum Output {
         line(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
     }
 
+    /// Whether the command line asks for JSON. Messages and errors are JSON then too, one object a line.
+    static let isJSON = ProcessHost.arguments.prefix { $0 != "--" }.contains("--json")
+
+    private struct Message: Encodable {
+        var message: String
+    }
+
+    private struct Failure: Encodable {
+        var error: ControlFailure
+        /// The path on the command line, or below it, that failed; nil if the command as a whole did.
+        var path: String?
+    }
+
     /// A message for people, in the form of every Unix command.
-    static func message(_ text: String) { ProcessHost.write("ubiquity: \(shown(text))\n", to: 2) }
+    static func message(_ text: String) {
+        if isJSON { return jsonMessage(Message(message: text)) }
+        ProcessHost.write("ubiquity: \(shown(text))\n", to: 2)
+    }
+
+    /// An error, with the path that it is about if the command goes on with others.
+    static func error(_ error: UbiquityError, about path: String? = nil) {
+        if isJSON { return jsonMessage(Failure(error: ControlFailure(error), path: path)) }
+        message((path.map { "\($0): " } ?? "") + error.description)
+    }
+
+    private static func jsonMessage(_ value: some Encodable) {
+        // Texts and numbers always have a form in JSON.
+        guard let bytes = try? ControlCodec.encode(value) else { return }
+        ProcessHost.write(String(decoding: bytes, as: UTF8.self) + "\n", to: 2)
+    }
 
     /// Messages that are one list: a screenful of them.
     static func messages(_ lines: [String]) {

@@ -11,9 +11,11 @@ struct PinCommand: AsyncParsableCommand {
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var bulk: BulkOptions
 
     func run() async throws {
-        let action = ItemAction(route: ControlRoute.pin, doing: "pinning", done: "pinned")
-        try await action.run(paths: paths, state, asJSON: output.asJSON)
+        let action = ItemAction(
+            route: ControlRoute.pin, doing: "pinning", done: "pinned", already: "already pinned")
+        try await action.run(paths: paths, state, output, bulk)
     }
 }

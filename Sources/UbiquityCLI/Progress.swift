@@ -27,10 +27,10 @@ final class Progress: Sendable {
 
     /// Does the work and shows `text` meanwhile.
     static func showing<Value>(
-        _ text: String, during work: (Progress) async throws -> Value
+        _ text: String, unless isQuiet: Bool = false, during work: (Progress) async throws -> Value
     ) async throws -> Value {
         let progress = Progress(text)
-        guard ProcessHost.isTerminal(2) else { return try await work(progress) }
+        guard !isQuiet, ProcessHost.isTerminal(2) else { return try await work(progress) }
         let ticker = Task { try await progress.tick() }
         defer {
             ticker.cancel()

@@ -8,7 +8,7 @@ struct StatusCommand: AsyncParsableCommand {
         commandName: "status",
         abstract: "Shows the mounts and what is pending, or the state of items.")
 
-    @Argument(help: "Files and folders; none: all mounts.")
+    @Argument(help: "Files and folders. None: the mount of the working directory, or all mounts.")
     var paths: [String] = []
 
     @OptionGroup var state: StateOptions
@@ -21,7 +21,9 @@ struct StatusCommand: AsyncParsableCommand {
     // MARK: Mounts
 
     private func showMounts() async throws {
-        let mounts = try state.mounts()
+        // In a mount the command means that mount.
+        let here = try state.mountHere()
+        let mounts = try state.mounts().filter { here == nil || $0.source == here?.stateFolder }
         guard !mounts.isEmpty else {
             throw MountUnreachable("nothing to show", "no container is mounted; 'ubiquity mount FOLDER' mounts one")
         }
@@ -35,7 +37,8 @@ struct StatusCommand: AsyncParsableCommand {
                 if output.asJSON { try Output.json(status) } else { Output.line(StatusText.of(status)) }
             } catch let error as MountUnreachable {
                 unreachable += 1
-                Output.message("\(String(decoding: mount.mountPoint, as: UTF8.self)): \(error.reason)")
+                Output.error(
+                    UbiquityError(.offline, error.reason), about: String(decoding: mount.mountPoint, as: UTF8.self))
             }
         }
         if unreachable > 0 { throw ExitCode(ExitStatus.unreachable) }
@@ -86,7 +89,7 @@ struct StatusCommand: AsyncParsableCommand {
         if var failure = line.failure {
             failure.path = LocatedPaths.shown(failure.path, among: items)
             if output.asJSON { try Output.json(failure) }
-            Output.message("\(failure.path): \(failure.error?.text ?? "no status")")
+            Output.error(failure.error?.error ?? UbiquityError(.io, "no status"), about: failure.path)
         }
         return false
     }

@@ -6,6 +6,10 @@ enum StatusText {
         var lines = ["\(status.mountPoint)  container \(status.container), account \(status.account)"]
         lines.append(field("device", "\(status.device.name) (\(status.device.id.prefix(8)))"))
         lines.append(field("cloud", cloud(status)))
+        if let used = status.usedBytes {
+            let quota = status.quotaBytes.map { " of \(ByteSize.text($0))" } ?? ""
+            lines.append(field("account", "\(ByteSize.text(used))\(quota) used"))
+        }
         lines.append(field("policy", policy(status)))
         lines.append(field("to upload", Output.total(status.uploads)))
         lines.append(field("to download", Output.total(status.downloads)))
@@ -13,12 +17,23 @@ enum StatusText {
         lines.append(field("traffic", "\(sent) sent, \(received) received since the start"))
         lines.append(field("passthrough", feature(status.passthrough)))
         if let rings = status.rings { lines.append(field("io_uring", feature(rings))) }
-        if status.heldDeletions > 0 { lines.append(field("held", held(status.heldDeletions))) }
-        if let conflicts = status.conflicts { lines += of(conflicts) }
+        if let socket = status.socket { lines.append(field("socket", Output.shown(socket))) }
+        let paths = ShownPaths(mountPoint: status.mountPoint)
+        if status.heldDeletions > 0 {
+            lines.append(field("held", TerminalStyle.coloured(held(status.heldDeletions), .yellow)))
+        }
+        if let conflicts = status.conflicts { lines += of(conflicts, paths) }
         if let coordination = status.coordination { lines += of(coordination) }
-        lines += status.pending.map { "    " + of($0) }
-        if status.pendingOmitted > 0 { lines.append("    … and \(status.pendingOmitted) more") }
+        lines += list(status.pending.map { of($0, paths) }, omitted: status.pendingOmitted)
         return lines.joined(separator: "\n")
+    }
+
+    /// Items shown of a list; the rest is a number.
+    private static let longestList = 10
+
+    private static func list(_ items: [String], omitted: Int = 0) -> [String] {
+        let more = omitted + max(0, items.count - longestList)
+        return items.prefix(longestList).map { "    \($0)" } + (more > 0 ? ["    … and \(more) more"] : [])
     }
 
     private static func held(_ deletions: Int) -> String {
@@ -29,12 +44,13 @@ enum StatusText {
         status.isActive ? "yes" : "no\(status.reason.map { ": \($0)" } ?? "")"
     }
 
-    private static func of(_ conflicts: ConflictTotal) -> [String] {
+    private static func of(_ conflicts: ConflictTotal, _ paths: ShownPaths) -> [String] {
         let versions = "\(Output.count(conflicts.versions, "version")), \(ByteSize.text(conflicts.bytes))"
         let what = "\(Output.count(conflicts.items, "item")), \(versions) kept until somebody decides"
         let more = conflicts.items - conflicts.paths.count
-        return [field("in conflict", "\(what): 'ubiquity versions PATH', '… resolve PATH'")]
-            + conflicts.paths.map { "    \(Output.shown($0))" } + (more > 0 ? ["    … and \(more) more"] : [])
+        let text = TerminalStyle.coloured("\(what): 'ubiquity versions PATH', '… resolve PATH'", .yellow)
+        return [field("in conflict", text)]
+            + list(conflicts.paths.map { Output.shown(paths.text($0)) }, omitted: more)
     }
 
     /// Who takes part, who holds what, who waits; nothing if nobody does.
@@ -58,7 +74,8 @@ enum StatusText {
     private static func field(_ name: String, _ value: String) -> String { "  " + padded(name, 13) + value }
 
     private static func cloud(_ status: MountStatus) -> String {
-        var text = status.cloud.state.rawValue
+        let state = status.cloud.state
+        var text = TerminalStyle.coloured(state.rawValue, state == .online ? .green : .yellow)
         if let reason = status.cloud.reason { text += " (\(reason))" }
         text += ", \(status.cloud.address), revision \(status.revision)"
         if let contact = status.cloud.lastContact { text += ", last answer \(Output.ago(contact, now: Output.now()))" }
@@ -74,10 +91,10 @@ enum StatusText {
     }
 
     /// "report.txt: to upload, retrying: the cloud is away; again in 12 s".
-    static func of(_ item: PendingItem) -> String {
-        var text = "\(Output.shown(item.path)): to \(item.direction.rawValue), \(word(item.reason))"
+    static func of(_ item: PendingItem, _ paths: ShownPaths) -> String {
+        var text = "\(Output.shown(paths.text(item.path))): to \(item.direction.rawValue), \(word(item.reason))"
         if let bytes = item.bytes, bytes > 0 { text += ", \(ByteSize.text(bytes))" }
-        if let error = item.error { text += ": \(error)" }
+        if let error = item.error { text += ": \(TerminalStyle.coloured(Output.shown(error), .red))" }
         if let moment = item.retryAt { text += "; again in \(max(0, Int(moment - Output.now()))) s" }
         return text
     }
@@ -101,8 +118,9 @@ enum StatusText {
         if item.isPackage { notes.append("package") }
         if item.conflictCount > 0 { notes.append(Output.count(item.conflictCount, "conflict version")) }
         if let count = item.heldDeletions { notes.append("held: \(held(count))") }
-        if let error = item.downloadingError { notes.append("download failed: \(error)") }
-        if let error = item.uploadingError { notes.append("upload failed: \(error)") }
+        for (action, error) in [("download", item.downloadingError), ("upload", item.uploadingError)] {
+            if let error { notes.append(TerminalStyle.coloured("\(action) failed: \(Output.shown(error))", .red)) }
+        }
         let columns = [
             padded(item.downloadingStatus.rawValue, 15), padded(upload(item), 14), padded(size(item), 10),
             item.path.isEmpty ? "." : Output.shown(item.path),

@@ -36,16 +36,17 @@ struct TrashCommand: AsyncParsableCommand {
             let report: TrashReport = try await Daemon.askingCloud(location, "asking the cloud …") {
                 try await $0.ask(ControlRoute.trash, TrashRequest(folder: `in`, limit: limit))
             }
+            let paths = ShownPaths(mountPoint: location.mountPoint)
             for item in report.items {
-                if output.asJSON { try Output.json(item) } else { Output.line(Self.text(of: item)) }
+                if output.asJSON { try Output.json(item) } else { Output.line(Self.text(of: item, paths)) }
             }
             if report.hasMore { Output.message("there is more; --limit lists it") }
         }
 
-        private static func text(of item: TrashEntry) -> String {
-            let time = CivilTime.name(Timestamp(seconds: item.deletedAt))
+        private static func text(of item: TrashEntry, _ paths: ShownPaths) -> String {
+            let time = TerminalStyle.time(item.deletedAt)
             let size = item.kind == "file" ? ByteSize.text(item.size) : item.kind
-            let parts = [item.id, time, size.padded(10), Output.shown(item.path)]
+            let parts = [item.id, time, size.padded(10), Output.shown(paths.text(item.path))]
             guard let conflicts = item.conflicts, conflicts > 0 else { return parts.joined(separator: "  ") }
             return (parts + ["(\(Output.count(conflicts, "conflict version")))"]).joined(separator: "  ")
         }
@@ -81,7 +82,8 @@ struct TrashCommand: AsyncParsableCommand {
                 try await $0.ask(ControlRoute.trashRestore, TrashRestoreRequest(item: wanted, to: target))
             }
             if output.asJSON { return try Output.json(report) }
-            Output.line("restored \(Output.shown(report.path ?? wanted)) (\(Output.count(report.items, "item")))")
+            let path = report.path.map(ShownPaths(mountPoint: location.mountPoint).text)
+            Output.line("restored \(Output.shown(path ?? item)) (\(Output.count(report.items, "item")))")
         }
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import UbiquityControl
+import UbiquityCore
 import UbiquityDaemon
 import UbiquitySystem
 
@@ -20,6 +21,7 @@ struct UbiquityCommand: AsyncParsableCommand {
 
     static func main() async {
         ProcessHost.ignoreBrokenPipes()
+        ProcessHost.setName("ubiquity")
         // Not for people: the daemon starts itself as this.
         let arguments = Array(ProcessHost.arguments.dropFirst())
         if arguments.first == MountServer.replayArgument {
@@ -30,6 +32,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             if let argument = ProcessHost.argumentThatIsNotUTF8 {
                 throw ValidationError("not UTF-8: \(Output.shown(argument))")
             }
+            try suggestCommand(for: arguments.first)
             var command = try parseAsRoot(arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
@@ -39,5 +42,16 @@ struct UbiquityCommand: AsyncParsableCommand {
         } catch {
             ExitStatus.end(with: error)
         }
+    }
+
+    /// Throws `WrongUsage` with the nearest command if the first word is none.
+    private static func suggestCommand(for word: String?) throws {
+        guard let word, !word.hasPrefix("-"), word != "help" else { return }
+        let names = configuration.subcommands.compactMap { $0.configuration.commandName }
+        guard !names.contains(word) else { return }
+        let suggestion = CommandSuggestion.nearest(to: word, among: names).map { "did you mean 'ubiquity \($0)'?" }
+        throw WrongUsage(
+            cause: UbiquityError(
+                .invalid, "no command '\(word)'", remedy: suggestion ?? "'ubiquity --help' lists the commands"))
     }
 }

@@ -41,7 +41,7 @@ struct UnmountCommand: AsyncParsableCommand {
         ProcessHost.leave(location.mountPoint)
         let report: StopReport
         do {
-            report = try await stop(folder)
+            report = try await stop(folder, ShownPaths(mountPoint: location.mountPoint))
         } catch is MountUnreachable where lazy {
             return try clear(location, "the daemon does not answer, and has lost its mount")
         }
@@ -50,7 +50,7 @@ struct UnmountCommand: AsyncParsableCommand {
         try show(report)
     }
 
-    private func stop(_ folder: String) async throws -> StopReport {
+    private func stop(_ folder: String, _ paths: ShownPaths) async throws -> StopReport {
         try await Progress.showing("unmounting …") { progress in
             try await Daemon.connected(to: folder) { daemon in
                 if waitUploaded {
@@ -58,7 +58,7 @@ struct UnmountCommand: AsyncParsableCommand {
                     let report = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
                     guard report.done else {
                         progress.clear()
-                        report.tell("not unmounted, since not all is uploaded")
+                        report.tell("not unmounted, since not all is uploaded", paths)
                         throw ExitCode(ExitStatus.failed)
                     }
                     progress.update("unmounting …")

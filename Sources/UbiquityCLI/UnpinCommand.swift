@@ -11,9 +11,11 @@ struct UnpinCommand: AsyncParsableCommand {
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var bulk: BulkOptions
 
     func run() async throws {
-        let action = ItemAction(route: ControlRoute.unpin, doing: "unpinning", done: "unpinned")
-        try await action.run(paths: paths, state, asJSON: output.asJSON)
+        let action = ItemAction(
+            route: ControlRoute.unpin, doing: "unpinning", done: "unpinned", already: "already not pinned")
+        try await action.run(paths: paths, state, output, bulk)
     }
 }

@@ -32,7 +32,7 @@ struct VersionsCommand: AsyncParsableCommand {
         var notes = [String]()
         if !version.isAvailable { notes.append("not uploaded yet") }
         if let error = version.mergeError { notes.append("not merged: \(error)") }
-        let time = CivilTime.name(Timestamp(seconds: version.modifiedAt))
+        let time = TerminalStyle.time(version.modifiedAt)
         let columns = [
             String(version.id.prefix(8)), version.kind.rawValue.padded(9), time, ByteSize.text(version.size).padded(10),
             Output.shown("\(version.displayName) from \(version.device)"),

@@ -21,8 +21,8 @@ struct WaitCommand: AsyncParsableCommand {
     @Option(help: .init("Give up after that many seconds (exit code 1).", valueName: "s"))
     var timeout: Double?
 
-    @Argument(help: "Files and folders; folders with all that is in them.")
-    var paths: [String]
+    @Argument(help: "Files and folders; folders with all that is in them. None: the mount of the working directory.")
+    var paths: [String] = []
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
@@ -34,11 +34,15 @@ struct WaitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let located = try LocatedPaths(paths, state, needsAll: true)
+        let mount = try paths.isEmpty ? [state.mount(of: nil).place(of: "")] : []
+        let located = try LocatedPaths(paths + mount, state, needsAll: true)
         let end = timeout.map { Output.now() + $0 }
         var isDone = true
         try await Progress.showing("waiting …") { progress in
             try await located.forEachMount { daemon, items in
+                let watch = DownloadWatch("waiting", daemon, progress, uploads: true)
+                defer { watch.end() }
+                let paths = ShownPaths(mountPoint: items.first?.location.mountPoint ?? [])
                 let request = WaitRequest(
                     paths: items.map(\.relativePath), uploaded: uploaded, downloaded: downloaded,
                     idle: idle || !(uploaded || downloaded), timeout: end.map { max(0, $0 - Output.now()) })
@@ -46,7 +50,7 @@ struct WaitCommand: AsyncParsableCommand {
                 progress.clear()
                 if !report.done { isDone = false }
                 if output.asJSON { try Output.json(report) }
-                report.tell("not yet")
+                report.tell("not yet", paths)
             }
         }
         if !isDone { throw ExitCode(ExitStatus.failed) }
@@ -55,10 +59,10 @@ struct WaitCommand: AsyncParsableCommand {
 
 extension WaitReport {
     /// Says what is missing, and why; nothing if all is done.
-    func tell(_ what: String) {
+    func tell(_ what: String, _ paths: ShownPaths) {
         guard !done else { return }
         let reason = reason.map { ": \($0)" } ?? ""
         Output.message("\(what)\(reason)")
-        Output.messages(pending.map { StatusText.of($0) })
+        Output.messages(pending.map { StatusText.of($0, paths) })
     }
 }

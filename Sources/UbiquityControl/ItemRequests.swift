@@ -10,12 +10,18 @@ package struct PathsRequest: Codable, Hashable, Sendable {
 package struct ItemResult: Codable, Hashable, Sendable {
     package var path: String
     package var done: Bool
+    /// True if the item already was as requested, so nothing was done. Nil from a daemon that does not report it.
+    package var unchanged: Bool?
+    /// Bytes of content that were brought here or removed from here.
+    package var bytes: Int64?
     /// Why it was not done; nil if it was.
     package var error: ControlFailure?
 
-    package init(path: String, error: ControlFailure? = nil) {
+    package init(path: String, unchanged: Bool = false, bytes: Int64? = nil, error: ControlFailure? = nil) {
         self.path = path
         done = error == nil
+        self.unchanged = error == nil ? unchanged : nil
+        self.bytes = bytes
         self.error = error
     }
 }

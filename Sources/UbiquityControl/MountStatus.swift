@@ -15,6 +15,11 @@ package struct MountStatus: Codable, Hashable, Sendable {
     package var diskFloor: Int64?
     /// Bytes of content that are here.
     package var cachedBytes: Int64?
+    /// Bytes that the account holds, and may hold, as the cloud last reported; nil if it has not.
+    package var usedBytes: Int64?
+    package var quotaBytes: Int64?
+    /// Path of the socket at which the daemon answers programs; nil from a daemon that does not report it.
+    package var socket: String?
     package var uploads: TransferTotal
     package var downloads: TransferTotal
     /// What is pending and why, at most `maximumPendingItems`.

@@ -12,8 +12,10 @@ struct AskingEviction: Sendable {
     let coordination: Coordination
     let pool: BlockingPool
 
-    /// Throws what `SyncEngine.evict` throws, and `.busy` with the reason of one who refuses.
-    func evict(_ key: ItemKey) async throws {
+    /// - Returns: Whether the item had content here.
+    /// - Throws: The errors of `SyncEngine.evict`, and `.busy` with the reason of a presenter that refuses.
+    @discardableResult
+    func evict(_ key: ItemKey) async throws -> Bool {
         let row = try await pool.run { [index] in try index.row(key: key) }
         guard let row else { throw UbiquityError(.notFound, "the item is gone") }
         let claim: ClaimID
@@ -24,6 +26,6 @@ struct AskingEviction: Sendable {
             throw failure.error(at: row.entry?.name.description ?? "")
         }
         defer { coordination.end(claim) }
-        _ = try await pool.run { [engine] in try engine.evict(key) }
+        return try await pool.run { [engine] in try engine.evict(key) }
     }
 }

@@ -11,6 +11,7 @@ struct ControlRoutes: Sendable {
 
     func router() -> Router<BasicRequestContext> {
         let router = Router()
+        router.add(middleware: UnknownRoutes())
         router.get(RouterPath(ControlRoute.status)) { _, _ in try await answer { try await controller.status() } }
         add(ControlRoute.itemStatus, to: router, controller.itemStatus)
         add(ControlRoute.download, to: router, controller.download)
@@ -72,7 +73,8 @@ struct ControlRoutes: Sendable {
             let bytes = ByteBuffer(bytes: try ControlCodec.encode(try await body()))
             return counted(bytes, status: .ok)
         } catch {
-            return counted(ByteBuffer(bytes: try ControlCodec.encode(Self.failure(error))), status: .conflict)
+            let status = (error as? UnreadableRequest)?.status ?? .conflict
+            return counted(ByteBuffer(bytes: try ControlCodec.encode(Self.failure(error))), status: status)
         }
     }
 
@@ -89,6 +91,7 @@ struct ControlRoutes: Sendable {
     private static func failure(_ error: any Error) -> ControlFailure {
         switch error {
         case let error as UbiquityError: ControlFailure(error)
+        case let error as UnreadableRequest: ControlFailure(error.cause)
         case is CancellationError: ControlFailure(UbiquityError(.cancelled, "cancelled"))
         default: ControlFailure(UbiquityError(.io, "\(error)"))
         }
@@ -100,9 +103,12 @@ struct ControlRoutes: Sendable {
             body = try await request.body.collect(upTo: ControlCodec.maximumRequestLength)
         } catch is NIOTooManyBytesError {
             let limit = ByteSize.text(Int64(ControlCodec.maximumRequestLength))
-            throw UbiquityError(.tooLarge, "a request has at most \(limit)", remedy: "send several")
+            throw UnreadableRequest(
+                cause: UbiquityError(.tooLarge, "a request has at most \(limit)", remedy: "send several"))
         }
-        return try ControlCodec.decode(type, from: body.readableBytesView)
+        do throws(UbiquityError) {
+            return try ControlCodec.decode(type, from: body.readableBytesView)
+        } catch { throw UnreadableRequest(cause: error) }
     }
 
     // MARK: Lines

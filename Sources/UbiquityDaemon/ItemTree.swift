@@ -13,6 +13,8 @@ struct ItemTree: Sendable {
     struct Place: Hashable, Sendable {
         var key: ItemKey
         var kind: ItemKind
+        /// Bytes.
+        var size: Int64
         /// From the root, without a slash in front.
         var path: String
     }
@@ -50,7 +52,7 @@ struct ItemTree: Sendable {
     /// The item and, of a folder, all that is in it, folders before their content.
     func subtree(at path: String) throws -> [Place] {
         let top = try row(at: path)
-        var found = [Place(key: top.key, kind: top.kind, path: path)]
+        var found = [Place(key: top.key, kind: top.kind, size: top.size, path: path)]
         var next = 0
         while next < found.count {
             let place = found[next]
@@ -69,7 +71,7 @@ struct ItemTree: Sendable {
                 last = name
                 guard let row = try index.read({ try $0.named(child) }) else { continue }
                 let path = folder.path.isEmpty ? name.description : "\(folder.path)/\(name)"
-                found.append(Place(key: row.key, kind: row.kind, path: path))
+                found.append(Place(key: row.key, kind: row.kind, size: row.size, path: path))
             }
             if rows.count < Self.pageSize { return }
         }

@@ -211,7 +211,8 @@ extension MountController {
     // MARK: This device's own
 
     /// Asks whoever shows an item whether it may be evicted, and evicts it.
-    func evictAsking(_ key: ItemKey) async throws { try await parts.eviction.evict(key) }
+    @discardableResult
+    func evictAsking(_ key: ItemKey) async throws -> Bool { try await parts.eviction.evict(key) }
 }
 
 /// A claim by the name that its client gave it.

@@ -28,9 +28,8 @@ extension MountController {
 
     func evict(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         let next = forEachItem(paths) { [self] place in
-            guard place.kind == .file else { return place.kind != .directory }
-            try await evictAsking(place.key)
-            return true
+            guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
+            return try await evictAsking(place.key) ? .changed(bytes: place.size) : .unchanged
         }
         return { [self] in
             if let result = try await next() { return result }
@@ -42,20 +41,23 @@ extension MountController {
 
     func setPinned(_ pinned: Bool, _ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         forEachItem(paths) { [self] place in
-            try await pool.run { try self.engine.setPinned(place.key, pinned) }
-            return true
+            try await pool.run { try self.engine.setPinned(place.key, pinned) } ? .changed(bytes: nil) : .unchanged
         }
     }
 
     func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {
         let patience = Patience(parts.timekeeper)
+        let current = Lock(Set<ItemKey>())
         return forEachItem(paths) { [self] places in
+            let files = places.filter { $0.kind == .file }
+            let here = try await pool.run { Set(try files.lazy.map(\.key).filter { try self.isCurrent($0) }) }
+            current.withLock { $0 = here }
             // All at once, so that the engine can fetch many at a time; then each is waited for.
-            for place in places where place.kind == .file { try await engine.requestPersistently(place.key) }
+            for place in files { try await engine.requestPersistently(place.key) }
         } each: { [self] place in
-            guard place.kind == .file else { return place.kind != .directory }
+            guard place.kind == .file else { return place.kind == .directory ? nil : .unchanged }
             try await waitUntilHere(place.key, patience)
-            return true
+            return current.withLock { $0.contains(place.key) } ? .unchanged : .changed(bytes: place.size)
         }
     }
 
@@ -101,21 +103,31 @@ extension MountController {
 
     // MARK: Folders
 
+    /// The effect of a command on one item.
+    private enum Effect {
+        case unchanged
+        /// Bytes brought here or removed from here; nil where the command moves none.
+        case changed(bytes: Int64?)
+    }
+
     /// One result for each item at and below the paths.
     /// - Parameters:
     ///   - prepare: Sees all items of a path before the first is worked on.
-    ///   - each: Does the work. False: nothing is to be told (a folder, whose items tell).
+    ///   - each: Does the work. Nil yields no result: a folder, whose items yield theirs.
     private func forEachItem(
         _ paths: [String], prepare: @escaping @Sendable ([ItemTree.Place]) async throws -> Void = { _ in },
-        each: @escaping @Sendable (ItemTree.Place) async throws -> Bool
+        each: @escaping @Sendable (ItemTree.Place) async throws -> Effect?
     ) -> @Sendable () async throws -> ItemResult? {
         let rest = Lock((paths: paths[...], places: [ItemTree.Place]()[...]))
         return { [self] in
             while true {
                 if let place = rest.withLock({ $0.places.popFirst() }) {
                     do {
-                        guard try await each(place) else { continue }
-                        return ItemResult(path: place.path)
+                        switch try await each(place) {
+                        case nil: continue
+                        case .unchanged: return ItemResult(path: place.path, unchanged: true)
+                        case .changed(let bytes): return ItemResult(path: place.path, bytes: bytes)
+                        }
                     } catch let error as CancellationError {
                         throw error
                     } catch {
@@ -127,7 +139,11 @@ extension MountController {
                     let places = try await pool.run { try self.parts.tree.subtree(at: path) }
                     try await prepare(places)
                     // An empty folder, or a folder alone, is a result of its own.
-                    if places.count == 1, places[0].kind == .directory { return ItemResult(path: path) }
+                    if places.count == 1, places[0].kind == .directory {
+                        let effect = try await each(places[0])
+                        if case .changed(let bytes) = effect { return ItemResult(path: path, bytes: bytes) }
+                        return ItemResult(path: path, unchanged: true)
+                    }
                     rest.withLock { $0.places = places[...] }
                 } catch {
                     return Self.failed(path, error)

@@ -18,7 +18,7 @@ extension MountController {
         let downloads = max(summary.activeDownloads, waiting.items, pending.count { $0.direction == .download })
         let total = summary.pendingUploads + downloads
         let settings = parts.settings
-        return MountStatus(
+        var status = MountStatus(
             mountPoint: settings.mountPoint, container: settings.container.name, account: parts.account,
             device: DeviceDescription(id: parts.identity.id.description, name: parts.identity.name),
             cloud: contact(summary.connection), revision: summary.revision.number, policy: settings.policy.rawValue,
@@ -32,6 +32,10 @@ extension MountController {
             bytesSent: parts.client.sentBytes, bytesReceived: parts.client.receivedBytes,
             processID: ProcessHost.id, startedAt: seconds(parts.startedAt), version: ProgramVersion.text,
             heldDeletions: engine.heldDeletions, conflicts: try conflicts(), coordination: try coordinationStatus())
+        status.usedBytes = engine.connection.status.usedBytes
+        status.quotaBytes = engine.connection.status.quotaBytes
+        status.socket = parts.folder.controlSocket
+        return status
     }
 
     private func conflicts() throws -> ConflictTotal? {

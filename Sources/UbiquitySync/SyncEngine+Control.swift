@@ -128,18 +128,22 @@ extension SyncEngine {
         }
     }
 
-    package func setPinned(_ key: ItemKey, _ pinned: Bool) throws {
-        try index.write(.remote) { transaction in
+    /// - Returns: Whether that changed anything.
+    @discardableResult
+    package func setPinned(_ key: ItemKey, _ pinned: Bool) throws -> Bool {
+        let hasChanged = try index.write(.remote) { transaction in
             guard let row = try transaction.row(key: key), !row.isDeleted else {
                 throw UbiquityError(.notFound, "the item is gone")
             }
             var next = row
             if pinned { next.flags.insert(.pinned) } else { next.flags.remove(.pinned) }
-            guard next != row else { return }
+            guard next != row else { return false }
             try transaction.update(next, before: row)
             transaction.note(.attributes, before: row, after: next)
+            return true
         }
         downloadSignal.fire()
+        return hasChanged
     }
 
     /// The same of all that is in a folder, many in one commit; what is gone is passed over.

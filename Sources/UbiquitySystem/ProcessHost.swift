@@ -33,6 +33,12 @@ package enum ProcessHost {
         return path.map(Path.name(of:)) ?? "process \(id)"
     }
 
+    /// Names this process for `ps` and `top`: one that was started by `/proc/self/exe` is called "exe" otherwise.
+    package static func setName(_ name: String) {
+        // Without /proc there is no ps that could show it.
+        try? FileDescriptor.open("/proc/self/comm", [.writeOnly]).write(Array(name.utf8))
+    }
+
     package static var id: Int32 { getpid() }
     package static var userID: UInt32 { geteuid() }
 

@@ -192,7 +192,9 @@ extension ContainerFileSystem {
     }
 
     package func removeXattrClaimed(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
-        try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller) { [self] in
+        // As with setting it: an attribute that acts asks for its own claims.
+        if ControlAttribute(name: name) == .pinned, !isInVersions(ino) { return try removePin(of: ino, caller) }
+        return try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller) { [self] in
             .now(try removeXattr(of: ino, name: name, caller: caller))
         }
     }

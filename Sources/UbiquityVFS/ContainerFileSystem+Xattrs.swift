@@ -137,6 +137,12 @@ extension ContainerFileSystem {
         if !isGone { try index.removeXattr(ino: ino, named: name) }
     }
 
+    /// `setfattr -x user.ubiquity.pinned` means the same as the value 0.
+    func removePin(of ino: UInt64, _ caller: Caller) throws -> Answer<Void> {
+        let name = Array("\(StatusAttribute.prefix)pinned".utf8)
+        return try setOwn(of: ino, name, [UInt8(ascii: "0")], caller)
+    }
+
     /// Changes what is known of an item that is gone from the tree and still open.
     /// - Returns: false for any other; asked of the kernel's inodes alone, as nearly all are others.
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {

@@ -180,7 +180,7 @@ import UbiquityControl
             try await a.shell("echo text > \"$(printf 'a\\033[31mb')\"")
             try await a.waitUntilIdle()
             for command in ["evict", "download", "pin", "unpin"] {
-                let outcome = try await a.ubiquity(command, "")
+                let outcome = try await a.ubiquity(command, "", options: ["--verbose"])
                 #expect(!outcome.out.contains("\u{1b}") && outcome.out.contains("[31mb"), "\(outcome)")
             }
         }

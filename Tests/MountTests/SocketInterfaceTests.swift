@@ -82,8 +82,14 @@ import Testing
             assert found, route
             return found
 
-        def refused(route, **message):
-            return call(route, 409, **message)["code"]
+        def refused(route, status=409, **message):
+            return call(route, status, **message)["code"]
+
+        def answer(method, path, body):
+            connection = Local("localhost")
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())["code"]
 
         call("/v1/events")
         call("/v1/status")
@@ -112,7 +118,7 @@ import Testing
         assert refused("/v1/clients/leave", client=client + 1000) == "notFound"
         many = [{"path": "f", "use": "read"}] * 10001
         assert call("/v1/claims", client=client, items=many)[0]["failure"]["code"] == "tooManyRequests"
-        assert refused("/v1/items/status", paths=["x" * (17 << 20)]) == "tooLarge"
+        assert refused("/v1/items/status", 413, paths=["x" * (17 << 20)]) == "tooLarge"
         call("/v1/presenters/remove", client=client, presenter=presenter)
         call("/v1/clients/leave", client=client)
         call("/v1/trash", limit=10)
@@ -120,6 +126,10 @@ import Testing
         call("/v1/deletions", decision="confirm")
         assert call("/v1/log", level="debug")["level"] == call("/v1/log")["level"] == "debug"
         assert refused("/v1/log", level="loud") == "invalid"
+        for body in ("", "{", "[]", "\0", '{"paths":7}'):
+            assert answer("POST", "/v1/items/status", body) == (400, "invalid"), body
+        assert answer("GET", "/v1/nothing", None) == (404, "notFound")
+        assert answer("DELETE", "/", None) == (404, "notFound")
         call("/v1/doctor", check=True, quick=True)
         call("/v1/offline")
         call("/v1/online")
