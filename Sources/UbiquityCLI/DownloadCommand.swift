@@ -15,7 +15,8 @@ struct DownloadCommand: AsyncParsableCommand {
 
     func run() async throws {
         let action = ItemAction(
-            route: ControlRoute.download, doing: "downloading", done: "downloaded", already: "already here", downloads: true)
+            route: ControlRoute.download, doing: "downloading", done: "downloaded", already: "already here",
+            downloads: true)
         try await action.run(paths: paths, state, output, bulk)
     }
 }

@@ -25,7 +25,8 @@ struct UnknownRoutes: RouterMiddleware {
             let failure = UbiquityError(.notFound, "no such route", at: path, remedy: "see openapi.json")
             let bytes = ByteBuffer(bytes: try ControlCodec.encode(ControlFailure(failure)))
             return Response(
-                status: error.status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: bytes))
+                status: error.status, headers: [.contentType: "application/json"],
+                body: ResponseBody(byteBuffer: bytes))
         }
     }
 }
