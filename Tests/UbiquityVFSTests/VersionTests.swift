@@ -111,9 +111,33 @@ import UbiquityVFS
         #expect(try await names(".versions", "report.txt") == [history])
         #expect(try decided() == [VersionID(high: 7, low: 1): .resolve])
         #expect(try container.status(1, "conflict-count") == "0")
-        try await container.fs.removeAny(parent: folder.ino, name: Array(history.utf8), directory: false).value
-        #expect(try decided()[VersionID(high: 7, low: 2)] == .remove)
         #expect(await errno { try await container.fs.removeAny(parent: folder.ino, name: [65], directory: false).value } == .ENOENT)
+    }
+
+    /// `rm -r .versions` would otherwise erase the history on every device, past the trash.
+    @Test func unlinkOfEarlierVersionIsRefused() async throws {
+        let folder = try #require(try await find(".versions", "report.txt"))
+        func remove(_ name: String, directory: Bool = false) async -> Errno? {
+            await errno {
+                try await container.fs.removeAny(
+                    parent: folder.ino, name: Array(name.utf8), directory: directory, caller: container.caller
+                ).value
+            }
+        }
+        #expect(await remove(history) == .EPERM)
+        #expect(try decided().isEmpty)
+        #expect(await remove(conflict) == nil)
+        #expect(await remove(history) == .EPERM)
+        #expect(try decided() == [VersionID(high: 7, low: 1): .resolve])
+        #expect(try await names(".versions", "report.txt") == [history])
+        let top = try #require(try await find(".versions")).ino
+        let file = await errno {
+            try await container.fs.removeAny(parent: top, name: Array("report.txt".utf8), directory: true).value
+        }
+        #expect(file == .ENOTEMPTY)
+        // A copy of the version elsewhere leaves the version where it is.
+        try await rename(history, to: "old.txt", flags: 1)
+        #expect(try await names(".versions", "report.txt") == [history])
     }
 
     @Test func settingResolvedResolves() async throws {
