@@ -25,8 +25,10 @@ extension ContainerFileSystem {
             let name = try ItemName.checked(name)
             return .later { [self] in
                 guard let version = try await version(named: name, of: key) else { throw Errno.ENOENT }
+                // Only the cloud's retention erases an earlier version: `rm -r` would erase it on all devices.
+                guard version.kind == .conflict else { throw Errno.EPERM }
                 if isPackage { try await requireEmptied(version, of: key) }
-                try index.decide([(version.kind == .conflict ? .resolve : .remove, version.id)], of: key)
+                try index.decide([(.resolve, version.id)], of: key)
                 if let caller { emptiedVersions.note(key, by: caller.pid, now: parts.timekeeper.uptime()) }
             }
         }
@@ -146,7 +148,12 @@ extension ContainerFileSystem {
     }
 
     /// What programs had set of it in that state of its package.
-    private func memberXattrs(of node: VersionNodes.Node) -> [Xattr] { versionNodes.member(node)?.xattrs ?? [] }
+    private func memberXattrs(of node: VersionNodes.Node) -> [Xattr] {
+        // The kernel acts on `security.*`, for example on file capabilities: another device must not set them here.
+        (versionNodes.member(node)?.xattrs ?? []).filter { !$0.name.starts(with: Self.securityPrefix) }
+    }
+
+    private static let securityPrefix = Array("security.".utf8)
 
     /// `resolved` is all that can be set.
     func setVersionXattr(of node: VersionNodes.Node, name: [UInt8], value: [UInt8]) throws {

@@ -73,6 +73,7 @@ extension ContainerFileSystem {
     func removeMember(named name: ItemName, in parent: UInt64, _ directory: Bool) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
         return .later { [self] in
+            guard try await place(of: node).version.kind == .conflict else { throw Errno.EPERM }
             guard let found = try await child(name, of: node) else { throw Errno.ENOENT }
             guard directory == (found.member.kind == .directory) else {
                 throw directory ? Errno.ENOTDIR : Errno.EISDIR

@@ -98,8 +98,6 @@ import UbiquityControl
             try await b.shell("echo more >> f")
             try await b.waitUntilIdle()
             try await tells(.versionGained, "f", isConflict: false)
-            try await b.shell("rm .versions/f/*")
-            try await tells(.versionLost, "f", isConflict: false)
         }
     }
 }

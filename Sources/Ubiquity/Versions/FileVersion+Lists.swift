@@ -37,9 +37,10 @@ extension FileVersion {
         try await versions(of: url).first { $0.persistentIdentifier == identifier }
     }
 
-    /// Removes all but the current one. Conflicts are settled by it.
+    /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay for as long as the cloud keeps
+    /// them.
     public static func removeOtherVersionsOfItem(at url: URL) async throws {
-        for version in try await otherVersionsOfItem(at: url) { try await version.remove() }
+        for version in try await unresolvedConflictVersionsOfItem(at: url) { try await version.remove() }
     }
 
     private static func versions(of url: URL) async throws -> [FileVersion] {

@@ -103,7 +103,7 @@ public final class FileVersion: Sendable {
                 if moves, Self.move(source, to: target) { return true }
                 guard try !Self.isPackage(source) else { return false }
                 try SafeFile.copy(source, to: target)
-                if moves { try Self.remove(source) }
+                if moves, self.isConflict { try Self.remove(source) }
                 return true
             }
             if !isDone { try await copyPackage(to: target, moves: moves) }
@@ -117,7 +117,7 @@ public final class FileVersion: Sendable {
         let place = try await FileAccess.run { try SafeFile.resolved(target) }
         try await fileWrapper().write(to: URL(filePath: place, directoryHint: .notDirectory))
         let source = url.systemPath
-        if moves { try await FileAccess.run { try Self.remove(source) } }
+        if moves, self.isConflict { try await FileAccess.run { try Self.remove(source) } }
     }
 
     /// A package's members first, as `rm -r` does. One that has gone was decided elsewhere in the meantime.
@@ -152,10 +152,15 @@ public final class FileVersion: Sendable {
         resolved.withLock { $0 = true }
     }
 
-    /// Removes it for good, on all devices. Of a conflict that is a decision. The current version cannot be removed.
+    /// Removes a conflict version, which resolves the conflict on all devices. Neither the current version nor an
+    /// earlier one can be removed: the cloud keeps earlier versions for their time.
     public func remove() async throws {
         guard !isCurrent else {
             throw UbiquitousFileError(.fileWriteNoPermission, "the current version is the file: \(url.path)")
+        }
+        guard isConflict else {
+            throw UbiquitousFileError(
+                .fileWriteNoPermission, "the cloud keeps earlier versions for their time: \(url.path)")
         }
         let path = url.systemPath
         try await mappingFileErrors(isWriting: true) {
