@@ -85,6 +85,7 @@ final class Mount: Sendable {
                 timekeeper: timekeeper, container: settings.container, logger: Self.logger(logger, "files"),
                 coordination: coordination,
                 backgroundReaders: BackgroundReaders(names: UserConfiguration.load().backgroundReaders),
+                noAccessTimeReaders: NoAccessTimeReaders(names: UserConfiguration.load().noAccessTimeReaders),
                 preparation: BlockingPool(name: "new-files", threads: 1),
                 syncing: BlockingPool(name: "sync-index", threads: 1), delaysCloses: true),
             owner: (uid: ProcessHost.userID, gid: ProcessHost.groupID))

@@ -14,7 +14,7 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let keepVersions = "keep-versions"
 
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
-    private static let lists = ["ignore", "package", "no-materialize"]
+    private static let lists = ["ignore", "package", "no-materialize", "noatime-reader"]
 
     /// Of a name that stands several times, all in order.
     private var values: [String: [String]] = [:]
@@ -113,9 +113,15 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// `no-materialize = NAME` adds to the standard list of programs whose reads download nothing, `!NAME` takes one
     /// out of it; `no-materialize.standard = no` leaves that out.
-    package var backgroundReaders: [String] {
+    package var backgroundReaders: [String] { programs("no-materialize", BackgroundReaders.standardNames) }
+
+    /// `noatime-reader = NAME` adds to the programs that may download what they open with O_NOATIME, `!NAME` removes
+    /// one; `noatime-reader = *` lets every program download.
+    package var noAccessTimeReaders: [String] { programs("noatime-reader", NoAccessTimeReaders.standardNames) }
+
+    private func programs(_ setting: String, _ known: [String]) -> [String] {
         var names = [String]()
-        for name in standard("no-materialize", BackgroundReaders.standardNames) {
+        for name in standard(setting, known) {
             if name.hasPrefix("!") { names.removeAll { $0 == name.dropFirst() } } else { names.append(name) }
         }
         return names

@@ -17,10 +17,7 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.read = { request, _, size, offset, info in
         serve(request) { fileSystem, reply in
             guard let info = info?.pointee else { return reply.error(.EBADF) }
-            let isNonBlocking = info.flags & O_NONBLOCK != 0
-            let body = {
-                try fileSystem.read(info.fh, offset: Int64(offset), length: size, nonBlocking: isNonBlocking)
-            }
+            let body = { try fileSystem.read(info.fh, offset: Int64(offset), length: size) }
             reply.answerOrWait(isRead: true, with: body) { reply, data in reply.data(data) }
         }
     }
@@ -32,9 +29,10 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
             // Else the kernel asks for the sync itself.
             let isSynced = info.flags & O_DSYNC != 0 && info.flags & CUbiquity_O_DIRECT != 0
             let body = {
-                try fileSystem.write(info.fh, offset: Int64(offset), data, isSynced: isSynced, caller: caller)
+                try fileSystem.writeWhenWritable(
+                    info.fh, offset: Int64(offset), data, isSynced: isSynced, caller: caller)
             }
-            reply.answer(with: body) { reply, count in reply.written(count) }
+            reply.answerOrWait(with: body) { reply, count in reply.written(count) }
         }
     }
     operations.flush = { request, _, info in
@@ -64,10 +62,12 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
             guard let handle = info?.pointee.fh else { return reply.error(.EBADF) }
             let caller = reply.caller
             let body = {
-                try fileSystem.allocate(
-                    handle, mode: mode, offset: Int64(offset), length: Int64(length), caller: caller)
+                try fileSystem.awaitWritable(handle).map {
+                    try fileSystem.allocate(
+                        handle, mode: mode, offset: Int64(offset), length: Int64(length), caller: caller)
+                }
             }
-            reply.answer(with: body) { reply, _ in reply.done() }
+            reply.answerOrWait(with: body) { reply, _ in reply.done() }
         }
     }
     operations.copy_file_range = { request, _, offset, info, _, newOffset, newInfo, length, flags in
@@ -76,10 +76,13 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
             guard flags == 0 else { return reply.error(.EINVAL) }
             let caller = reply.caller
             let body = {
-                try fileSystem.copyRange(
-                    from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length), caller: caller)
+                try fileSystem.awaitWritable(to).map {
+                    try fileSystem.copyRange(
+                        from: from, at: Int64(offset), to: to, at: Int64(newOffset), length: Int64(length),
+                        caller: caller)
+                }
             }
-            reply.answer(with: body) { reply, count in reply.written(Int(count)) }
+            reply.answerOrWait(with: body) { reply, count in reply.written(Int(count)) }
         }
     }
     operations.lseek = { request, _, offset, whence, info in

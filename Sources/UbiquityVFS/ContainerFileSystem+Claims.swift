@@ -31,19 +31,17 @@ extension ContainerFileSystem {
                 return opened
             }
         }
-        // Programs that open everything with O_NONBLOCK mean files to be waited for, as with downloads.
-        // touch(1) opens so, and nobody who writes means to be turned away for an app that only has to save.
-        let mayWait = !flags.contains(.nonBlocking) || flags.writes || DeviceGuards.isOne(caller.pid)
+        // O_NONBLOCK changes nothing on a regular file: the program waits for the claim as for a download.
         return try claimed(
-            [intent], caller.pid, Self.openWaitingTime, mayWait: mayWait, keeping: { $0.handle }, body)
+            [intent], caller.pid, Self.openWaitingTime, mayWait: true, keeping: { $0.handle }, body)
     }
 
     /// Whether a background reader opens what is not here and would have to come.
     private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
         guard !flags.contains(.truncate) else { return false }
-        if isInVersions(ino) { return parts.backgroundReaders.isOne(caller.pid) }
+        if isInVersions(ino) { return isSniffing(flags, caller) || parts.backgroundReaders.isOne(caller.pid) }
         guard let row = try index.row(ino: ino), row.contentState != .complete, row.size > 0,
-            parts.backgroundReaders.isOne(caller.pid)
+            isSniffing(flags, caller) || parts.backgroundReaders.isOne(caller.pid)
         else { return false }
         return !hasJustCome(row)
     }

@@ -5,31 +5,21 @@ internal import UbiquitySystem
 
 // Reading and writing.
 extension ContainerFileSystem {
-    /// Bytes that are here are answered at once; for others the answer waits, unless the reader is not to.
-    ///
-    /// - Parameter nonBlocking: The file is non-blocking now. That holds for who opened it so: Go's runtime makes each
-    ///   file non-blocking after its open and waits, after an EAGAIN, for a word of epoll, which no file gives.
-    package func read(
-        _ handle: UInt64, offset: Int64, length: Int, nonBlocking: Bool = false
-    ) throws -> Answer<FileData> {
+    /// Answers at once with bytes that are here; for others the answer waits. O_NONBLOCK changes nothing, as on a disk:
+    /// programs take EAGAIN from a regular file for a failure.
+    package func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {
         let file = try files.object(handle)
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
             return .now(FileData(descriptor: whole, offset: offset, length: length))
         }
         if file.late != nil {
-            return .now(FileData(descriptor: try writable(file).file, offset: offset, length: length))
-        }
-        let nonBlocking = nonBlocking && file.flags.contains(.nonBlocking) && !file.flags.contains(.patient)
-        switch file.partial {
-        case .content(let content):
-            let range = Self.range(of: content, offset, length)
-            guard !nonBlocking || range.isEmpty || content.contains(range) else { throw Errno.EAGAIN }
-            return read(content, offset: offset, length: length)
-        case .pending(let beginning):
-            if nonBlocking {
-                guard let content = try beginning.now() else { throw Errno.EAGAIN }
-                return try readNow(content, offset: offset, length: length, beginning)
+            return try awaitWritable(handle).map { [self] in
+                FileData(descriptor: try writable(file).file, offset: offset, length: length)
             }
+        }
+        switch file.partial {
+        case .content(let content): return read(content, offset: offset, length: length)
+        case .pending(let beginning):
             return .later { [self] in
                 let content = try await beginning.value
                 return try await read(content, offset: offset, length: length).value
@@ -52,19 +42,6 @@ extension ContainerFileSystem {
             try await materializer.fill(content, range)
             return data
         }
-    }
-
-    /// For who does not wait: what is missing is fetched, also where the download has stopped.
-    private func readNow(
-        _ content: PartialContent, offset: Int64, length: Int, _ pending: PendingContent
-    ) throws -> Answer<FileData> {
-        let range = Self.range(of: content, offset, length)
-        guard range.isEmpty || content.contains(range) else {
-            let materializer = parts.materializer
-            try pending.bring { try await materializer.fill(content, range) }
-            throw Errno.EAGAIN
-        }
-        return read(content, offset: offset, length: length)
     }
 
     /// Writes all of the bytes into the backing file.

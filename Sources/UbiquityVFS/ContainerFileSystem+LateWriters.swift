@@ -8,9 +8,6 @@ internal import UbiquitySystem
 final class LateWriter: Sendable {
     enum State {
         case waiting
-        case fetching(Task<Void, Never>)
-        /// To be told once.
-        case failed(any Error)
         case writing
         case closed
     }
@@ -42,41 +39,64 @@ extension ContainerFileSystem {
         return whole
     }
 
-    /// What the handle writes to, and whether a write clears rights of the file.
-    /// - Throws: `EAGAIN` if the content is not here; it is fetched from then on. The download's error, once, if that
-    ///   failed.
+    /// Returns the file the handle writes to, and whether a write clears rights of the file.
+    /// - Throws: `EAGAIN` if the content is not here: the caller has to wait for `awaitWritable` first.
     func writable(_ file: OpenFile) throws -> (file: FileDescriptor, hasPrivileges: Bool) {
         guard file.flags.writes else { throw Errno.EBADF }
-        if let late = file.late, try !late.state.withLock({ try beginWriting(file, &$0) }) { throw Errno.EAGAIN }
+        guard try isWriter(file) else { throw Errno.EAGAIN }
         let (whole, hasPrivileges) = file.node.state.withLock { ($0.whole?.file, $0.hasPrivileges) }
         guard let whole else { throw Errno.EIO }
         return (whole, hasPrivileges)
     }
 
-    /// - Returns: whether it is a writer now.
-    private func beginWriting(_ file: OpenFile, _ state: inout LateWriter.State) throws -> Bool {
-        switch state {
-        case .writing: return true
-        case .closed: throw Errno.EBADF
-        case .failed(let error):
-            state = .waiting
-            throw error
-        case .waiting, .fetching: break
+    /// Waits until the handle can write: O_NONBLOCK changes nothing on a regular file but the open. At once for a
+    /// content that is here.
+    package func awaitWritable(_ handle: UInt64) throws -> Answer<Void> {
+        let file = try files.object(handle)
+        guard try file.flags.writes && !isWriter(file) else { return .now(()) }
+        let waiting: Answer<Void> = .later { [self] in
+            for _ in 0..<Self.writingAttempts {
+                try await materialize(file.node.ino)
+                if try isWriter(file) { return }
+            }
+            throw Errno.ESTALE
         }
-        if try attach(file.node, writes: true) {
-            state = .writing
-            return true
-        }
-        guard case .waiting = state else { return false }
-        state = .fetching(Task.detached { [self] in await fetch(file) })
-        return false
+        return waitingCalls.watching(waiting, file.node.ino)
     }
 
-    private func fetch(_ file: OpenFile) async {
-        var next = LateWriter.State.waiting
-        do { try await materialize(file.node.ino) } catch { next = .failed(error) }
-        file.late?.state.withLock { state in
-            if case .fetching = state { state = next }
+    /// Times that a write is tried anew because the content was evicted after its download.
+    private static let writingAttempts = 16
+
+    /// Writes, after the content is here.
+    package func writeWhenWritable(
+        _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool, caller: Caller
+    ) throws -> Answer<Int> {
+        switch try awaitWritable(handle) {
+        case .now: return .now(try write(handle, offset: offset, bytes, isSynced: isSynced, caller: caller))
+        case .later(let wait):
+            // The kernel's buffer is gone by then.
+            let copy = [UInt8](bytes)
+            return .later { [self] in
+                try await wait()
+                return try copy.withUnsafeBytes {
+                    try write(handle, offset: offset, $0, isSynced: isSynced, caller: caller)
+                }
+            }
+        }
+    }
+
+    /// Makes the handle a writer if the content is here.
+    private func isWriter(_ file: OpenFile) throws -> Bool {
+        guard let late = file.late else { return true }
+        return try late.state.withLock { state in
+            switch state {
+            case .writing: return true
+            case .closed: throw Errno.EBADF
+            case .waiting:
+                guard try attach(file.node, writes: true) else { return false }
+                state = .writing
+                return true
+            }
         }
     }
 
@@ -84,7 +104,6 @@ extension ContainerFileSystem {
     func close(_ late: LateWriter) -> Bool {
         late.state.withLock { state in
             defer { state = .closed }
-            if case .fetching(let task) = state { task.cancel() }
             if case .writing = state { return true }
             return false
         }

@@ -11,10 +11,6 @@ extension ContainerFileSystem {
 
     func openUnclaimed(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
         var flags = flags
-        if flags.contains(.nonBlocking), DeviceGuards.isOne(caller.pid) {
-            flags.remove(.nonBlocking)
-            flags.insert(.patient)
-        }
         if let node = versionNodes.node(ino) { return try openVersion(node, ino, flags, caller) }
         let (row, isOrphan) = try row(ino)
         switch row.kind {
@@ -35,6 +31,10 @@ extension ContainerFileSystem {
             return .now(try flags.writes ? openTruncating(row, flags, caller) : openTruncated(row, flags, caller))
         }
         if row.contentState == .complete, let opened = try openWhole(ino, flags) { return .now(opened) }
+        if row.size > 0, isSniffing(flags, caller) {
+            guard let opened = try openJustCome(row, flags) else { throw Errno.EDEADLK }
+            return .now(opened)
+        }
         // Of what is empty there is nothing to wait for.
         if row.size > 0, parts.backgroundReaders.isOne(caller.pid) {
             if let opened = try openJustCome(row, flags) { return .now(opened) }
@@ -211,7 +211,7 @@ extension ContainerFileSystem {
     ) -> OpenedFile {
         let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
-        if flags.contains(.refused) || partial?.isPending ?? false {
+        if flags.contains(.refused) {
             // Somebody may be waiting for pages that are of what is shown; others nobody reads in.
             let keepsCache = inodes.withNode(node.ino) { $0.pages != nil } ?? false
             return OpenedFile(handle: handle, keepsCache: keepsCache, backing: backing, bypassesPages: true)
@@ -309,7 +309,7 @@ extension ContainerFileSystem {
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
         if flags.contains(.nonBlocking), row.size > 0 {
-            let beginning = PendingContent { [self] in try await beginContent(of: row) }
+            let beginning = PendingContent(row.content) { [self] in try await beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }
         // Held from now on, so that it is not evicted or taken for unused while the download begins.

@@ -169,10 +169,10 @@ extension ContainerFileSystem {
         }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
         // Versions are never here for long: reading one is downloading it.
-        guard !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
+        guard !isSniffing(flags, caller), !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
         let source = parts.versions
         if flags.contains(.nonBlocking) {
-            let beginning = PendingContent { try await source.begin(version) }
+            let beginning = PendingContent(nil) { try await source.begin(version) }
             return .now(handle(on: openNodes.hold(ino), flags, partial: .pending(beginning)))
         }
         let held = openNodes.hold(ino)

@@ -36,6 +36,8 @@ package final class ContainerFileSystem: Sendable {
         package var coordination: Coordination?
         /// Whose reads download nothing.
         package var backgroundReaders: BackgroundReaders
+        /// Programs that may download what they open with O_NOATIME.
+        package var noAccessTimeReaders: NoAccessTimeReaders
         /// Where backing files are made in advance; nil if none are to be.
         package var preparation: BlockingPool?
         /// Where the index is brought to the disk while content is; nil if one comes after the other.
@@ -55,6 +57,7 @@ package final class ContainerFileSystem: Sendable {
             control: any ItemControl, versions: any VersionSource, kernel: any KernelCache,
             passthrough: any Passthrough = NoPassthrough(), timekeeper: any Timekeeper, container: ContainerID,
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
+            noAccessTimeReaders: NoAccessTimeReaders = NoAccessTimeReaders(),
             preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
             delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent
         ) {
@@ -71,6 +74,7 @@ package final class ContainerFileSystem: Sendable {
             self.logger = logger
             self.coordination = coordination
             self.backgroundReaders = backgroundReaders
+            self.noAccessTimeReaders = noAccessTimeReaders
             self.preparation = preparation
             self.syncing = syncing
             self.sharesFlushes = sharesFlushes

@@ -14,8 +14,8 @@ public struct OpenFlags: OptionSet, Hashable, Sendable {
     /// O_DSYNC, which is part of O_SYNC: what a write has said is on the disk. The kernel sees to that for the bytes,
     /// but for those that it hands over directly (O_DIRECT).
     public static let dataSync = OpenFlags(rawValue: 0o10000)
-    /// Not the kernel's: it was opened with O_NONBLOCK by a program that means to wait (`DeviceGuards`).
-    static let patient = OpenFlags(rawValue: 1 << 30)
+    /// O_NOATIME: programs that look at a file's first bytes open it so (`NoAccessTimeReaders`).
+    public static let noAccessTime = OpenFlags(rawValue: 0o1000000)
     /// Not the kernel's: the content is not here, and who opened it gets no download (`BackgroundReaders`).
     static let refused = OpenFlags(rawValue: 1 << 29)
 

@@ -207,74 +207,30 @@ enum PartialSource: Sendable {
     /// The open was not to wait.
     case pending(PendingContent)
 
-    var isPending: Bool {
-        if case .pending = self { true } else { false }
-    }
-
     /// Nil if that is not known yet.
     var contentID: ContentID? {
-        if case .content(let content) = self { return content.id }
-        return nil
+        switch self {
+        case .content(let content): content.id
+        case .pending(let beginning): beginning.id
+        }
     }
 }
 
 /// The beginning of a download that the open did not wait for.
 final class PendingContent: Sendable {
     private let beginning: Task<PartialContent, any Error>
-    private let outcome: Lock<Result<PartialContent, any Error>?>
-    private let fetching = Lock(Fetching.none)
+    /// The content that the item had at the open; nil for a version.
+    let id: ContentID?
 
-    private enum Fetching {
-        case none
-        case running(Task<Void, Never>)
-        /// To be told once.
-        case failed(any Error)
-    }
-
-    init(_ begin: @escaping @Sendable () async throws -> PartialContent) {
-        let outcome = Lock<Result<PartialContent, any Error>?>(nil)
-        self.outcome = outcome
-        beginning = Task.detached {
-            do {
-                let content = try await begin()
-                outcome.withLock { $0 = .success(content) }
-                return content
-            } catch {
-                outcome.withLock { $0 = .failure(error) }
-                throw error
-            }
-        }
+    init(_ id: ContentID?, _ begin: @escaping @Sendable () async throws -> PartialContent) {
+        self.id = id
+        beginning = Task.detached { try await begin() }
     }
 
     /// Waits for it.
     var value: PartialContent { get async throws { try await beginning.value } }
 
-    /// What has begun; nil while that is under way. Throws why it did not.
-    func now() throws -> PartialContent? { try outcome.withLock { $0 }?.get() }
-
-    /// Has `fetch` bring what is missing, unless it is on its way. Throws what went wrong with that before, once.
-    func bring(_ fetch: @escaping @Sendable () async throws -> Void) throws {
-        try fetching.withLock { state in
-            switch state {
-            case .running: break
-            case .failed(let error):
-                state = .none
-                throw error
-            case .none:
-                state = .running(
-                    Task.detached { [fetching] in
-                        var next = Fetching.none
-                        do { try await fetch() } catch { next = .failed(error) }
-                        fetching.withLock { $0 = next }
-                    })
-            }
-        }
-    }
-
-    func cancel() {
-        beginning.cancel()
-        if case .running(let task) = fetching.withLock({ $0 }) { task.cancel() }
-    }
+    func cancel() { beginning.cancel() }
 }
 
 /// Bytes of a file that a read answers with. They are taken from the file when the answer is sent.

@@ -33,15 +33,3 @@ enum ProgramName {
         return interpreter.script(in: line.split(separator: 0).dropFirst())
     }
 }
-
-/// Programs that open whatever they come across with O_NONBLOCK, lest a FIFO or a terminal hold them up, and take
-/// EAGAIN from a file for a failure: GNU grep -r and tar do so (in their sources), and file(1), tail -f and BSD tar. xz
-/// asks again and again, which takes a core.
-/// For them a placeholder is a file like any other, and a read waits.
-enum DeviceGuards {
-    private static let names: Set<String> = [
-        "grep", "egrep", "fgrep", "zgrep", "tar", "bsdtar", "star", "file", "tail", "xz",
-    ]
-
-    static func isOne(_ process: Int32) -> Bool { ProgramName.isOne(of: names, process) }
-}

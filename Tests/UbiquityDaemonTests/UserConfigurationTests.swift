@@ -32,14 +32,21 @@ import UbiquityCore
         #expect(
             complaints("\nignroe = *.part\nignore *.part\npackage.standard = maybe\nmerge. = x\nmerge.txt =\nignore=\n= x")
                 == [
-                    "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota, keep, keep-versions",
+                    "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, noatime-reader, "
+                        + "ignore.standard, package.standard, no-materialize.standard, noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
-                    "line 8: there is no setting ''; there are ignore, package, no-materialize, ignore.standard, "
-                        + "package.standard, no-materialize.standard, merge.EXTENSION, quota, keep, keep-versions",
+                    "line 8: there is no setting ''; there are ignore, package, no-materialize, noatime-reader, "
+                        + "ignore.standard, package.standard, no-materialize.standard, noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
                 ])
+    }
+
+    @Test func noAccessTimeReadersAreConfigured() {
+        let names = UserConfiguration("noatime-reader = mine\nnoatime-reader = !tar").noAccessTimeReaders
+        #expect(names.contains("mine") && names.contains("rsync") && !names.contains("tar"))
+        #expect(UserConfiguration("noatime-reader = *").noAccessTimeReaders.contains("*"))
+        #expect(UserConfiguration("noatime-reader.standard = no").noAccessTimeReaders == [])
     }
 
     @Test func whatAnAccountMayUse() {

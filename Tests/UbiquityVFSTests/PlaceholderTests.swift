@@ -359,39 +359,6 @@ private struct NoSurroundings: Surroundings {
         #expect(content.hasPrefix("abc") && content.hasSuffix("XYZ"))
     }
 
-    @Test func nonBlockingReadersNeverWait() async throws {
-        let container = try TestContainer()
-        container.cloud.allow(0)
-        let row = try container.cloud.add("a", text)
-        guard case .now(let opened) = try container.fs.open(row.ino, flags: .nonBlocking, caller: container.caller)
-        else { throw Errno.EIO }
-        #expect(
-            errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .EAGAIN)
-        container.cloud.allow(.max)
-        #expect(try await container.read(opened.handle, at: 0, 3) == "abc")
-        // They get what is here, without anybody else's help.
-        #expect(
-            try await eventually {
-                errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == nil
-            })
-        container.fs.release(opened.handle)
-        #expect(try await eventually { container.cloud.interests == 0 })
-    }
-
-    @Test func nonBlockingReadersAreToldWhyNothingComes() async throws {
-        let container = try TestContainer()
-        let row = try container.cloud.add("a", text)
-        container.cloud.fail(UbiquityError(.offline, "for a reason"))
-        guard case .now(let opened) = try container.fs.open(row.ino, flags: .nonBlocking, caller: container.caller)
-        else { throw Errno.EIO }
-        #expect(
-            try await eventually {
-                errno { _ = try container.fs.read(opened.handle, offset: 0, length: 5, nonBlocking: true) } == .ENETUNREACH
-            })
-        container.fs.release(opened.handle)
-        #expect(container.fs.violation(whileIdle: true) == nil)
-    }
-
     @Test func nonBlockingWritersBecomeOnesWithTheirFirstWrite() async throws {
         let container = try TestContainer()
         let row = try container.cloud.add("a", text)
@@ -407,13 +374,20 @@ private struct NoSurroundings: Surroundings {
         #expect(container.fs.violation(whileIdle: true) == nil)
         container.fs.release(idle)
         #expect(container.cloud.begins == 0)
-        // What went wrong is told once, and then tried again.
+        // A write waits for the content, and says why it does not come.
         container.cloud.fail(UbiquityError(.offline, "for a reason"))
         let handle = try open()
-        #expect(errno { try container.write("XYZ", to: handle, at: 0) } == .EAGAIN)
-        #expect(try await eventually { errno { try container.write("XYZ", to: handle, at: 0) } == .ENETUNREACH })
+        func write() async throws {
+            let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 3, alignment: 1)
+            bytes.copyBytes(from: Array("XYZ".utf8))
+            let answer = try container.fs.writeWhenWritable(
+                handle, offset: 0, UnsafeRawBufferPointer(bytes), isSynced: false, caller: container.caller)
+            bytes.deallocate()
+            #expect(try await answer.value == 3)
+        }
+        #expect(await errno { try await write() } == .ENETUNREACH)
         container.cloud.fail(nil)
-        #expect(try await eventually { errno { try container.write("XYZ", to: handle, at: 0) } == nil })
+        try await write()
         #expect(container.fs.writtenInodes == [row.ino])
         #expect(container.fs.violation(whileIdle: true) == nil)
         container.fs.release(handle)
@@ -424,7 +398,10 @@ private struct NoSurroundings: Surroundings {
         let other = try container.cloud.add("b", text)
         guard case .now(let opened) = try container.fs.open(other.ino, flags: flags, caller: container.caller)
         else { throw Errno.EIO }
-        #expect(errno { try container.fs.allocate(opened.handle, mode: 0, offset: 0, length: 9, caller: container.caller) } == .EAGAIN)
+        guard case .later(let waiting) = try container.fs.awaitWritable(opened.handle) else { throw Errno.EIO }
+        let waiter = Task { try await waiting() }
+        waiter.cancel()
+        #expect(await errno { try await waiter.value } == .EINTR)
         container.fs.release(opened.handle)
         #expect(try await eventually { container.cloud.interests == 0 })
         #expect(container.fs.violation(whileIdle: true) == nil)
