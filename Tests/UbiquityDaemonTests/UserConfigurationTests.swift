@@ -33,12 +33,14 @@ import UbiquityCore
             complaints("\nignroe = *.part\nignore *.part\npackage.standard = maybe\nmerge. = x\nmerge.txt =\nignore=\n= x")
                 == [
                     "line 2: there is no setting 'ignroe'; there are ignore, package, no-materialize, noatime-reader, "
-                        + "ignore.standard, package.standard, no-materialize.standard, noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
+                        + "ignore.standard, package.standard, no-materialize.standard, "
+                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
                     "line 3: 'ignore *.part' has no value: a line is 'name = value'",
                     "line 4: 'package.standard' is yes or no, not 'maybe'", "line 5: 'merge.' lacks an extension",
                     "line 6: 'merge.txt' has no command", "line 7: 'ignore' has no value",
                     "line 8: there is no setting ''; there are ignore, package, no-materialize, noatime-reader, "
-                        + "ignore.standard, package.standard, no-materialize.standard, noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
+                        + "ignore.standard, package.standard, no-materialize.standard, "
+                        + "noatime-reader.standard, merge.EXTENSION, quota, keep, keep-versions",
                 ])
     }
 

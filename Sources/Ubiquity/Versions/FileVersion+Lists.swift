@@ -37,8 +37,8 @@ extension FileVersion {
         try await versions(of: url).first { $0.persistentIdentifier == identifier }
     }
 
-    /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay for as long as the cloud keeps
-    /// them.
+    /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay: the cloud keeps them for
+    /// their time.
     public static func removeOtherVersionsOfItem(at url: URL) async throws {
         for version in try await unresolvedConflictVersionsOfItem(at: url) { try await version.remove() }
     }
