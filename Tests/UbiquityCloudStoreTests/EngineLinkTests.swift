@@ -51,6 +51,36 @@ struct EngineLinkTests {
         #expect(bench.items[.number(2)] == nil)
     }
 
+    /// A record that leads to itself, to a link or to a folder wedged every device that read it.
+    @Test(arguments: [2, 3, 4]) func retargetOfALinkToAnythingButAFileIsRefused(target: UInt64) throws {
+        let bench = EngineBench()
+        try bench.commit(
+            EngineBench.here, Make.file(1, "a", version: 1), Make.hardLink(2, "b", to: 1), Make.hardLink(3, "c", to: 1),
+            Make.folder(4, "d"))
+        let retarget = Make.put(2, kind: .hardLink, base: 1, ChangedFields(linkTarget: ItemID.number(target).bytes))
+        #expect(throws: UbiquityError.self) { try bench.commit(EngineBench.there, retarget) }
+        #expect(bench.items[.number(2)]?.linkTarget == ItemID.number(1).bytes)
+    }
+
+    @Test func retargetOfALinkToAnUnknownItemIsNotApplied() throws {
+        let bench = EngineBench()
+        try bench.commit(EngineBench.here, Make.file(1, "a", version: 1), Make.hardLink(2, "b", to: 1))
+        let retarget = Make.put(2, kind: .hardLink, base: 1, ChangedFields(linkTarget: ItemID.number(9).bytes))
+        let plan = try bench.commit(EngineBench.there, retarget)
+        #expect(plan.outcomes == [.unknownItem])
+        #expect(bench.items[.number(2)]?.linkTarget == ItemID.number(1).bytes)
+    }
+
+    @Test func retargetOfALinkToAnotherFileHolds() throws {
+        let bench = EngineBench()
+        try bench.commit(
+            EngineBench.here, Make.file(1, "a", version: 1), Make.file(5, "e", version: 5, "y"),
+            Make.hardLink(2, "b", to: 1))
+        let retarget = Make.put(2, kind: .hardLink, base: 1, ChangedFields(linkTarget: ItemID.number(5).bytes))
+        try bench.commit(EngineBench.there, retarget)
+        #expect(bench.items[.number(2)]?.linkTarget == ItemID.number(5).bytes)
+    }
+
     @Test func aFolderHasOneName() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.folder(1, "d"))
