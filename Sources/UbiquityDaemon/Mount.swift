@@ -270,6 +270,7 @@ final class Mount: Sendable {
 
     /// Ends the mount, also while programs use it: they have a moment, then they get errors.
     func terminate() {
+        controller.indexGuard.start(limit: HeldIndexGuard.terminationLimit)
         session.stop()
         controller.end.force(after: Self.terminationLimit)
     }

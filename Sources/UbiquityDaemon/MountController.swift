@@ -17,6 +17,7 @@ final class MountController: Sendable {
     /// Who asks for the end.
     let stops = ControlActivity()
     let merges: MergeRunner
+    let indexGuard: HeldIndexGuard
     /// Claims that clients have named, until they end.
     let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
     /// Claims that are being looked up, so that it is not known yet which they are, and whether they were given back by
@@ -28,6 +29,7 @@ final class MountController: Sendable {
     init(_ parts: MountParts) {
         self.parts = parts
         merges = MergeRunner(parts)
+        indexGuard = HeldIndexGuard(parts)
     }
 
     var engine: SyncEngine { parts.engine }
@@ -90,6 +92,7 @@ final class MountController: Sendable {
     func stop(_ wanted: StopRequest) async throws -> StopReport {
         stops.begin()
         defer { stops.end() }
+        indexGuard.start(limit: HeldIndexGuard.unmountLimit)
         let mountPoint = try MountPoint.current(source: parts.folder.path, first: parts.settings.mountPoint)
             ?? parts.settings.mountPoint
         let report = try await pool.run { [self] in

@@ -16,6 +16,8 @@ package struct Settler {
     var movesIgnoredAside = false
     /// Whether some package is held; nil until that was asked.
     var holdsPackages: Bool?
+    /// Records that were ignored because they break `RecordRules`, with the rule.
+    package private(set) var ignored: [(item: ItemID, reason: String)] = []
 
     package init(_ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp) {
         self.transaction = transaction
@@ -31,6 +33,11 @@ package struct Settler {
     /// Takes in a record from the feed or from a commit's answer. An older one than the one known changes nothing.
     package mutating func receive(_ item: RemoteItem) throws {
         guard item.id != .root else { return }
+        if let reason = RecordRules.violation(of: item, known: try transaction.remote(id: item.id)) {
+            ignored.append((item.id, reason))
+            // Else the end of a snapshot would take the item for deleted.
+            return try transaction.noteInSnapshot(item.id)
+        }
         let wasLocal = try separateLocal(item.id)
         try takeIn(item)
         // Names that were given to it here lead to what the cloud has.
@@ -79,7 +86,7 @@ package struct Settler {
     /// - Returns: false while that is not here.
     private func followTarget(_ item: RemoteItem, _ row: inout ItemRow) throws -> Bool {
         guard row.kind == .hardLink, row.linkTarget != item.linkTarget, try !leadsToNewItem(row) else { return true }
-        guard try row.entry == nil || isLinkedHere(item) else { return false }
+        guard try isLinkedHere(item) || row.entry == nil && !leadsToALink(item) else { return false }
         let before = row
         row.linkTarget = item.linkTarget
         row.changedAt = now
@@ -88,6 +95,12 @@ package struct Settler {
         try transaction.touchLinked(before.linkedID, now: now)
         try transaction.touchLinked(row.linkedID, now: now)
         return true
+    }
+
+    /// Whether a hard link's record leads to another link: then it is never followed.
+    private func leadsToALink(_ item: RemoteItem) throws -> Bool {
+        guard let id = ItemID(bytes: item.linkTarget) else { return true }
+        return try transaction.row(id: id)?.kind == .hardLink || transaction.remote(id: id)?.kind == .hardLink
     }
 
     /// Whether it is a further name of what was made here and has not been answered for yet. Should that be one with
@@ -139,7 +152,10 @@ package struct Settler {
         try transaction.setState(id, state)
         // A folder that has just come takes in what waited for it: in whatever order a listing comes, each record is
         // tried when it can succeed and not before.
-        if row == nil, item.kind != .directory, !item.isDeleted { return try transaction.linksWaiting(for: id) }
+        if row == nil, item.kind != .directory, !item.isDeleted {
+            // Only an item that has come now lets its names come: so the loop in `settle` ends.
+            return try transaction.row(id: id) == nil ? [] : transaction.linksWaiting(for: id)
+        }
         guard item.kind == .directory, !item.isDeleted, row?.entry == nil, try transaction.row(id: id)?.entry != nil
         else { return [] }
         return try transaction.recordsWaiting(in: id)
@@ -159,7 +175,7 @@ package struct Settler {
     private func isLinkedHere(_ item: RemoteItem) throws -> Bool {
         guard item.kind == .hardLink else { return true }
         guard let id = ItemID(bytes: item.linkTarget), let linked = try transaction.row(id: id) else { return false }
-        return !linked.isDeleted && !linked.isExcluded && linked.kind != .directory
+        return !linked.isDeleted && !linked.isExcluded && linked.kind != .directory && linked.kind != .hardLink
     }
 
     private func forgetTombstone(_ id: ItemID) throws -> SettlingState {

@@ -243,11 +243,19 @@ extension SyncEngine {
             var next = position
             next.revision = page.revision
             try transaction.setFeedPosition(next)
+            report(settler.ignored)
             return settler.dropped
         }
         discard(dropped ?? [])
         logger.debug("read the feed", metadata: ["items": "\(page.items.count)", "revision": "\(page.revision)"])
         return dropped != nil
+    }
+
+    /// Logs records that break the rules. Their number follows from the page's limit.
+    private func report(_ ignored: [(item: ItemID, reason: String)]) {
+        for (item, reason) in ignored {
+            logger.error("ignored a record of the cloud", metadata: ["item": "\(item)", "reason": "\(reason)"])
+        }
     }
 
     /// Contents that others have made of what this device has sent changes of. To be called before they are taken in.

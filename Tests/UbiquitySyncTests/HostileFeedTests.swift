@@ -24,7 +24,7 @@ import UbiquityIndex
         try fixture.receive(fixture.file(1, "a"), link(2, "b", to: 1))
         try fixture.receive(link(2, "b", to: 2, at: 2), fixture.file(3, "f", at: 2))
         #expect(try fixture.paths() == ["a", "b", "f"])
-        #expect(try fixture.row("b")?.linkedID == Fixture.id(1))
+        #expect(try fixture.row("b")?.id == Fixture.id(1))
         try fixture.check()
     }
 
@@ -39,8 +39,8 @@ import UbiquityIndex
         let fixture = try Fixture()
         try fixture.receive(fixture.file(1, "a"), link(2, "b", to: 1), link(3, "c", to: 1))
         try fixture.receive(link(2, "b", to: 3, at: 2), link(3, "c", to: 2, at: 2))
-        #expect(try fixture.row("b")?.linkedID == Fixture.id(1))
-        #expect(try fixture.row("c")?.linkedID == Fixture.id(1))
+        #expect(try fixture.row("b")?.id == Fixture.id(1))
+        #expect(try fixture.row("c")?.id == Fixture.id(1))
         try fixture.check()
     }
 

@@ -7,6 +7,10 @@ extension CommitWork {
         for (position, change) in request.changes.enumerated() where isApplied(position) {
             // A new item has its fields already; its content waits until its name is settled.
             guard case .put(let fields) = change.action, drafts[change.id]?.original != nil else { continue }
+            guard try checkRetarget(fields, of: change.id) else {
+                outcomes[position] = .unknownItem
+                continue
+            }
             try apply(fields, change, to: change.id)
         }
     }

@@ -22,9 +22,29 @@ extension CommitWork {
                 outcomes[position] = .unknownItem
                 continue
             }
-            guard canHaveLinks(record) else {
-                throw UbiquityError(.invalid, "link \(change.id) leads to item \(id), a \(record.kind)")
-            }
+            try requireLinkable(record, by: change.id)
+        }
+    }
+
+    /// A known link may get another target by a change of its fields: the same rules hold as for a new link.
+    ///
+    /// - Returns: False if the target is unknown; nothing of the change is applied then.
+    /// - Throws: `.invalid` if the target is the link itself, another link, a folder or no item id.
+    func checkRetarget(_ fields: ChangedFields, of link: ItemID) throws -> Bool {
+        guard let known = try record(link), known.kind == .hardLink, let target = fields.linkTarget,
+            target != known.linkTarget
+        else { return true }
+        guard let id = ItemID(bytes: target) else {
+            throw UbiquityError(.invalid, "the target of link \(link) is no item id")
+        }
+        guard let record = try record(mergedInto[id] ?? id) else { return false }
+        try requireLinkable(record, by: link)
+        return true
+    }
+
+    private func requireLinkable(_ record: ItemRecord, by link: ItemID) throws {
+        guard canHaveLinks(record) else {
+            throw UbiquityError(.invalid, "link \(link) leads to item \(record.id), a \(record.kind)")
         }
     }
 
