@@ -34,8 +34,6 @@ package enum ClientLimits {
     /// Downloads that are answered at one time; others wait for their turn. Fewer than connections, since one that
     /// has just been broken off may still have its own.
     static let fetches = connections - 8
-    /// Chunks in one question whether the cloud's are sound: 32 MiB on average, which a slow disk reads in `control`.
-    static let chunksToRead = 128
     /// Bytes read from a connection at once.
     static let readBytes = 256 * 1024
     /// Bytes of an upload that may be unsent before the client waits, and that are handed on at a time: so few that on

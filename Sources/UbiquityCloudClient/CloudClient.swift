@@ -43,12 +43,17 @@ package final class CloudClient: CloudService {
 
     package func open() async throws -> ContainerDescription { try await call(.POST, "") }
 
-    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await call(.GET, "/changes?after=\(revision.number)&limit=\(limit)")
+    package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await call(.GET, "/changes?\(Self.query(point))&limit=\(limit)")
     }
 
-    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await call(.GET, "/snapshot?after=\(revision.number)&limit=\(limit)")
+    package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await call(.GET, "/snapshot?\(Self.query(point))&limit=\(limit)")
+    }
+
+    private static func query(_ point: FeedPoint) -> String {
+        let history = point.incarnation.map { "&incarnation=\($0)" } ?? ""
+        return "after=\(point.revision.number)" + history + (point.mark == 0 ? "" : "&mark=\(point.mark)")
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
@@ -62,10 +67,10 @@ package final class CloudClient: CloudService {
     }
 
     package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
-        var unsound = [ChunkID]()
-        // The cloud reads all of them before it answers.
-        for start in stride(from: 0, to: ids.count, by: ClientLimits.chunksToRead) {
-            let part = Array(ids[start..<min(start + ClientLimits.chunksToRead, ids.count)])
+        var unsound = [ChunkID](), seen = Set<ChunkID>()
+        let ids = ids.filter { seen.insert($0).inserted }
+        for start in stride(from: 0, to: ids.count, by: Limits.maximumChunksToVerify) {
+            let part = Array(ids[start..<min(start + Limits.maximumChunksToVerify, ids.count)])
             unsound += try await call(.POST, "/chunks/unsound", message: ChunkIDs(part), as: ChunkIDs.self).ids
         }
         return unsound

@@ -47,6 +47,13 @@ extension Request {
         return number
     }
 
+    /// A number of 64 bits in the query; nil if it is not there.
+    func unsigned(_ name: String) throws -> UInt64? {
+        guard let text = uri.queryParameters[Substring(name)] else { return nil }
+        guard let number = UInt64(text) else { throw UbiquityError(.invalid, "\"\(name)\" is not a number of 64 bits") }
+        return number
+    }
+
     /// The token of `Authorization: Bearer …`; nil if there is none.
     func bearer() throws -> String? {
         guard let field = header("authorization") else { return nil }

@@ -34,10 +34,12 @@ struct ContainerRoutes: Sendable {
     }
 
     /// Which page the query asks for.
-    private func page(_ request: Request) throws -> (after: Revision, limit: Int) {
+    private func page(_ request: Request) throws -> (after: FeedPoint, limit: Int) {
         let after = try request.number("after", in: 0...Int64.max, else: 0)
         let most = Int64(Limits.maximumItemsPerPage)
-        return (Revision(after), Int(try request.number("limit", in: 1...most, else: most)))
+        let point = FeedPoint(
+            Revision(after), mark: try request.unsigned("mark") ?? 0, incarnation: try request.unsigned("incarnation"))
+        return (point, Int(try request.number("limit", in: 1...most, else: most)))
     }
 
     @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {

@@ -33,6 +33,11 @@ package enum Limits {
     package static let maximumChunksPerRequest = 4096
     /// Bytes of chunks in one upload or one batched download: 16 chunks of the largest size.
     package static let maximumChunkBytesPerRequest = 16 * 1024 * 1024
+    /// Chunks in one question whether the cloud's copies are sound: the cloud reads all of them before it answers,
+    /// 32 MiB on average.
+    package static let maximumChunksToVerify = 128
+    /// Bytes of items with which a page of the feed, a listing or the trash ends (4 MiB), whatever number was asked for.
+    package static let maximumPageBytes = 4 << 20
     /// Items in one page of the change feed.
     package static let maximumItemsPerPage = 2000
     /// A content of no more chunks carries its manifest in the item's record, so that its download needs one round

@@ -14,12 +14,12 @@ struct EmbeddedCloudService: CloudService {
 
     func open() async throws -> ContainerDescription { try await reaching { try await base.open() } }
 
-    func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await reaching { try await base.changes(after: revision, limit: limit) }
+    func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await reaching { try await base.changes(after: point, limit: limit) }
     }
 
-    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await reaching { try await base.snapshot(after: revision, limit: limit) }
+    func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await reaching { try await base.snapshot(after: point, limit: limit) }
     }
 
     func commit(_ request: CommitRequest) async throws -> CommitResponse {

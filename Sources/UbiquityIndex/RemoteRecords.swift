@@ -56,7 +56,8 @@ extension IndexReader {
             // One that cannot be: from the beginning.
             revision: Revision(max(0, try metaNumber("revision") ?? 0)),
             incarnation: try metaNumber("incarnation").map { UInt64(bitPattern: $0) },
-            snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1)
+            snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1,
+            mark: UInt64(bitPattern: try metaNumber("mark") ?? 0))
     }
 
     /// Whether the feed was ever read to its end: before, what is here is a part of the container.
@@ -91,12 +92,17 @@ package struct FeedPosition: Sendable, Hashable {
     package var snapshotEpoch: Int64
     /// A snapshot was begun and not read to its end: what it does not have is not dropped yet.
     package var isInSnapshot: Bool
+    /// The mark that the cloud gave the revision; 0 if it gave none.
+    package var mark: UInt64
 
-    package init(revision: Revision, incarnation: UInt64?, snapshotEpoch: Int64, isInSnapshot: Bool = false) {
+    package init(
+        revision: Revision, incarnation: UInt64?, snapshotEpoch: Int64, isInSnapshot: Bool = false, mark: UInt64 = 0
+    ) {
         self.revision = revision
         self.incarnation = incarnation
         self.snapshotEpoch = snapshotEpoch
         self.isInSnapshot = isInSnapshot
+        self.mark = mark
     }
 }
 
@@ -152,6 +158,7 @@ extension IndexTransaction {
         try setMeta("incarnation", position.incarnation.map { Int64(bitPattern: $0) })
         try setMeta("snapshotEpoch", position.snapshotEpoch)
         try setMeta("inSnapshot", position.isInSnapshot ? 1 : 0)
+        try setMeta("mark", Int64(bitPattern: position.mark))
     }
 
     /// See `hasBeenCaughtUp`.

@@ -160,7 +160,7 @@ extension SyncEngine {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
                 setNotesDeletions(true)
                 defer { setNotesDeletions(false) }
-                let page = try await service.changes(after: position.revision, limit: limit)
+                let page = try await service.changes(after: position.point, limit: limit)
                 try page.requireProgress(from: position.revision)
                 let done = await prepare(for: page.items)
                 defer { done?() }
@@ -217,7 +217,8 @@ extension SyncEngine {
     /// - Returns: false if the snapshot has to be read instead, as the index knows then.
     @discardableResult
     private func apply(_ page: ChangePage, at position: FeedPosition) throws -> Bool {
-        guard !page.items.isEmpty || page.revision != position.revision else {
+        let bringsMark = page.mark != 0 && page.mark != position.mark
+        guard !page.items.isEmpty || page.revision != position.revision || bringsMark else {
             guard try index.read({ try $0.isFeedBehind() }), !page.hasMore, !position.isInSnapshot else { return true }
             try index.write(.remote) { try $0.setFeedBehind(false) }
             return true
@@ -242,6 +243,7 @@ extension SyncEngine {
             for item in items { try noteLost(item, transaction) }
             var next = position
             next.revision = page.revision
+            next.mark = page.mark
             try transaction.setFeedPosition(next)
             report(settler.ignored)
             return settler.dropped
@@ -336,10 +338,11 @@ extension SyncEngine {
         while hasMore {
             setNotesDeletions(true)
             defer { setNotesDeletions(false) }
-            let page = try await service.snapshot(after: next.revision, limit: SyncLimits.listingPage)
+            let page = try await service.snapshot(after: next.point, limit: SyncLimits.listingPage)
             try page.requireProgress(from: next.revision)
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision
+            next.mark = page.mark
             hasMore = page.hasMore
             isWhole = isWhole && !page.isIncomplete
         }
@@ -389,6 +392,11 @@ extension IndexReader {
         return known.revision < item.revision
             && (item.isDeleted || item.content?.version == known.content?.version || item.content?.device != device)
     }
+}
+
+extension FeedPosition {
+    /// What the cloud is told of it.
+    var point: FeedPoint { FeedPoint(revision, mark: mark, incarnation: incarnation) }
 }
 
 extension ChangePage {

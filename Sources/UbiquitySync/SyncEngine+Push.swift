@@ -137,10 +137,10 @@ extension SyncEngine {
     func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
         var request = request
         let drawn = request.packages.isEmpty ? [] : Self.versions(of: request)
-        request.number = try await pool.run { [index] in
+        (request.number, request.known) = try await pool.run { [index] in
             // A package's decision draws some of its own, which stand in no row.
             if !drawn.isEmpty { try index.write(.remote) { try $0.noteSent(drawn) } }
-            return try index.nextCommitNumber()
+            return (try index.nextCommitNumber(), try index.read { try $0.feedPosition() }.point)
         }
         do {
             return try await send(&request)

@@ -10,29 +10,33 @@ package protocol CloudService: Sendable {
     /// Makes the container if it is new and says where it stands.
     func open() async throws -> ContainerDescription
 
-    /// The items changed after `revision`, in the order of their revisions, one page. `.feedCompacted` if deletions
+    /// The items changed after a revision, in the order of their revisions, one page. `.feedCompacted` if deletions
     /// that old have been forgotten: then read the snapshot and drop what is not in it.
     ///
     /// From revision zero the first page is the snapshot's.
-    /// - Parameter limit: items wanted, 1 … `Limits.maximumItemsPerPage`. A page never ends inside a revision,
-    ///   so it can be longer by one commit's items.
-    func changes(after revision: Revision, limit: Int) async throws -> ChangePage
+    ///
+    /// `.invalid` if the point belongs to another history: an older copy of the cloud's data was put back. Then the
+    /// container has another incarnation, which `open` tells.
+    /// - Parameter limit: items wanted, 1 … `Limits.maximumItemsPerPage`. A page ends sooner when its items have
+    ///   `Limits.maximumPageBytes`. It never ends inside a revision, so it can be longer by one commit's items.
+    func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage
 
     /// Every item there is, read page by page from revision zero on; like `changes`, but pages go on however old their
     /// revisions are, because nobody relies on the deletions between them.
-    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage
+    func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage
 
     /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
     /// `.missingChunks` (see `MissingChunks`), `.outdatedCommit` (see `OutdatedCommit`), `.packageConflict` (see
-    /// `PackageConflict`), `.quotaExceeded`, `.invalid`.
+    /// `PackageConflict`), `.quotaExceeded`, `.invalid`, `.tooLarge` (fewer changes at a time, or none to this item until
+    /// its conflicts are decided), `.offline` if `request.known` belongs to another history: connect anew.
     func commit(_ request: CommitRequest) async throws -> CommitResponse
 
     /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
     func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID]
 
     /// Those of these chunks that the cloud does not have as they should be: it reads each and verifies it. What it
-    /// finds damaged counts as missing from then on, until it is sent anew; the others are durable. As many as
-    /// `missingChunks`.
+    /// finds damaged counts as missing from then on, until it is sent anew; the others are durable. At most
+    /// `Limits.maximumChunksToVerify`, each named once.
     func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID]
 
     /// Stores chunks, at most `Limits.maximumChunkBytesPerRequest` together. `.invalid` if one is not what its id says.
@@ -69,8 +73,8 @@ package protocol CloudService: Sendable {
 
 extension CloudService {
     /// For a cloud that never forgets a deletion.
-    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await changes(after: revision, limit: limit)
+    package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await changes(after: point, limit: limit)
     }
 
     /// For a cloud whose chunks cannot be damaged.
@@ -139,12 +143,17 @@ package struct ChangePage: Hashable, Sendable {
     package var hasMore: Bool
     /// Whether items were passed over that the cloud cannot read: what is not here may be there all the same.
     package var isIncomplete: Bool
+    /// The mark of the commit that made `revision`; 0 if the cloud does not know it. See `FeedPoint`.
+    package var mark: UInt64
 
-    package init(items: [RemoteItem], revision: Revision, hasMore: Bool, isIncomplete: Bool = false) {
+    package init(
+        items: [RemoteItem], revision: Revision, hasMore: Bool, isIncomplete: Bool = false, mark: UInt64 = 0
+    ) {
         self.items = items
         self.revision = revision
         self.hasMore = hasMore
         self.isIncomplete = isIncomplete
+        self.mark = mark
     }
 }
 
@@ -164,10 +173,13 @@ package struct CommitRequest: Hashable, Sendable {
     package var number: Int64?
     /// The packages that the changes are about, at most `Limits.maximumPackagesPerCommit`.
     package var packages: [PackageEdit]
+    /// How far the device has read the feed. What it says rests on that history: of another one the cloud takes
+    /// nothing.
+    package var known: FeedPoint?
 
     package init(
         id: RequestID, device: DeviceID, deviceName: String, changes: [ItemChange], chunks: [Chunk] = [],
-        sentAt: Timestamp? = nil, number: Int64? = nil, packages: [PackageEdit] = []
+        sentAt: Timestamp? = nil, number: Int64? = nil, packages: [PackageEdit] = [], known: FeedPoint? = nil
     ) {
         self.id = id
         self.device = device
@@ -177,6 +189,7 @@ package struct CommitRequest: Hashable, Sendable {
         self.sentAt = sentAt
         self.number = number
         self.packages = packages
+        self.known = known
     }
 }
 

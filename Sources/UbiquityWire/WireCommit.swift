@@ -26,8 +26,14 @@ extension CommitRequest: MessageConvertible {
             device: try DeviceID(wire: message.device, "the device's id"), deviceName: message.deviceName,
             changes: changes, chunks: chunks,
             sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil,
-            number: message.hasNumber ? message.number : nil, packages: packages)
+            number: message.hasNumber ? message.number : nil, packages: packages, known: try Self.known(message))
         try check()
+    }
+
+    private static func known(_ message: PBCommitRequest) throws(UbiquityError) -> FeedPoint? {
+        guard message.hasKnownIncarnation else { return nil }
+        return FeedPoint(
+            try Revision(wire: message.knownRevision), mark: message.knownMark, incarnation: message.knownIncarnation)
     }
 
     func message() throws(UbiquityError) -> PBCommitRequest {
@@ -39,6 +45,11 @@ extension CommitRequest: MessageConvertible {
         result.packages = packages.map(\.message)
         if let number { result.number = number }
         if let sentAt { result.sentAt = sentAt.nanoseconds }
+        if let known, let incarnation = known.incarnation {
+            result.knownRevision = known.revision.number
+            result.knownMark = known.mark
+            result.knownIncarnation = incarnation
+        }
         result.chunks = chunks.map { chunk in
             var message = PBChunk()
             message.id = chunk.id.data

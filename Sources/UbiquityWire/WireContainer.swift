@@ -43,7 +43,7 @@ extension ChangePage: MessageConvertible {
         for item in message.items where item.kind.isKnown { items.append(try RemoteItem(message: item)) }
         self.init(
             items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p,
-            isIncomplete: message.isIncomplete)
+            isIncomplete: message.isIncomplete, mark: message.mark)
     }
 
     func message() throws(UbiquityError) -> PBChangePage {
@@ -53,6 +53,7 @@ extension ChangePage: MessageConvertible {
         result.revision = revision.number
         result.hasMore_p = hasMore
         result.isIncomplete = isIncomplete
+        result.mark = mark
         return result
     }
 }

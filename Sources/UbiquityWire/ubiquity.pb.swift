@@ -462,6 +462,9 @@ nonisolated struct PBChangePage: Sendable {
   /// Items were passed over that the cloud cannot read: what is not here may be there all the same.
   var isIncomplete: Bool = false
 
+  /// The mark of the commit that made `revision`; 0 if the cloud does not know it.
+  var mark: UInt64 = 0
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
@@ -929,12 +932,28 @@ nonisolated struct PBCommitRequest: Sendable {
   /// the packages that the changes are about
   var packages: [PBPackageEdit] = []
 
+  /// How far the device has read the feed, the mark of that revision, and the incarnation it belongs to. All absent or 0:
+  /// not said.
+  var knownRevision: Int64 = 0
+
+  var knownMark: UInt64 = 0
+
+  var knownIncarnation: UInt64 {
+    get {_knownIncarnation ?? 0}
+    set {_knownIncarnation = newValue}
+  }
+  /// Returns true if `knownIncarnation` has been explicitly set.
+  var hasKnownIncarnation: Bool {self._knownIncarnation != nil}
+  /// Clears the value of `knownIncarnation`. Subsequent reads from it will return its default value.
+  mutating func clearKnownIncarnation() {self._knownIncarnation = nil}
+
   var unknownFields = SwiftProtobuf.UnknownStorage()
 
   init() {}
 
   fileprivate var _sentAt: Int64? = nil
   fileprivate var _number: Int64? = nil
+  fileprivate var _knownIncarnation: UInt64? = nil
 }
 
 /// A package that a commit is about.
@@ -1838,7 +1857,7 @@ nonisolated extension PBContainer: SwiftProtobuf.Message, SwiftProtobuf._Message
 
 nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".ChangePage"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0\u{3}is_incomplete\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}items\0\u{1}revision\0\u{3}has_more\0\u{3}is_incomplete\0\u{1}mark\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -1850,6 +1869,7 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
       case 2: try { try decoder.decodeSingularInt64Field(value: &self.revision) }()
       case 3: try { try decoder.decodeSingularBoolField(value: &self.hasMore_p) }()
       case 4: try { try decoder.decodeSingularBoolField(value: &self.isIncomplete) }()
+      case 5: try { try decoder.decodeSingularFixed64Field(value: &self.mark) }()
       default: break
       }
     }
@@ -1868,6 +1888,9 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if self.isIncomplete != false {
       try visitor.visitSingularBoolField(value: self.isIncomplete, fieldNumber: 4)
     }
+    if self.mark != 0 {
+      try visitor.visitSingularFixed64Field(value: self.mark, fieldNumber: 5)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -1876,6 +1899,7 @@ nonisolated extension PBChangePage: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if lhs.revision != rhs.revision {return false}
     if lhs.hasMore_p != rhs.hasMore_p {return false}
     if lhs.isIncomplete != rhs.isIncomplete {return false}
+    if lhs.mark != rhs.mark {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -2451,7 +2475,7 @@ nonisolated extension PBChunk: SwiftProtobuf.Message, SwiftProtobuf._MessageImpl
 
 nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   static let protoMessageName: String = _protobuf_package + ".CommitRequest"
-  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0\u{1}number\0\u{1}packages\0")
+  static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{1}device\0\u{3}device_name\0\u{1}changes\0\u{1}chunks\0\u{3}sent_at\0\u{1}number\0\u{1}packages\0\u{3}known_revision\0\u{3}known_mark\0\u{3}known_incarnation\0")
 
   mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2467,6 +2491,9 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
       case 6: try { try decoder.decodeSingularSFixed64Field(value: &self._sentAt) }()
       case 7: try { try decoder.decodeSingularInt64Field(value: &self._number) }()
       case 8: try { try decoder.decodeRepeatedMessageField(value: &self.packages) }()
+      case 9: try { try decoder.decodeSingularInt64Field(value: &self.knownRevision) }()
+      case 10: try { try decoder.decodeSingularFixed64Field(value: &self.knownMark) }()
+      case 11: try { try decoder.decodeSingularFixed64Field(value: &self._knownIncarnation) }()
       default: break
       }
     }
@@ -2501,6 +2528,15 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if !self.packages.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.packages, fieldNumber: 8)
     }
+    if self.knownRevision != 0 {
+      try visitor.visitSingularInt64Field(value: self.knownRevision, fieldNumber: 9)
+    }
+    if self.knownMark != 0 {
+      try visitor.visitSingularFixed64Field(value: self.knownMark, fieldNumber: 10)
+    }
+    try { if let v = self._knownIncarnation {
+      try visitor.visitSingularFixed64Field(value: v, fieldNumber: 11)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -2513,6 +2549,9 @@ nonisolated extension PBCommitRequest: SwiftProtobuf.Message, SwiftProtobuf._Mes
     if lhs._sentAt != rhs._sentAt {return false}
     if lhs._number != rhs._number {return false}
     if lhs.packages != rhs.packages {return false}
+    if lhs.knownRevision != rhs.knownRevision {return false}
+    if lhs.knownMark != rhs.knownMark {return false}
+    if lhs._knownIncarnation != rhs._knownIncarnation {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -42,6 +42,9 @@ import UbiquityWire
             running.container.state.withLock { $0.page = page }
             #expect(try await client.changes(after: Revision(8), limit: 10) == page)
             #expect(running.container.state.withLock { $0.asked } == [Revision(8)])
+            let point = FeedPoint(Revision(8), mark: .max, incarnation: .max - 1)
+            _ = try await client.changes(after: point, limit: 10)
+            #expect(running.container.state.withLock { $0.points.last } == point)
             let snapshot = try await client.snapshot(after: Revision(100), limit: 11)
             #expect(snapshot.items == [item])
             #expect(snapshot.revision == Revision(111))

@@ -57,6 +57,7 @@ final class FakeContainer: CloudService {
         var nextListener = 0
         var page = ChangePage(items: [], revision: .zero, hasMore: false)
         var asked: [Revision] = []
+        var points: [FeedPoint] = []
         /// Called before each commit is answered; may wait or throw.
         var beforeCommit: @Sendable () async throws -> Void = {}
         /// Called before each chunk of a download.
@@ -78,16 +79,17 @@ final class FakeContainer: CloudService {
             revision: state.withLock { $0.revision }, usage: try await usage())
     }
 
-    func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+    func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         state.withLock { state in
-            state.asked.append(revision)
+            state.asked.append(point.revision)
+            state.points.append(point)
             return state.page
         }
     }
 
-    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+    func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         var page = state.withLock { $0.page }
-        page.revision = Revision(revision.number + Int64(limit))
+        page.revision = Revision(point.revision.number + Int64(limit))
         return page
     }
 

@@ -109,7 +109,7 @@ private final class MissedCloud: CloudService {
         try await receive(chunk)
     }
 
-    func changes(after revision: Revision, limit: Int) async throws -> ChangePage { throw other }
+    func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage { throw other }
     func commit(_ request: CommitRequest) async throws -> CommitResponse { throw other }
     func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] { throw other }
     func upload(_ chunks: [Chunk]) async throws { throw other }

@@ -65,16 +65,16 @@ package final class SimulatedCloud: CloudService {
         }
     }
 
-    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        if let stored { return try await stored.reaching { try await $0.changes(after: revision, limit: limit) } }
-        try requireReached(revision)
-        return try state.withLock { try $0.memory.changes(after: revision, limit: limit) }
+    package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        if let stored { return try await stored.reaching { try await $0.changes(after: point, limit: limit) } }
+        try requireReached(point.revision)
+        return try state.withLock { try $0.memory.changes(after: point.revision, limit: limit) }
     }
 
-    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        if let stored { return try await stored.reaching { try await $0.snapshot(after: revision, limit: limit) } }
-        try requireReached(revision)
-        return state.withLock { $0.memory.page(after: revision, limit: limit) }
+    package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        if let stored { return try await stored.reaching { try await $0.snapshot(after: point, limit: limit) } }
+        try requireReached(point.revision)
+        return state.withLock { $0.memory.page(after: point.revision, limit: limit) }
     }
 
     private func requireReached(_ revision: Revision) throws {

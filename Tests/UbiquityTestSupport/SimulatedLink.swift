@@ -128,15 +128,15 @@ package final class SimulatedLink: CloudService {
 
     package func open() async throws -> ContainerDescription { try await call(.open) { try await cloud.open() } }
 
-    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+    package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         // Small pages, so that even small containers have several.
         let limit = min(limit, 1 + world.random.below(20))
-        return try await call(.changes) { try await cloud.changes(after: revision, limit: limit) }
+        return try await call(.changes) { try await cloud.changes(after: point, limit: limit) }
     }
 
-    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+    package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         let limit = min(limit, 1 + world.random.below(20))
-        return try await call(.snapshot) { try await cloud.snapshot(after: revision, limit: limit) }
+        return try await call(.snapshot) { try await cloud.snapshot(after: point, limit: limit) }
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {

@@ -92,12 +92,12 @@ struct ContainerService: CloudService {
 
     // MARK: The feed
 
-    func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await page(after: revision, limit, reliesOnDeletions: true)
+    func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await page(after: point.revision, limit, reliesOnDeletions: true)
     }
 
-    func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
-        try await page(after: revision, limit, reliesOnDeletions: false)
+    func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
+        try await page(after: point.revision, limit, reliesOnDeletions: false)
     }
 
     private func page(

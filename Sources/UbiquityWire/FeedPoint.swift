@@ -1,0 +1,31 @@
+package import UbiquityCore
+
+/// How far a device has read a container's feed, and of which history.
+///
+/// A revision alone does not tell: after an older copy of the cloud's data was put back, other commits get the same
+/// numbers. So the cloud draws a random mark for each revision, and the device tells the mark that it was given.
+package struct FeedPoint: Hashable, Sendable {
+    package var revision: Revision
+    /// The mark of the commit that made the revision; 0 if the device was never told it.
+    package var mark: UInt64
+    /// The incarnation that the device knows; nil from devices that do not tell it.
+    package var incarnation: UInt64?
+
+    package init(_ revision: Revision, mark: UInt64 = 0, incarnation: UInt64? = nil) {
+        self.revision = revision
+        self.mark = mark
+        self.incarnation = incarnation
+    }
+}
+
+extension CloudService {
+    /// The feed for a caller that tells nothing but a revision.
+    package func changes(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await changes(after: FeedPoint(revision), limit: limit)
+    }
+
+    /// The snapshot for a caller that tells nothing but a revision.
+    package func snapshot(after revision: Revision, limit: Int) async throws -> ChangePage {
+        try await snapshot(after: FeedPoint(revision), limit: limit)
+    }
+}
