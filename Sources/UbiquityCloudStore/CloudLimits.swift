@@ -15,6 +15,12 @@ package enum CloudLimits {
     package static let smallChunkLength = 16 * 1024
     /// Answers of commits that are kept for a repeat, per container.
     package static let keptCommits: Int64 = 10_000
+    /// Conflict versions of one item that nobody has decided about. A commit that would add one more is refused: its
+    /// content stays on its device, which says so, and comes once some are resolved.
+    package static let conflictsPerItem = 100
+    /// What one commit may cost: each question to the database counts one, and long answers more. Some 0.3 s, for which
+    /// all others wait; a device sends what is refused in parts.
+    package static let workPerCommit = 50_000
     /// Stamps of removed attributes kept with an item.
     package static let removedXattrStamps = 64
 

@@ -29,6 +29,43 @@ import UbiquityWire
         #expect(end.items.isEmpty && end.revision == Revision(3) && !end.hasMore)
     }
 
+    /// Attributes of 60,000 bytes each: 4 MiB are 69 of them.
+    @Test func pagesEndByBytes() async throws {
+        let service = try await bench.container()
+        let value = [UInt8](repeating: 7, count: 60_000)
+        for number in UInt64(1)...80 {
+            var change = try Make.folder(number, "d\(number)")
+            guard case .put(var fields) = change.action else { continue }
+            fields.xattrsSet = [Xattr(name: Array("user.a".utf8), value: value)]
+            change.action = .put(fields)
+            _ = try await service.commit(bench.request([change]))
+        }
+        for isSnapshot in [false, true] {
+            var revision = Revision.zero, seen = Set<ItemID>(), pages = 0, hasMore = true
+            while hasMore {
+                let page = isSnapshot
+                    ? try await service.snapshot(after: revision, limit: 2000)
+                    : try await service.changes(after: revision, limit: 2000)
+                #expect(page.items.count <= 70)
+                seen.formUnion(page.items.map(\.id))
+                (revision, hasMore, pages) = (page.revision, page.hasMore, pages + 1)
+            }
+            #expect(seen.count == 80 && pages == 2)
+        }
+        // One commit that touches all of them would be one page.
+        let touches = (1...80).map { Make.put($0, kind: .directory, base: 1, ChangedFields(mode: 0o700)) }
+        #expect(await failure { _ = try await service.commit(bench.request(touches)) } == .tooLarge)
+        _ = try await service.commit(bench.request(Array(touches[..<40])))
+        // The trash ends by bytes, too.
+        for part in [1...40, 41...80] as [ClosedRange<UInt64>] {
+            _ = try await service.commit(bench.request(part.map { Make.delete($0, .directory, base: 99) }))
+        }
+        let trash = try await service.trash(in: nil, after: nil, limit: 1000)
+        #expect(trash.items.count <= 70 && trash.hasMore)
+        let rest = try await service.trash(in: nil, after: trash.items.last?.position, limit: 1000)
+        #expect(trash.items.count + rest.items.count == 80 && !rest.hasMore)
+    }
+
     @Test func anItemStandsAtItsLatestRevision() async throws {
         let service = try await bench.container()
         _ = try await service.commit(bench.request(folders(1...2)))

@@ -47,6 +47,17 @@ import UbiquityWire
         }
     }
 
+    /// The cloud reads each chunk whole: a request for the same one again and again would keep its disk from others.
+    @Test func unsoundTakesFewChunksEachOnce() async throws {
+        let service = try await bench.container()
+        #expect(await failure { _ = try await service.unsoundChunks(of: [small.id, large.id, small.id]) } == .invalid)
+        let many = (0...UInt64(Limits.maximumChunksToVerify)).map { number in
+            ChunkID(bytes: [UInt8](repeating: 0, count: 24) + (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) })
+        }.compactMap { $0 }
+        #expect(await failure { _ = try await service.unsoundChunks(of: many) } == .tooLarge)
+        #expect(try await service.unsoundChunks(of: Array(many.dropLast())).count == Limits.maximumChunksToVerify)
+    }
+
     /// A small chunk stands in the database, whose pages nobody checks.
     @Test func aSmallChunkFoundDamagedIsAskedForAgain() async throws {
         var service = try await bench.container()

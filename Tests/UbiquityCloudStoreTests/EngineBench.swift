@@ -204,11 +204,16 @@ enum Make {
     /// - Parameter mtime: the file's own, if it is another than that of the change.
     static func save(
         _ id: UInt64, base: Int64, at time: Int64 = 200, mtime: Int64? = nil, version: UInt64, on baseVersion: UInt64?,
-        _ letter: Character?
+        _ letter: Character?, size: Int64? = nil
     ) throws -> ItemChange {
-        put(
-            id, base: base, at: time,
-            ChangedFields(modifiedAt: .at(mtime ?? time), content: try content(version, on: baseVersion, letter)))
+        var content = try content(version, on: baseVersion, letter)
+        if let size {
+            // A content of its own for each size.
+            let id = [UInt8](repeating: 1, count: 24) + (0..<8).map { UInt8(truncatingIfNeeded: size >> ($0 * 8)) }
+            content.size = size
+            content.manifest = [ChunkReference(id: try #require(ChunkID(bytes: id)), length: Int(size))]
+        }
+        return put(id, base: base, at: time, ChangedFields(modifiedAt: .at(mtime ?? time), content: content))
     }
 }
 

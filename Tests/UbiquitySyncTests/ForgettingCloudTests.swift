@@ -292,6 +292,31 @@ import UbiquityWire
         }
     }
 
+    /// The older copy has got further than this device had read before the device asks: by then its revision is
+    /// another commit.
+    @Test func restoredCloudThatWasOvertakenIsNoticed() async throws {
+        try await run { world in
+            try await world.a.create("old", [1])
+            try await world.settle()
+            let copy = world.cloud.copy()
+            world.b.link.setAway(true)
+            for name in ["lost 1", "lost 2"] { try await world.a.create(name, [2]) }
+            try await world.settle([world.a])
+            world.a.link.setAway(true)
+            world.cloud.restore(copy)
+            world.b.link.setAway(false)
+            for number in 0..<6 {
+                try await world.b.create("new \(number)", [3])
+                try await world.settle([world.b])
+            }
+            world.a.link.setAway(false)
+            try await world.settle()
+            let all = ["lost 1", "lost 2"] + (0..<6).map { "new \($0)" } + ["old"]
+            for device in world.devices { #expect(try device.paths().map(\.path) == all, "\(device.name)") }
+            try await world.check()
+        }
+    }
+
     /// A cloud that can be reached and says no to what is asked of it then is not asked again and again at once.
     @Test func aFeedThatFailsIsAskedForLessAndLess() async throws {
         try await run { world in

@@ -11,7 +11,8 @@ package enum CommitEngine {
     ///   - now: the cloud's clock. Devices' times are clamped to it.
     /// - Throws: `.invalid` if the request breaks a rule of form, `PackageConflict`, and what `state` throws.
     package static func plan(
-        _ request: CommitRequest, on state: any ContainerState, revision: Revision, now: Timestamp
+        _ request: CommitRequest, on state: any ContainerState, revision: Revision, now: Timestamp,
+        work limit: Int = CloudLimits.workPerCommit
     ) throws -> CommitPlan {
         try request.check()
         let work = CommitWork(request, state: state, revision: revision, now: now)
