@@ -21,6 +21,14 @@ package enum CloudLimits {
     /// What one commit may cost: each question to the database counts one, and long answers more. Some 0.3 s, for which
     /// all others wait; a device sends what is refused in parts.
     package static let workPerCommit = 50_000
+    /// Items with numbered names ("report 2.txt") that a new one of that name is compared with.
+    package static let comparedNames = 64
+    /// Versions that are walked back over to find what both sides of a conflict were made from.
+    static let ancestorSteps = 200
+    /// Commits at one time, of all accounts and of one: an account that sends heavy ones keeps others waiting for two
+    /// of them at most.
+    static let commitsAtOnce = 4
+    static let commitsOfAnAccount = 2
     /// Stamps of removed attributes kept with an item.
     package static let removedXattrStamps = 64
 

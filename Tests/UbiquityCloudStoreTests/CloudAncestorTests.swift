@@ -13,6 +13,7 @@ import UbiquityWire
     private func save(
         _ version: UInt64, on base: UInt64, by device: UInt64 = 1, at seconds: Int64, _ service: any CloudService
     ) async throws {
+        bench.clock.advance(seconds: 1)
         let chunk = ChunkSamples.chunk(version)
         let content = ContentChange(
             version: .number(version), baseVersion: .number(base), size: Int64(chunk.bytes.count),

@@ -19,6 +19,9 @@ struct CloudMemory: ContainerState {
     var usedBytes: Int64 = 0
     var quotaBytes = Int64.max
     var incarnation: UInt64 = 1
+    /// The mark of each revision, and the next one: no mark is drawn twice, whatever copy is put back.
+    private var marks: [Revision: UInt64] = [:]
+    var nextMark: UInt64 = 1
     /// Live items by place.
     private var children: [ItemID: [ItemName: ItemID]] = [:]
 
@@ -65,6 +68,10 @@ struct CloudMemory: ContainerState {
         for version in plan.versions { versions[version.id] = version }
         forgotten.formUnion(plan.removedVersions.compactMap { versions[$0]?.manifest })
         for version in plan.removedVersions { versions[version] = nil }
+        if plan.revision > revision {
+            marks[plan.revision] = nextMark
+            nextMark += 1
+        }
         revision = plan.revision
         usedBytes += plan.usageDelta
         if let number = request.number { lastCommits[request.device] = number }
@@ -125,14 +132,21 @@ struct CloudMemory: ContainerState {
         return page(after: position, limit: limit)
     }
 
+    /// Whether a device that stands there knows another history (see `HistoryCheck`).
+    func isReplaced(_ point: FeedPoint) -> Bool {
+        if point.revision > revision { return true }
+        guard point.mark != 0, let mark = marks[point.revision] else { return false }
+        return mark != point.mark
+    }
+
     func page(after position: Revision, limit: Int) -> ChangePage {
         let all = items.values.filter { $0.revision > position && (position != .zero || $0.isLive) }
             .sorted { ($0.revision, $0.id) < ($1.revision, $1.id) }
         var page = Array(all.prefix(limit))
         while page.count < all.count, all[page.count].revision == page.last?.revision { page.append(all[page.count]) }
         let hasMore = page.count < all.count
-        return ChangePage(
-            items: page.map(remote), revision: hasMore ? page.last?.revision ?? revision : revision, hasMore: hasMore)
+        let end = hasMore ? page.last?.revision ?? revision : revision
+        return ChangePage(items: page.map(remote), revision: end, hasMore: hasMore, mark: marks[end] ?? 0)
     }
 
     /// Forgets deletions made before a time.

@@ -18,10 +18,14 @@ package final class SimulatedCloud: CloudService {
         var isRenewed = false
 
         /// As the real one does (`ContainerService.renew`); another number each time.
-        mutating func renew(behind revision: Revision) -> Bool {
-            guard !isRenewed else { return false }
+        /// - Returns: nil if the device knows this history, else whether this has made it another incarnation.
+        mutating func check(_ point: FeedPoint) -> Bool? {
+            if let known = point.incarnation, known != memory.incarnation { return false }
+            guard memory.isReplaced(point) else { return nil }
+            guard point.incarnation != nil || !isRenewed else { return false }
             isRenewed = true
-            memory.incarnation = memory.incarnation &* 31 &+ UInt64(revision.number)
+            memory.incarnation = memory.incarnation &* 31 &+ memory.nextMark
+            memory.nextMark += 1
             return true
         }
     }
@@ -67,21 +71,20 @@ package final class SimulatedCloud: CloudService {
 
     package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.changes(after: point, limit: limit) } }
-        try requireReached(point.revision)
+        try requireHistory(of: point, .invalid)
         return try state.withLock { try $0.memory.changes(after: point.revision, limit: limit) }
     }
 
     package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.snapshot(after: point, limit: limit) } }
-        try requireReached(point.revision)
+        try requireHistory(of: point, .invalid)
         return state.withLock { $0.memory.page(after: point.revision, limit: limit) }
     }
 
-    private func requireReached(_ revision: Revision) throws {
-        let isBehind = state.withLock { $0.memory.revision < revision }
-        guard isBehind else { return }
-        if state.withLock({ $0.renew(behind: revision) }) { restart() }
-        throw UbiquityError(.invalid, "the feed ends before revision \(revision)")
+    private func requireHistory(of point: FeedPoint, _ code: UbiquityError.Code) throws {
+        guard let isRenewed = state.withLock({ $0.check(point) }) else { return }
+        if isRenewed { restart() }
+        throw UbiquityError(code, "the device knows another history than this one at revision \(point.revision)")
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
@@ -92,6 +95,9 @@ package final class SimulatedCloud: CloudService {
                 listener.yield(response.revision)
             }
             return response
+        }
+        if let known = request.known, state.withLock({ $0.memory.answers[request.id] == nil }) {
+            try requireHistory(of: known, .offline)
         }
         let (response, listeners) = try state.withLock { state in
             let before = state.memory.revision
@@ -247,7 +253,9 @@ package final class SimulatedCloud: CloudService {
     /// Its operator puts an older copy of its data back.
     package func restore(_ copy: CloudCopy) {
         state.withLock { state in
+            let nextMark = state.memory.nextMark
             state.memory = copy.memory
+            state.memory.nextMark = nextMark
             state.isRenewed = false
         }
         restart()

@@ -73,7 +73,9 @@ final class StoredCloud: Sendable {
             let cloud = try Cloud(
                 data: "\(disk.folder)/data", timekeeper: VirtualTimekeeper(world), random: world.random,
                 pool: BlockingPool(pausing: { [world] in await world.pause() }),
-                logger: Logger(label: "cloud", factory: { [world] _ in TraceLogHandler(world: world, device: "cloud") }))
+                logger: Logger(label: "cloud", factory: { [world] _ in TraceLogHandler(world: world, device: "cloud") }),
+                // After each crash the disk is another folder.
+                noticesCopies: false)
             let service = try await cloud.service(account: "local", container: container)
             let description = try await service.open()
             guard disk.generation == generation else { return }

@@ -82,7 +82,8 @@ extension Cloud {
                 db,
                 sql: """
                     SELECT container, id, item FROM versions
-                    WHERE superseded IS NOT NULL AND superseded < ? AND role IN \(Self.expiring) LIMIT ?
+                    WHERE superseded IS NOT NULL AND superseded < ? AND role IN \(Self.expiring)
+                    AND NOT \(Self.isAncestorOfConflict) LIMIT ?
                     """, arguments: [time.nanoseconds, CloudLimits.maintenanceBatch])
             for row in rows {
                 let container = row.number(0), item = Bytes(row.bytes(2) ?? [])
@@ -103,6 +104,15 @@ extension Cloud {
 
     /// History and resolved conflicts.
     static let expiring = "(\(VersionRecord.Role.history.rawValue), \(VersionRecord.Role.resolved.rawValue))"
+
+    /// Whether an open conflict of the item has this version as its ancestor. (Conflicts of older formats do not say:
+    /// there it is what they were made from.)
+    static let isAncestorOfConflict = """
+        EXISTS (SELECT 1 FROM versions AS open INDEXED BY versionsItem
+            WHERE open.container = versions.container AND open.item = versions.item
+            AND open.role = \(VersionRecord.Role.conflict.rawValue)
+            AND coalesce(open.ancestor, open.base) = versions.id)
+        """
 
     /// Removes chunks that no version names and that nobody has stored or asked for lately.
     ///

@@ -27,13 +27,17 @@ package final class Cloud: Sendable {
     private let lock: Lock<ProcessLock?>
     private let stores = Lock<[Int64: FileChunkStore]>([:])
     let damagedChunks = DamagedChunks()
+    let commits = AccountTurns(total: CloudLimits.commitsAtOnce, perAccount: CloudLimits.commitsOfAnAccount)
+    /// For whoever has chunks verified, which reads all of them.
+    let checks = AccountTurns(total: 1, perAccount: 1)
 
     /// Opens a cloud's data, or makes it. Blocks.
     /// - Parameter quotaBytes: what each account may use; nil: what it could till now, and new ones the standard.
+    /// - Parameter noticesCopies: whether a database that was copied here since it was last open is another incarnation.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
     package init(
         data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
-        keeping: KeepingRules = .standard, quotaBytes: Int64? = nil
+        keeping: KeepingRules = .standard, quotaBytes: Int64? = nil, noticesCopies: Bool = true
     ) throws {
         try describing("make the cloud's folder", at: folder) { () throws(Errno) in
             try FileSystem.makeDirectories(folder)
@@ -53,6 +57,14 @@ package final class Cloud: Sendable {
         incarnation = try Self.mapErrors {
             try database.write { db in
                 try CloudSchema.prepare(db, incarnation: random.next())
+                if noticesCopies, try DatabasePlace(of: Path.join(folder, "metadata.db")).isNew(in: db) {
+                    logger.warning(
+                        "the cloud's database was copied here: devices compare all that they have with it",
+                        metadata: ["data": "\(folder)"])
+                    try db.execute(
+                        sql: "UPDATE meta SET value = ? WHERE name = 'incarnation'",
+                        arguments: [Int64(bitPattern: random.next())])
+                }
                 if let quotaBytes { try db.execute(sql: "UPDATE accounts SET quota = ?", arguments: [quotaBytes]) }
                 let number = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'incarnation'") ?? 0
                 return UInt64(bitPattern: number)

@@ -119,7 +119,8 @@ enum VersionRows {
     private static func columns(manifest: String) -> String {
         """
         versions.id, versions.item, versions.role, versions.size, versions.modified, versions.device, \
-        versions.deviceName, versions.base, versions.savedName, \(manifest), versions.saved, versions.superseded
+        versions.deviceName, versions.base, versions.savedName, \(manifest), versions.saved, versions.superseded, \
+        versions.ancestor
         """
     }
 
@@ -129,7 +130,7 @@ enum VersionRows {
             version.modifiedAt.nanoseconds, Bytes(version.device.bytes), version.deviceName,
             version.baseVersion.map { Bytes($0.bytes) }, Bytes(version.savedName.bytes),
             version.manifest.map { Bytes(BlobCoding.encode($0)) }, version.savedAt.nanoseconds,
-            version.supersededAt?.nanoseconds,
+            version.supersededAt?.nanoseconds, version.ancestor.map { Bytes($0.bytes) },
         ]
     }
 
@@ -153,13 +154,14 @@ enum VersionRows {
             manifest = chunks
         }
         guard let size else { return nil }
-        let version = VersionRecord(
+        var version = VersionRecord(
             id: id, item: item, role: role, size: size, modifiedAt: row.time(first + 4),
             device: device, deviceName: row.text(first + 6) ?? "",
             baseVersion: row.bytes(first + 7).flatMap { VersionID(bytes: $0) },
             savedName: savedName(row.bytes(first + 8)),
             manifest: manifest, savedAt: row.time(first + 10),
             supersededAt: row.number(first + 11).map(Timestamp.init(nanoseconds:)))
+        version.ancestor = row.bytes(first + 12).flatMap { VersionID(bytes: $0) }
         return (try? version.remoteContent.check()) != nil ? version : nil
     }
 

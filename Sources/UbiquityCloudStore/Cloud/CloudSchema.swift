@@ -4,7 +4,7 @@ internal import UbiquityCore
 /// The tables of a cloud's `metadata.db`.
 enum CloudSchema {
     /// The format this program writes; a greater one was made by a newer program and is left alone.
-    static let formatVersion: Int64 = 7
+    static let formatVersion: Int64 = 8
 
     static func prepare(_ db: Database, incarnation: UInt64) throws {
         let found = try Int64.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -24,10 +24,18 @@ enum CloudSchema {
         if found < 5 { try db.execute(sql: version5) }
         if found < 6 { try db.execute(sql: version6) }
         if found < 7 { try db.execute(sql: version7) }
+        if found < 8 { try db.execute(sql: version8) }
         // On a disk that others have filled a cloud that is there starts all the same.
         guard found < formatVersion else { return }
         try db.execute(sql: "PRAGMA user_version = \(formatVersion)")
     }
+
+    /// A random mark for each revision, of the commit that made it; and what a conflict's two sides were made from.
+    private static let version8 = """
+        ALTER TABLE commits ADD COLUMN mark INTEGER;
+        CREATE INDEX commitsMark ON commits (container, revision) WHERE mark IS NOT NULL;
+        ALTER TABLE versions ADD COLUMN ancestor BLOB;
+        """
 
     /// Finds what is in conflict.
     private static let version7 = "CREATE INDEX itemsConflicts ON items (container, id) WHERE conflicts <> 0;"

@@ -22,8 +22,18 @@ extension ContainerService {
     }
 
     func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
-        try require(ids)
-        return try await cloud.pool.run { [self] in
+        guard ids.count <= Limits.maximumChunksToVerify else {
+            throw UbiquityError(.tooLarge, "one request has at most \(Limits.maximumChunksToVerify) chunks verified")
+        }
+        guard Set(ids).count == ids.count else {
+            throw UbiquityError(.invalid, "a request to verify chunks names one of them twice")
+        }
+        // A lane of its own: whatever is asked, one thread at most reads for it.
+        return try await cloud.checks.run(for: account) { try await verify(ids) }
+    }
+
+    private func verify(_ ids: [ChunkID]) async throws -> [ChunkID] {
+        try await cloud.pool.run { [self] in
             let store = try cloud.chunks(of: account)
             var sound = [ChunkID]()
             let unsound = try ids.filter { id in

@@ -6,9 +6,21 @@ internal import UbiquityWire
 // Commits.
 extension ContainerService {
     func commit(_ request: CommitRequest) async throws -> CommitResponse {
-        let (number, response) = try await cloud.pool.run { [self] in try commitNow(request) }
+        let (number, response) = try await cloud.commits.run(for: account) {
+            try await cloud.pool.run { [self] in try commitOrRenew(request) }
+        }
         cloud.news.tell(response.revision, of: number)
         return response
+    }
+
+    private func commitOrRenew(_ request: CommitRequest) throws -> (Int64, CommitResponse) {
+        do {
+            return try commitNow(request)
+        } catch let other as AnotherHistory {
+            if let known = request.known { try renew(other, known) }
+            // Not about the changes, which the device sends once it has read this history.
+            throw UbiquityError(.offline, HistoryCheck.error.message, remedy: HistoryCheck.error.remedy)
+        }
     }
 
     private func commitNow(_ request: CommitRequest) throws -> (Int64, CommitResponse) {
@@ -25,20 +37,37 @@ extension ContainerService {
             guard missing.isEmpty else { throw MissingChunks(ids: missing.sorted()) }
             let found = try required(db)
             let tables = ContainerTables(db: db, container: found.number)
+            if let known = request.known {
+                let check = try HistoryCheck(known, found, incarnation: incarnation(of: found), tables)
+                guard check == .same else { throw AnotherHistory(check: check, found: found) }
+            }
             try tables.takeNumber(of: request)
             let plan = try CommitEngine.plan(
                 request, on: tables, revision: found.revision, now: cloud.timekeeper.now())
+            try requireOnePage(plan, request)
             try count(plan.usageDelta, db)
             for item in plan.items { try tables.put(item) }
             for version in plan.versions { try tables.put(version) }
             for version in plan.removedVersions { try tables.remove(version) }
             for version in plan.lostVersions { try tables.supersede(version, at: cloud.timekeeper.now()) }
             try tables.trimHistory(of: plan, to: cloud.keeping.versionsPerItem)
-            try tables.keep(plan.outcomes, at: plan.revision, for: request.id)
+            let mark = plan.revision > found.revision ? max(1, cloud.random.next()) : nil
+            try tables.keep(plan.outcomes, at: plan.revision, mark: mark, for: request.id)
             return (found.number, try response(plan.outcomes, at: plan.revision, tables))
         }
         noteSound(inlineSmall)
         return answered
+    }
+
+    /// A page of the feed does not end inside a revision, so a commit changes no more than a page holds. A package's
+    /// members cannot be sent in parts.
+    private func requireOnePage(_ plan: CommitPlan, _ request: CommitRequest) throws {
+        guard plan.items.count > 1, request.packages.isEmpty else { return }
+        let bytes = plan.items.reduce(0) { $0 + $1.pageBytes }
+        guard bytes > Limits.maximumPageBytes else { return }
+        throw UbiquityError(
+            .tooLarge, "the items of the commit have \(bytes) bytes of names, attributes and conflicts",
+            remedy: "none needed for ubiquity's devices, which send fewer at a time; others must do the same")
     }
 
     private func answer(_ db: Database, to request: CommitRequest) throws -> (Int64, CommitResponse)? {

@@ -16,7 +16,7 @@ struct ContainerService: CloudService {
             let found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
             return try cloud.read { db in
                 ContainerDescription(
-                    container: container, account: try accountName(db), incarnation: cloud.incarnation ^ found.history,
+                    container: container, account: try accountName(db), incarnation: incarnation(of: found),
                     revision: found.revision, usage: try usage(db))
             }
         }
@@ -93,55 +93,62 @@ struct ContainerService: CloudService {
     // MARK: The feed
 
     func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
-        try await page(after: point.revision, limit, reliesOnDeletions: true)
+        try await page(after: point, limit, reliesOnDeletions: true)
     }
 
     func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
-        try await page(after: point.revision, limit, reliesOnDeletions: false)
+        try await page(after: point, limit, reliesOnDeletions: false)
     }
 
     private func page(
-        after revision: Revision, _ limit: Int, reliesOnDeletions: Bool
+        after point: FeedPoint, _ limit: Int, reliesOnDeletions: Bool
     ) async throws -> ChangePage {
-        guard revision >= .zero, (1...Limits.maximumItemsPerPage).contains(limit) else {
+        guard point.revision >= .zero, (1...Limits.maximumItemsPerPage).contains(limit) else {
             throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumItemsPerPage) items after a revision")
         }
         return try await cloud.pool.run { [self] in
-            let page = try cloud.read {
-                try self.page($0, after: revision, limit, reliesOnDeletions: reliesOnDeletions)
+            do {
+                return try cloud.read { try page($0, after: point, limit, reliesOnDeletions: reliesOnDeletions) }
+            } catch let other as AnotherHistory {
+                try renew(other, point)
+                throw HistoryCheck.error
             }
-            if let page { return page }
-            try renew(behind: revision)
-            throw UbiquityError(
-                .invalid, "the feed ends before revision \(revision)",
-                remedy: "none needed: an older copy of the cloud's data was put back, and devices send what it lacks")
         }
     }
 
-    /// A device has read a revision that the container has not got to: its data is an older copy of what it was. What
-    /// devices know of it counts for nothing any more, also of those that find it further than they were, when others
-    /// have told it anew what it lacks: from now on it is another incarnation, and all that listen come to hear of it.
+    func incarnation(of found: Found) -> UInt64 { cloud.incarnation ^ found.history }
+
+    /// A device knows more than the container has: its data is an older copy of what it was. What devices know of it
+    /// counts for nothing any more, also of those that find it further than they were, when others have told it anew
+    /// what it lacks: from now on it is another incarnation, and all that listen come to hear of it.
     ///
-    /// Once in the life of a process: a copy is put back while none runs, and who asks after that has not heard yet.
-    private func renew(behind revision: Revision) throws {
-        let number: Int64? = try cloud.write { db in
-            let found = try required(db)
-            guard revision > found.revision, cloud.renewed.withLock({ !$0.contains(found.number) }) else { return nil }
+    /// Only if it is still the incarnation that was compared: of several devices that notice, one renews it. Devices
+    /// that do not tell which they know do that once in the life of a process: a copy is put back while none runs, and
+    /// who asks after that has not heard yet.
+    func renew(_ other: AnotherHistory, _ point: FeedPoint) throws {
+        guard other.check == .replaced else { return }
+        let number = other.found.number
+        guard point.incarnation != nil || cloud.renewed.withLock({ !$0.contains(number) }) else { return }
+        let isRenewed = try cloud.write { db in
             try db.execute(
-                sql: "UPDATE containers SET history = ? WHERE number = ?",
-                arguments: [Int64(bitPattern: cloud.random.next()), found.number])
-            return found.number
+                sql: "UPDATE containers SET history = ? WHERE number = ? AND history = ?",
+                arguments: [
+                    Int64(bitPattern: cloud.random.next()), number, Int64(bitPattern: other.found.history),
+                ])
+            return db.changesCount > 0
         }
-        guard let number, cloud.renewed.withLock({ $0.insert(number).inserted }) else { return }
+        guard isRenewed else { return }
+        cloud.renewed.withLock { _ = $0.insert(number) }
         cloud.news.end(of: number)
     }
 
-    /// - Returns: nil if the feed ends before that revision.
     private func page(
-        _ db: Database, after revision: Revision, _ limit: Int, reliesOnDeletions: Bool
-    ) throws -> ChangePage? {
-        let found = try required(db)
-        guard revision <= found.revision else { return nil }
+        _ db: Database, after point: FeedPoint, _ limit: Int, reliesOnDeletions: Bool
+    ) throws -> ChangePage {
+        let found = try required(db), revision = point.revision
+        let check = try HistoryCheck(
+            point, found, incarnation: incarnation(of: found), ContainerTables(db: db, container: found.number))
+        guard check == .same else { throw AnotherHistory(check: check, found: found) }
         guard !reliesOnDeletions || revision == .zero || revision >= found.purgedThrough else {
             throw UbiquityError(
                 .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")
@@ -152,14 +159,18 @@ struct ContainerService: CloudService {
         let liveOnly = revision == .zero
         let end = found.revision
         let first = try tables.items(after: revision, nil, upTo: end, liveOnly: liveOnly, limit: limit)
-        guard let last = first.last else {
-            return ChangePage(items: first.items, revision: end, hasMore: false, isIncomplete: first.isIncomplete)
+        var page = ChangePage(
+            items: first.items, revision: end, hasMore: false, isIncomplete: first.isIncomplete)
+        if let last = first.last {
+            // To the end of the last revision.
+            let rest = try tables.items(after: last.revision, last.id, upTo: end, liveOnly: liveOnly, limit: .max)
+            page.items += rest.items
+            page.revision = min(last.revision, end)
+            page.hasMore = last.revision < end
+            page.isIncomplete = page.isIncomplete || rest.isIncomplete
         }
-        // To the end of the last revision.
-        let rest = try tables.items(after: last.revision, last.id, upTo: end, liveOnly: liveOnly, limit: .max)
-        return ChangePage(
-            items: first.items + rest.items, revision: min(last.revision, end), hasMore: last.revision < end,
-            isIncomplete: first.isIncomplete || rest.isIncomplete)
+        page.mark = try tables.mark(of: page.revision) ?? 0
+        return page
     }
 
     func manifest(of version: VersionID) async throws -> Manifest {

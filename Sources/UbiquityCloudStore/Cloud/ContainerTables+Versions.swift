@@ -60,6 +60,7 @@ extension ContainerTables {
                 FROM versions INDEXED BY versionsItem WHERE container = ? AND item = ? AND role IN \(Cloud.expiring)
                 AND NOT EXISTS (SELECT 1 FROM items WHERE items.container = versions.container
                     AND items.id = versions.item AND items.version = versions.id)
+                AND NOT \(Cloud.isAncestorOfConflict)
                 """
             let count = try fetchOne("SELECT count(*) \(kept)", [Bytes(item.bytes)])?.number(0) ?? 0
             guard count > limit else { continue }
@@ -97,22 +98,35 @@ extension ContainerTables {
             ORDER BY items.deleted DESC, items.id DESC LIMIT ?
             """, arguments + [limit + 1])
         // Of damaged rows none is told; the next page begins after the last that is.
-        let items = try rows.compactMap { try ItemRows.record($0).map(trashed) }
-        return TrashPage(items: Array(items.prefix(limit)), hasMore: !items.isEmpty && rows.count > limit)
-    }
-
-    private func trashed(_ record: ItemRecord) throws -> TrashedItem {
-        TrashedItem(
-            item: record.remoteItem(try record.version.flatMap(version), conflicts: []),
-            deletedAt: record.deletedAt ?? .zero, device: record.stamps.existence.device, path: try path(of: record))
-    }
-
-    private func path(of record: ItemRecord) throws -> String {
-        var names = [record.name.description], parent = record.parent
-        while parent != .root, names.count < Limits.maximumDepth, let folder = try item(parent) {
-            names.append(folder.name.description)
-            parent = folder.parent
+        var items = [TrashedItem](), bytes = 0, paths: [ItemID: String] = [.root: ""]
+        for row in rows where items.count < limit {
+            guard bytes < Limits.maximumPageBytes else { return TrashPage(items: items, hasMore: true) }
+            guard let record = ItemRows.record(row) else { continue }
+            let item = try trashed(record, &paths)
+            items.append(item)
+            bytes += item.item.pageBytes + item.path.utf8.count
         }
-        return names.reversed().joined(separator: "/")
+        return TrashPage(items: items, hasMore: !items.isEmpty && rows.count > limit)
+    }
+
+    private func trashed(_ record: ItemRecord, _ paths: inout [ItemID: String]) throws -> TrashedItem {
+        let folder = try path(ofFolder: record.parent, &paths), name = record.name.description
+        return TrashedItem(
+            item: record.remoteItem(try record.version.flatMap(version), conflicts: []),
+            deletedAt: record.deletedAt ?? .zero, device: record.stamps.existence.device,
+            path: folder.isEmpty ? name : "\(folder)/\(name)")
+    }
+
+    /// - Parameter paths: those that are known; each folder is looked up once.
+    private func path(ofFolder id: ItemID, _ paths: inout [ItemID: String]) throws -> String {
+        if let known = paths[id] { return known }
+        var names = [String](), next = id
+        while next != .root, names.count < Limits.maximumDepth, let folder = try item(next) {
+            names.append(folder.name.description)
+            next = folder.parent
+        }
+        let path = names.reversed().joined(separator: "/")
+        paths[id] = path
+        return path
     }
 }

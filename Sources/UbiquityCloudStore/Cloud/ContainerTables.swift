@@ -87,20 +87,32 @@ struct ContainerTables: ContainerState {
     func items(
         after revision: Revision, _ id: DatabaseValue?, upTo end: Revision, liveOnly: Bool, limit: Int
     ) throws -> Part {
-        let rows = try fetchAll(
-            """
-            SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items INDEXED BY itemsFeed
-            LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
-            WHERE items.container = ? AND \(id == nil ? "items.revision > ?" : "items.revision = ? AND items.id > ?")
-            \(liveOnly ? "AND items.deleted IS NULL" : "")
-            ORDER BY items.revision, items.id LIMIT ?
-            """, [revision.number] + (id.map { [$0] } ?? []) + [limit])
-        // A revision that is no number comes after all that are.
-        let last = rows.count < limit ? nil : rows.reversed().lazy.compactMap { row in
-            row.number(2).map { (Revision($0), row[0] as DatabaseValue) }
-        }.first
-        let items = try rows.compactMap { try remoteItem($0, upTo: end) }
-        return Part(items: items, isIncomplete: items.count < rows.count, last: last)
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT \(ItemRows.columns), \(VersionRows.columnsToTell) FROM items INDEXED BY itemsFeed
+                    LEFT JOIN versions ON versions.container = items.container AND versions.id = items.version
+                    WHERE items.container = ?
+                    AND \(id == nil ? "items.revision > ?" : "items.revision = ? AND items.id > ?")
+                    \(liveOnly ? "AND items.deleted IS NULL" : "")
+                    ORDER BY items.revision, items.id LIMIT ?
+                    """),
+            arguments: StatementArguments([container, revision.number] + (id.map { [$0] } ?? []) + [limit]))
+        var part = Part(items: [], isIncomplete: false), last: (Revision, DatabaseValue)?, count = 0, bytes = 0
+        // The rest of a revision is not divided.
+        while id != nil || bytes < Limits.maximumPageBytes, let row = try rows.next() {
+            count += 1
+            // A revision that is no number comes after all that are.
+            if let number = row.number(2) { last = (Revision(number), row[0] as DatabaseValue) }
+            guard let item = try remoteItem(row, upTo: end) else {
+                part.isIncomplete = true
+                continue
+            }
+            bytes += item.pageBytes
+            part.items.append(item)
+        }
+        if count == limit || bytes >= Limits.maximumPageBytes { part.last = last }
+        return part
     }
 
     func remoteItem(_ id: ItemID) throws -> RemoteItem? {
@@ -145,7 +157,7 @@ struct ContainerTables: ContainerState {
 
     func put(_ version: VersionRecord) throws {
         try execute(
-            "INSERT OR REPLACE INTO versions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO versions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             VersionRows.values(version, in: container))
     }
 
@@ -178,15 +190,29 @@ struct ContainerTables: ContainerState {
     }
 
     /// Keeps an answer, and forgets the ones that are too old to be asked for again.
-    func keep(_ outcomes: [CommitPlan.Outcome], at revision: Revision, for request: RequestID) throws {
+    /// - Parameter mark: of the revision, if this commit made it.
+    func keep(
+        _ outcomes: [CommitPlan.Outcome], at revision: Revision, mark: UInt64?, for request: RequestID
+    ) throws {
         try execute(
             "UPDATE containers SET commits = commits + 1, revision = ? WHERE number = ?", [revision.number, container])
         let number = try fetchOne("SELECT commits FROM containers WHERE number = ?", [])?.number(0) ?? 0
         try execute(
-            "INSERT OR REPLACE INTO commits VALUES (?,?,?,?,?)",
-            [container, Bytes(request.bytes), number, revision.number, Bytes(BlobCoding.encode(outcomes))])
+            "INSERT OR REPLACE INTO commits VALUES (?,?,?,?,?,?)",
+            [
+                container, Bytes(request.bytes), number, revision.number, Bytes(BlobCoding.encode(outcomes)),
+                mark.map { Int64(bitPattern: $0) },
+            ])
         try execute(
             "DELETE FROM commits WHERE container = ? AND number <= ?", [container, number - CloudLimits.keptCommits])
+    }
+
+    /// The mark of a revision; nil if it is not known (any more).
+    func mark(of revision: Revision) throws -> UInt64? {
+        try fetchOne(
+            "SELECT mark FROM commits INDEXED BY commitsMark "
+                + "WHERE container = ? AND revision = ? AND mark IS NOT NULL", [revision.number])?
+            .number(0).map { UInt64(bitPattern: $0) }
     }
 
     // MARK: Statements; the first argument of a question is always the container

@@ -9,13 +9,15 @@ package enum CommitEngine {
     /// - Parameters:
     ///   - revision: the container's revision now; changed items get the next one.
     ///   - now: the cloud's clock. Devices' times are clamped to it.
-    /// - Throws: `.invalid` if the request breaks a rule of form, `PackageConflict`, and what `state` throws.
+    ///   - limit: what the plan may cost (`CloudLimits.workPerCommit`).
+    /// - Throws: `.invalid` if the request breaks a rule of form, `.tooLarge` beyond the limit or if an item would get
+    ///   too many conflicts, `PackageConflict`, and what `state` throws.
     package static func plan(
         _ request: CommitRequest, on state: any ContainerState, revision: Revision, now: Timestamp,
         work limit: Int = CloudLimits.workPerCommit
     ) throws -> CommitPlan {
         try request.check()
-        let work = CommitWork(request, state: state, revision: revision, now: now)
+        let work = CommitWork(request, state: MeteredState(state, limit: limit), revision: revision, now: now)
         try work.classifyChanges()
         try work.checkPackages()
         try work.applyFields()
@@ -27,6 +29,7 @@ package enum CommitEngine {
         try work.applyDeletions()
         try work.settleNames()
         try work.notePackages()
+        try work.checkConflicts()
         return work.plan()
     }
 }

@@ -83,7 +83,7 @@ extension CommitWork {
         let isNext = content.baseVersion == current.id || isOwnAnnouncement(current)
         let isLater = isLater(new, change, than: current, of: item)
         guard isNext || isGivenUp || isLater else {
-            try keepAside(new, change)
+            try keepAside(new, beside: current, change)
             return .isAside
         }
         if isNext || isLater {
@@ -178,7 +178,7 @@ extension CommitWork {
             draft.record.stamps.content = stamp(of: change, .content)
         }
         if role == .conflict {
-            try keepAside(old, change)
+            try keepAside(old, beside: new, change)
         } else {
             try retire(old)
         }
@@ -187,8 +187,9 @@ extension CommitWork {
 
     /// Keeps a version as a conflict, unless that edit is kept already. One that has come to the content of another in
     /// conflict takes its place: somebody may have copied that over the file, and resolve it next, but not his choice.
-    private func keepAside(_ loser: VersionRecord, _ change: ItemChange) throws {
+    private func keepAside(_ loser: VersionRecord, beside winner: VersionRecord, _ change: ItemChange) throws {
         var loser = loser
+        loser.ancestor = try commonAncestor(of: loser, and: winner)
         let equal = try conflicts(of: loser.item).filter { $0.hasContent(of: loser) }
         if equal.contains(where: { $0.isSameEdit(as: loser) }) {
             try retire(loser)
@@ -203,6 +204,29 @@ extension CommitWork {
             }
         }
         try update(loser.item) { $0.record.stamps.content = stamp(of: change, .content) }
+    }
+
+    /// The version that both were made from. What an earlier conflict on the way says counts: the versions between may
+    /// be gone.
+    private func commonAncestor(of loser: VersionRecord, and winner: VersionRecord) throws -> VersionID? {
+        let others = Set(try bases(of: winner).map(\.id))
+        for base in try bases(of: loser) {
+            if others.contains(base.id) { return base.id }
+            if let known = base.ancestor { return known }
+        }
+        return loser.baseVersion
+    }
+
+    /// What it was made from, and what that was made from, as far back as is known.
+    private func bases(of version: VersionRecord) throws -> [VersionRecord] {
+        var found = [VersionRecord](), next = version.baseVersion
+        while found.count < CloudLimits.ancestorSteps, let id = next, let base = try self.version(id),
+            base.item == version.item
+        {
+            found.append(base)
+            next = base.baseVersion
+        }
+        return found
     }
 
     func retire(_ version: VersionRecord) throws {

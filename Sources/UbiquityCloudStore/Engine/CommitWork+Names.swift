@@ -111,16 +111,22 @@ extension CommitWork {
         guard folder != .root, let record = try record(folder) else {
             return Ancestry(depth: 0, isUnderDocuments: false)
         }
-        var path: [ItemRecord] = [record]
-        while let last = path.last, last.parent != .root, path.count <= Limits.maximumDepth,
-            let next = try self.record(mergedInto[last.parent] ?? last.parent)
-        {
+        // From here up to the first folder that is known; each is walked over once in a commit.
+        var path: [ItemRecord] = [record], above: Ancestry?
+        while let last = path.last, last.parent != .root, path.count <= Limits.maximumDepth {
+            let parent = mergedInto[last.parent] ?? last.parent
+            above = ancestries[parent]
+            guard above == nil, let next = try self.record(parent) else { break }
             path.append(next)
         }
-        let found = Ancestry(
-            depth: path.count, isUnderDocuments: path.last?.name.bytes == Array("Documents".utf8))
-        ancestries[folder] = found
-        return found
+        var found = above
+        for folder in path.reversed() {
+            let next = found.map { Ancestry(depth: $0.depth + 1, isUnderDocuments: $0.isUnderDocuments) }
+                ?? Ancestry(depth: 1, isUnderDocuments: folder.name.bytes == Array("Documents".utf8))
+            ancestries[folder.id] = next
+            found = next
+        }
+        return found ?? Ancestry(depth: 0, isUnderDocuments: false)
     }
 }
 
@@ -156,15 +162,37 @@ struct NameSlots {
     }
 
     /// "name 2.ext", or 3, 4 … if that is taken too; or the first of those who have these names that is `isEqual`.
+    ///
+    /// The first `CloudLimits.comparedNames` are looked at one by one. Beyond, a free number is found in few steps; it
+    /// follows one that is taken, but there may be a smaller one.
     mutating func slot(near place: Place, orWhere isEqual: (ItemID) throws -> Bool) throws -> Slot {
         var number = nextNumber[place] ?? 2
-        var candidate = Place(parent: place.parent, name: place.name.numbered(number))
-        while let holder = try holder(of: candidate) {
+        let last = number + CloudLimits.comparedNames
+        while number < last, let holder = try holder(of: numbered(place, number)) {
             if try isEqual(holder) { return .takenByEqual(holder) }
             number += 1
-            candidate.name = place.name.numbered(number)
         }
+        if number == last { number = try freeNumber(near: place, after: last - 1) }
         nextNumber[place] = number + 1
-        return .free(candidate)
+        return .free(numbered(place, number))
+    }
+
+    private func numbered(_ place: Place, _ number: Int) -> Place {
+        Place(parent: place.parent, name: place.name.numbered(number))
+    }
+
+    /// - Parameter taken: a number that is.
+    private func freeNumber(near place: Place, after taken: Int) throws -> Int {
+        var taken = taken, step = 1
+        while try holder(of: numbered(place, taken + step)) != nil {
+            taken += step
+            step *= 2
+        }
+        var free = taken + step
+        while free - taken > 1 {
+            let middle = taken + (free - taken) / 2
+            if try holder(of: numbered(place, middle)) == nil { free = middle } else { taken = middle }
+        }
+        return free
     }
 }

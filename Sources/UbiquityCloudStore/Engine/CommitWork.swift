@@ -107,6 +107,21 @@ final class CommitWork {
         if case .applied = outcomes[position] { true } else { false }
     }
 
+    /// Refuses what would add a conflict to an item that has as many as may be. Nothing that was taken before is given
+    /// up for it: the refused content stays on its device, which sends it when some are decided.
+    func checkConflicts() throws {
+        for id in order {
+            guard let draft = drafts[id], draft.record.conflictCount > CloudLimits.conflictsPerItem,
+                draft.record.conflictCount > draft.original?.conflictCount ?? 0
+            else { continue }
+            throw UbiquityError(
+                .tooLarge,
+                "the cloud keeps at most \(CloudLimits.conflictsPerItem) conflict versions of one item, and "
+                    + "\"\(draft.record.name)\" has as many",
+                remedy: "resolve some of them (ubiquity resolve); then this change is sent by itself")
+        }
+    }
+
     /// The plan of everything that differs from before. Items without a difference keep their revision.
     func plan() -> CommitPlan {
         var plan = CommitPlan(revision: revision, newManifests: newManifests, outcomes: outcomes)

@@ -32,6 +32,8 @@ package struct VersionRecord: Hashable, Sendable {
     package var savedAt: Timestamp
     /// Since when it is history or resolved; nil for others.
     package var supersededAt: Timestamp?
+    /// Of a conflict: the version that it and the current one were made from. It is kept as long as the conflict.
+    package var ancestor: VersionID?
 
     package init(
         id: VersionID, item: ItemID, role: Role, size: Int64, modifiedAt: Timestamp, device: DeviceID,

@@ -1,0 +1,50 @@
+import GRDB
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// Which file a cloud's database is. A folder that somebody copied back has another one: its data is older than what
+/// devices know, though nothing in it says so.
+struct DatabasePlace: Equatable {
+    private var device: Int64
+    private var inode: Int64
+    /// When the file was made, in nanoseconds; nil where the file system does not keep it.
+    private var birth: Int64?
+
+    init(of path: String) throws {
+        (device, inode, birth) = try describing("look at the cloud's database", at: path) { () throws(Errno) in
+            let file = try FileDescriptor.open(path, .readOnly)
+            let status = try file.status()
+            return (
+                Int64(bitPattern: status.device), Int64(bitPattern: status.inode), try file.createdAt()?.nanoseconds
+            )
+        }
+    }
+
+    private init?(_ db: Database) throws {
+        func value(_ name: String) throws -> Int64? {
+            try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name])
+        }
+        guard let device = try value("databaseDevice"), let inode = try value("databaseInode") else { return nil }
+        self.device = device
+        self.inode = inode
+        birth = try value("databaseBirth")
+    }
+
+    /// Whether the database was another file when it was last open. Then, and the first time, it is written down.
+    ///
+    /// Where the time of the file's making is known, that tells better than the number of the disk, which may be another
+    /// one after each start of the machine.
+    func isNew(in db: Database) throws -> Bool {
+        let known = try Self(db)
+        guard known != self else { return false }
+        let values: [(String, Int64?)] = [
+            ("databaseDevice", device), ("databaseInode", inode), ("databaseBirth", birth),
+        ]
+        for (name, value) in values {
+            try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES (?, ?)", arguments: [name, value])
+        }
+        guard let known else { return false }
+        if let birth, let before = known.birth { return birth != before || inode != known.inode }
+        return device != known.device || inode != known.inode
+    }
+}

@@ -1,0 +1,41 @@
+internal import UbiquityCore
+internal import UbiquityWire
+
+/// How what a device knows of a container compares with the container's history.
+///
+/// After an older copy of the cloud's data was put back, revisions count on from there: a device that knows more than the
+/// copy may find its revision taken by another commit. The marks tell.
+enum HistoryCheck {
+    case same
+    /// The device knows another incarnation; it has not heard yet.
+    case otherIncarnation
+    /// The device knows a commit that this history does not have: the data is an older copy of what it was.
+    case replaced
+
+    /// - Parameter incarnation: the container's.
+    init(
+        _ point: FeedPoint, _ found: ContainerService.Found, incarnation: UInt64, _ tables: ContainerTables
+    ) throws {
+        if let known = point.incarnation, known != incarnation {
+            self = .otherIncarnation
+        } else if point.revision > found.revision {
+            self = .replaced
+        } else if point.mark != 0, point.incarnation != nil, let mark = try tables.mark(of: point.revision),
+            mark != point.mark
+        {
+            self = .replaced
+        } else {
+            self = .same
+        }
+    }
+
+    static let error = UbiquityError(
+        .invalid, "the device knows another history of the container than this one",
+        remedy: "none needed: an older copy of the cloud's data was put back, and devices send what it lacks")
+}
+
+/// Ends a commit's transaction.
+struct AnotherHistory: Error {
+    var check: HistoryCheck
+    var found: ContainerService.Found
+}
