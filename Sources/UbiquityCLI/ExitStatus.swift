@@ -39,13 +39,13 @@ enum ExitStatus {
         let code = UbiquityCommand.exitCode(for: error)
         let text = UbiquityCommand.fullMessage(for: error)
         guard code != .success else {
-            Output.line(text)
+            Output.page(text)
             ProcessHost.exit(0)
         }
         if Output.isJSON {
             Output.error(UbiquityError(.invalid, text))
         } else {
-            ProcessHost.write(text + "\n", to: 2)
+            Output.page(text, to: 2)
         }
         ProcessHost.exit(code == .validationFailure ? wrongUsage : failed)
     }

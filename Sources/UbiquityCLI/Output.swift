@@ -4,20 +4,25 @@ import UbiquitySystem
 
 /// Results go to standard output, messages to standard error.
 enum Output {
-    /// One line of a result.
-    static func line(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
+    /// One line of a result. Whatever it contains, it stays one line and commands the terminal to colours at most.
+    static func line(_ text: String) {
+        ProcessHost.write(PlainText.escaped(text, keeping: TerminalStyle.sequences) + "\n", to: 1)
+    }
+
+    /// The result as JSON, which escapes by itself.
+    private static func jsonLine(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
+
+    /// A page of several lines, for example a help text.
+    static func page(_ text: String, to descriptor: Int32 = 1) {
+        ProcessHost.write(PlainText.escapedLines(text) + "\n", to: descriptor)
+    }
 
     /// A path or another text of somebody's on one line, in which nothing commands the terminal.
-    static func shown(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: \.isControl) else { return text }
-        return text.unicodeScalars.reduce(into: "") { shown, scalar in
-            if scalar.isControl { shown += scalar.escaped(asASCII: true) } else { shown.unicodeScalars.append(scalar) }
-        }
-    }
+    static func shown(_ text: String) -> String { PlainText.escaped(text) }
 
     /// One result as JSON on one line.
     static func json(_ value: some Encodable) throws(UbiquityError) {
-        line(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
+        jsonLine(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
     }
 
     /// Whether the command line asks for JSON. Messages and errors are JSON then too, one object a line.
@@ -80,14 +85,4 @@ enum Output {
     }
 
     static func now() -> Double { Double(SystemTimekeeper().now().nanoseconds) / 1e9 }
-}
-
-extension Unicode.Scalar {
-    /// Whether it is not a character but moves the cursor, ends a line or the like.
-    fileprivate var isControl: Bool {
-        switch properties.generalCategory {
-        case .control, .lineSeparator, .paragraphSeparator: true
-        default: false
-        }
-    }
 }

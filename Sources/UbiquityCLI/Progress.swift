@@ -1,3 +1,4 @@
+import UbiquityControl
 import UbiquitySystem
 
 /// A line on the terminal that says what is being waited for; only when standard error is one, and only once the wait
@@ -49,7 +50,7 @@ final class Progress: Sendable {
 
     private func show() {
         let width = max(20, (ProcessHost.terminalWidth ?? 80) - 1)
-        let line = String(text.withLock { $0 }.prefix(width))
+        let line = String(PlainText.escaped(text.withLock { $0 }).prefix(width))
         isShown.withLock { $0 = true }
         ProcessHost.write("\r\(line)\u{1B}[K", to: 2)
     }

@@ -34,7 +34,7 @@ struct StatusCommand: AsyncParsableCommand {
         for (mount, answer) in zip(mounts, answers) {
             do {
                 let status = try answer.get()
-                if output.asJSON { try Output.json(status) } else { Output.line(StatusText.of(status)) }
+                if output.asJSON { try Output.json(status) } else { StatusText.lines(of: status).forEach(Output.line) }
             } catch let error as MountUnreachable {
                 unreachable += 1
                 Output.error(

@@ -2,7 +2,7 @@ import UbiquityControl
 
 /// A mount's and an item's state as text for people.
 enum StatusText {
-    static func of(_ status: MountStatus) -> String {
+    static func lines(of status: MountStatus) -> [String] {
         var lines = ["\(status.mountPoint)  container \(status.container), account \(status.account)"]
         lines.append(field("device", "\(status.device.name) (\(status.device.id.prefix(8)))"))
         lines.append(field("cloud", cloud(status)))
@@ -25,7 +25,7 @@ enum StatusText {
         if let conflicts = status.conflicts { lines += of(conflicts, paths) }
         if let coordination = status.coordination { lines += of(coordination) }
         lines += list(status.pending.map { of($0, paths) }, omitted: status.pendingOmitted)
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     /// Items shown of a list; the rest is a number.

@@ -3,7 +3,7 @@ import UbiquitySystem
 
 /// Colours and times of results: for a person on a terminal, plain and exact elsewhere.
 enum TerminalStyle {
-    enum Colour: String {
+    enum Colour: String, CaseIterable {
         case red = "31"
         case green = "32"
         case yellow = "33"
@@ -15,8 +15,14 @@ enum TerminalStyle {
         isTerminal && ProcessHost.variable("NO_COLOR") == nil && ProcessHost.variable("TERM") != "dumb"
 
     static func coloured(_ text: String, _ colour: Colour) -> String {
-        hasColours ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
+        hasColours ? "\(start(colour))\(text)\(end)" : text
     }
+
+    private static let end = "\u{1B}[0m"
+    private static func start(_ colour: Colour) -> String { "\u{1B}[\(colour.rawValue)m" }
+
+    /// All that `coloured` may write; none where there are no colours.
+    static let sequences: [String] = hasColours ? Colour.allCases.map(start) + [end] : []
 
     /// A moment in local time on a terminal, in UTC and ISO 8601 elsewhere.
     static func time(_ seconds: Double) -> String {

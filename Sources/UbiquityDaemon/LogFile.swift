@@ -1,4 +1,5 @@
 import Logging
+import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
@@ -60,7 +61,7 @@ final class LogFile: Sendable {
             try StandardStreams.redirectOutput(to: Self.open(path))
             return true
         } catch {
-            ProcessHost.write("the log cannot be set aside: \(error)\n", to: 2)
+            ProcessHost.write(PlainText.escaped("the log cannot be set aside: \(error)") + "\n", to: 2)
             return false
         }
     }
@@ -90,9 +91,14 @@ struct LineLogHandler: LogHandler {
 
     func log(event: LogEvent) {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
-        let details = all.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
-        let text = "\(event.message)\(details)".replacing("\n", with: "\\n")
+        let text = Self.text("\(event.message)", all)
         file.write("\(Self.time()) \(event.level) \(label): \(text)\n")
+    }
+
+    /// One line, whatever names and messages from outside contain.
+    static func text(_ message: String, _ metadata: Logger.Metadata) -> String {
+        let details = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
+        return PlainText.escaped(message + details)
     }
 
     /// "2026-11-20T10:11:12.345Z".
