@@ -85,14 +85,20 @@ struct ContainerFolder: Hashable, Sendable {
         path = Path.join(account.path, container.name)
     }
 
-    /// Makes it, and notes whose it is.
+    /// Makes it, and notes whose it is. Throws `.notPermitted` if other users may change it.
     func make() throws(UbiquityError) {
+        try requireTrusted()
         try account.claim()
         try describing("make the state folder", at: path) { () throws(Errno) in
             try FileSystem.makeDirectories(path)
             try FileSystem.syncPath(to: path)
         }
+        // Another user may have made a part of it meanwhile.
+        try requireTrusted()
     }
+
+    /// The daemon trusts the state with its credentials, and runs what it says.
+    private func requireTrusted() throws(UbiquityError) { try TrustedPath.require(path, as: "the state folder") }
 
     var index: String { Path.join(path, "index.db") }
     var content: String { Path.join(path, "content") }

@@ -25,9 +25,13 @@ package struct UserConfiguration: Hashable, Sendable {
         try DeviceFolder.base("XDG_CONFIG_HOME", inHome: ".config") + "/ubiquity/config"
     }
 
-    /// As it is now; empty if there is none.
-    package static func load() throws(UbiquityError) -> UserConfiguration {
-        let bytes = try SmallFile.read(path(), limit: maximumLength) ?? []
+    /// As it is now; empty if there is none. It names commands to run: throws `.notPermitted` if another user may
+    /// change it.
+    package static func load() throws(UbiquityError) -> UserConfiguration { try load(from: path()) }
+
+    static func load(from path: String) throws(UbiquityError) -> UserConfiguration {
+        guard let bytes = try SmallFile.read(path, limit: maximumLength) else { return UserConfiguration("") }
+        try TrustedPath.require(path, as: "the configuration")
         return UserConfiguration(String(decoding: bytes, as: UTF8.self))
     }
 
