@@ -199,7 +199,7 @@ import UbiquityWire
             #expect(try await world.b.read("f") == bytes)
             // One that stays away is told of.
             try world.b.evict("f")
-            for _ in 0..<9 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "there is no connection"))) }
+            for _ in 0..<99 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.offline, "there is no connection"))) }
             await #expect(throws: (any Error).self) { _ = try await world.b.read("f") }
             world.b.link.forgetScript()
             try await world.settle()

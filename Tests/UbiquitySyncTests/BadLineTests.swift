@@ -1,0 +1,70 @@
+import Testing
+import UbiquityCore
+import UbiquitySystem
+import UbiquityTestSupport
+import UbiquityWire
+
+@testable import UbiquitySync
+
+/// First reads over a line on which many requests fail.
+@Suite struct BadLineTests: WorldTests {
+    static let seed: UInt64 = 4711
+
+    private static let broken = UbiquityError(.offline, "the connection is broken")
+
+    @Test func firstReadOutlivesFailuresInARow() async throws {
+        try await run { world in
+            // Large enough that its manifest is asked for.
+            let bytes = world.random.bytes(4_000_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            for _ in 0..<3 { world.b.link.script(.manifest, .fail(Self.broken)) }
+            for _ in 0..<6 { world.b.link.script(.fetchChunks, .fail(Self.broken)) }
+            #expect(try await world.b.read("f") == bytes)
+        }
+    }
+
+    @Test func readGivesUpWithinTheNetworksLimit() async throws {
+        try await run { world in
+            try await world.a.create("f", world.random.bytes(100_000))
+            try await world.settle()
+            for _ in 0..<200 { world.b.link.script(.fetchChunks, .fail(Self.broken)) }
+            let start = world.world.uptime
+            let error = await #expect(throws: UbiquityError.self) { _ = try await world.b.read("f") }
+            #expect(error?.code == .offline)
+            let taken = world.world.uptime - start
+            #expect(taken > .seconds(5) && taken < .seconds(20), "\(taken)")
+            world.b.link.forgetScript()
+        }
+    }
+
+    /// The cloud has not been heard of for long: nobody waits for it.
+    @Test func readFailsAtOnceWhileTheCloudIsAway() async throws {
+        try await run { world in
+            try await world.a.create("f", world.random.bytes(100_000))
+            try await world.settle()
+            world.b.link.setAway(true)
+            try await world.sleep(.seconds(60))
+            for _ in 0..<20 { world.b.link.script(.fetchChunks, .fail(Self.broken)) }
+            let start = world.world.uptime
+            await #expect(throws: UbiquityError.self) { _ = try await world.b.read("f") }
+            #expect(world.world.uptime - start < .seconds(2))
+            world.b.link.forgetScript()
+            world.b.link.setAway(false)
+            try await world.settle()
+        }
+    }
+
+    @Test func nonsenseInsteadOfAContentIsNoInvalidArgument() async throws {
+        try await run { world in
+            let bytes = world.random.bytes(100_000)
+            try await world.a.create("f", bytes)
+            try await world.settle()
+            for _ in 0..<50 { world.b.link.script(.fetchChunks, .fail(UbiquityError(.invalid, "no frame"))) }
+            let error = await #expect(throws: UbiquityError.self) { _ = try await world.b.read("f") }
+            #expect(error?.code == .damaged)
+            world.b.link.forgetScript()
+            #expect(try await world.b.read("f") == bytes)
+        }
+    }
+}
