@@ -63,7 +63,7 @@ let package = Package(
         module("UbiquityIndex", ["UbiquityCore", "UbiquitySystem", grdb, grdbSQLite]),
         module("UbiquityContent", ["UbiquityCore", "UbiquitySystem", crypto]),
         module("UbiquityCoordination", ["UbiquityCore", "UbiquitySystem"]),
-        module("UbiquityWire", ["UbiquityCore", protobuf], exclude: ["ubiquity.proto"]),
+        module("UbiquityWire", ["UbiquityCore", protobuf, crypto], exclude: ["ubiquity.proto"]),
         module("UbiquityControl", ["UbiquityCore"], exclude: ["openapi.json"]),
         // L3
         module("UbiquitySync", [

@@ -6,12 +6,23 @@ import NIOSSL
 internal import UbiquityCore
 internal import UbiquitySystem
 
+/// A request or an answer that was damaged between device and cloud. It is sent again.
+struct DamagedOnTheWay: Error {
+    let reason: String
+
+    func error(_ code: UbiquityError.Code, _ attempts: Int, at place: String) -> UbiquityError {
+        UbiquityError(
+            code, "\(reason), \(attempts) times", at: place,
+            remedy: "something between this device and the cloud changes data: use https, or another network")
+    }
+}
+
 /// What went wrong below HTTP, in our terms.
 enum ClientFailure {
     static func error(_ error: any Error, at address: CloudAddress) -> any Error {
         let place = address.description
         switch error {
-        case is UbiquityError, is CancellationError: return error
+        case is UbiquityError, is CancellationError, is DamagedOnTheWay: return error
         case let error as HTTPClientError: return self.error(error, place: place)
         case let error as NIOConnectionError:
             return UbiquityError(.offline, "cannot reach the cloud: \(cause(of: error))", at: place)

@@ -44,8 +44,21 @@ package enum ClientLimits {
     static let kernelBytes = 128 * 1024
     /// The reason in an answer that is not a success.
     static let failureLength = 1024 * 1024
-    /// A page of the feed, whose items may have attributes of 64 KiB each; a manifest of the largest file takes 28 MB.
-    static let answerLength = 256 * 1024 * 1024
+    /// A manifest of the largest file takes 28 MB. A longer page is asked for in smaller ones.
+    static let answerLength = 32 * 1024 * 1024
+    /// The smallest page there is: the items of one commit, which may have attributes of 64 KiB each.
+    static let smallestPageLength = 256 * 1024 * 1024
+    /// A usage, or what is known of a container.
+    static let shortAnswerLength = 64 * 1024
+    /// An id of a chunk in a list of those asked about, and some.
+    static let chunkIDLength = 64
+    /// A longer answer is not decoded on a cooperative thread.
+    static let smallAnswer = 64 * 1024
+    /// How often a request goes that is damaged on its way, or whose answer is.
+    static let damagedAttempts = 8
+    /// The pause before the second repetition; the first one goes at once. Twice as long each time.
+    static let firstDamagedPause: Duration = .milliseconds(50)
+    static let longestDamagedPause: Duration = .seconds(1)
     /// A longer message than this goes as an upload does, with its time.
     static let callLength = 64 * 1024
     /// What a line must carry for that to be enough, bytes a second.

@@ -20,7 +20,10 @@ package final class CloudAdministrator: Sendable {
     /// Makes an account. The answer is its token, which is told only now.
     package func createAccount(_ name: String) async throws -> String {
         let body = ByteBuffer(bytes: try JSONEncoder().encode(AccountRequest(name: name)))
-        let content = Transport.Content(mediaType: WireFormat.json.mediaType, length: body.readableBytes) {
+        let content = Transport.Content(
+            mediaType: WireFormat.json.mediaType, length: body.readableBytes,
+            digest: MessageDigest.field(of: Array(body.readableBytesView))
+        ) {
             .bytes(body)
         }
         return try await decoded(AccountToken.self, from: send(.POST, "", content)).token
@@ -32,10 +35,12 @@ package final class CloudAdministrator: Sendable {
 
     private func send(_ method: HTTPMethod, _ path: String, _ content: Transport.Content? = nil) async throws -> [UInt8]
     {
-        let response = try await transport.send(
-            method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType,
-            answersWithBody: method != .DELETE, within: ClientLimits.control)
-        return try await transport.body(of: response, limit: ClientLimits.failureLength)
+        try await transport.repeating(within: ClientLimits.control) {
+            let response = try await transport.send(
+                method, "/v1/accounts" + path, content, accept: WireFormat.json.mediaType,
+                answersWithBody: method != .DELETE, within: ClientLimits.control)
+            return try await transport.body(of: response, limit: ClientLimits.failureLength)
+        }
     }
 
     private func decoded<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {

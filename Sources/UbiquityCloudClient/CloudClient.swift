@@ -1,13 +1,15 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+internal import UbiquitySystem
 package import UbiquityCore
 package import UbiquityWire
 
 /// One container of a cloud over HTTP. Answers `CloudService`.
 ///
 /// It tries each request once (and once more if the cloud closed a kept connection just then): when to try again is
-/// for the sync engine. Cancelling a call's task ends the request at once.
+/// for the sync engine. It repeats a request that was damaged on its way itself, a few times. Cancelling a call's task
+/// ends the request at once.
 package final class CloudClient: CloudService {
     package let container: ContainerID
     private let transport: Transport
@@ -41,19 +43,26 @@ package final class CloudClient: CloudService {
 
     // MARK: Control
 
-    package func open() async throws -> ContainerDescription { try await call(.POST, "") }
+    package func open() async throws -> ContainerDescription {
+        try await call(.POST, "", answer: ClientLimits.shortAnswerLength)
+    }
 
     package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
-        try await call(.GET, "/changes?\(Self.query(point))&limit=\(limit)")
+        try await call(.GET, "/changes?\(Self.query(point))&limit=\(limit)", answer: Self.pageLength(limit))
     }
 
     package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
-        try await call(.GET, "/snapshot?\(Self.query(point))&limit=\(limit)")
+        try await call(.GET, "/snapshot?\(Self.query(point))&limit=\(limit)", answer: Self.pageLength(limit))
     }
 
     private static func query(_ point: FeedPoint) -> String {
         let history = point.incarnation.map { "&incarnation=\($0)" } ?? ""
         return "after=\(point.revision.number)" + history + (point.mark == 0 ? "" : "&mark=\(point.mark)")
+    }
+
+    /// Bytes of a page of so many items. One of a single item may be as long as one commit's items are.
+    private static func pageLength(_ limit: Int) -> Int {
+        limit > 1 ? ClientLimits.answerLength : ClientLimits.smallestPageLength
     }
 
     package func commit(_ request: CommitRequest) async throws -> CommitResponse {
@@ -63,15 +72,25 @@ package final class CloudClient: CloudService {
     }
 
     package func missingChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
-        try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self).ids
+        let answer = Self.listLength(ids.count)
+        return try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self, answer: answer).ids
+    }
+
+    /// Bytes of a list of chunks of which so many were asked about.
+    private static func listLength(_ count: Int) -> Int {
+        ClientLimits.shortAnswerLength + count * ClientLimits.chunkIDLength
     }
 
     package func unsoundChunks(of ids: [ChunkID]) async throws -> [ChunkID] {
         var unsound = [ChunkID](), seen = Set<ChunkID>()
         let ids = ids.filter { seen.insert($0).inserted }
+        // The cloud reads all of them before it answers.
         for start in stride(from: 0, to: ids.count, by: Limits.maximumChunksToVerify) {
             let part = Array(ids[start..<min(start + Limits.maximumChunksToVerify, ids.count)])
-            unsound += try await call(.POST, "/chunks/unsound", message: ChunkIDs(part), as: ChunkIDs.self).ids
+            unsound += try await call(
+                .POST, "/chunks/unsound", message: ChunkIDs(part), as: ChunkIDs.self,
+                answer: Self.listLength(part.count)
+            ).ids
         }
         return unsound
     }
@@ -91,7 +110,9 @@ package final class CloudClient: CloudService {
         return try await call(.GET, path)
     }
 
-    package func usage() async throws -> CloudUsage { try await call(.GET, "/usage") }
+    package func usage() async throws -> CloudUsage {
+        try await call(.GET, "/usage", answer: ClientLimits.shortAnswerLength)
+    }
 
     // MARK: Chunks
 
@@ -99,31 +120,53 @@ package final class CloudClient: CloudService {
         guard !chunks.isEmpty else { return }
         let body = ChunkBody(chunks: chunks)
         let length = body.length
-        let content = Transport.Content(mediaType: WireFormat.chunkMediaType, length: length) {
+        let content = Transport.Content(mediaType: WireFormat.chunkMediaType, length: length, digest: nil) {
             .stream(body, length: .known(Int64(length)))
         }
-        let response = try await transport.send(
-            .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, answersWithBody: false,
-            load: .upload, within: ClientLimits.upload)
-        _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
+        try await transport.repeating(within: ClientLimits.control) {
+            do {
+                let response = try await transport.send(
+                    .POST, base + "/chunks", content, accept: WireFormat.protobuf.mediaType, answersWithBody: false,
+                    load: .upload, within: ClientLimits.upload)
+                _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
+            } catch let damage as DamagedOnTheWay {
+                // Nothing in between did it if the file was changed while it was read.
+                guard chunks.allSatisfy({ MessageDigest.isName($0.id.bytes, of: $0.bytes) }) else {
+                    throw UbiquityError(.invalid, "a chunk is not what its id says")
+                }
+                throw damage
+            }
+        }
     }
 
     package func fetchChunks(_ ids: [ChunkID], receive: @Sendable (Chunk) async throws -> Void) async throws {
         guard !ids.isEmpty else { return }
-        try await fetches.run { try await self.fetch(ids, receive) }
+        try await fetches.run {
+            var count = 0
+            try await self.transport.repeating(within: ClientLimits.control, else: .damaged) {
+                try await self.fetch(ids, &count, receive)
+            }
+        }
     }
 
-    private func fetch(_ ids: [ChunkID], _ receive: @Sendable (Chunk) async throws -> Void) async throws {
+    /// - Parameter count: of the chunks that have come.
+    private func fetch(
+        _ ids: [ChunkID], _ count: inout Int, _ receive: @Sendable (Chunk) async throws -> Void
+    ) async throws {
         let response = try await transport.send(
-            .POST, base + "/chunks/fetch", try Self.content(ChunkIDs(ids)), accept: WireFormat.chunkMediaType,
-            within: ClientLimits.control)
+            .POST, base + "/chunks/fetch", try Self.content(ChunkIDs(Array(ids[count...]))),
+            accept: WireFormat.chunkMediaType, within: ClientLimits.control)
         var decoder = ChunkFrameDecoder()
-        var count = 0
         try await transport.parts(of: response) { part in
-            let chunks = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in try decoder.push(raw) }
+            let chunks: [Chunk]
+            do {
+                chunks = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in try decoder.push(raw) }
+            } catch {
+                throw DamagedOnTheWay(reason: "the cloud's stream of chunks cannot be read (\(error))")
+            }
             for chunk in chunks {
                 guard count < ids.count, chunk.id == ids[count] else {
-                    throw UbiquityError(.invalid, "the cloud sent another chunk than was asked for", at: "\(address)")
+                    throw DamagedOnTheWay(reason: "the cloud sent another chunk than was asked for")
                 }
                 count += 1
                 try await receive(chunk)
@@ -138,15 +181,17 @@ package final class CloudClient: CloudService {
     // MARK: News
 
     package func news() async throws -> AsyncThrowingStream<Revision, any Error> {
-        let response = try await transport.send(
-            .GET, base + "/events", accept: Transport.eventMediaType, within: ClientLimits.control)
-        let transport = transport
+        let transport = transport, base = base
+        let response = try await transport.repeating(within: ClientLimits.control) {
+            try await transport.send(
+                .GET, base + "/events", accept: Transport.eventMediaType, within: ClientLimits.control)
+        }
         // Only the newest revision matters: the feed tells the rest.
         let (stream, continuation) = AsyncThrowingStream.makeStream(
             of: Revision.self, throwing: (any Error).self, bufferingPolicy: .bufferingNewest(1))
         let reader = Task {
             do {
-                var parser = EventParser()
+                var parser = EventParser(requiresDigest: Transport.announcesDigests(response))
                 try await transport.parts(of: response) { part in
                     let revisions = try part.withUnsafeReadableBytes { raw throws(UbiquityError) in
                         try parser.push(raw)
@@ -165,23 +210,34 @@ package final class CloudClient: CloudService {
     // MARK: Messages
 
     private static func content(_ message: some WireValue) throws(UbiquityError) -> Transport.Content {
-        let bytes = ByteBuffer(bytes: try WireCodec.encode(message, as: .protobuf))
-        return Transport.Content(mediaType: WireFormat.protobuf.mediaType, length: bytes.readableBytes) {
+        let encoded = try WireCodec.encode(message, as: .protobuf)
+        let bytes = ByteBuffer(bytes: encoded)
+        return Transport.Content(
+            mediaType: WireFormat.protobuf.mediaType, length: encoded.count, digest: MessageDigest.field(of: encoded)
+        ) {
             .bytes(bytes)
         }
     }
 
     private func call<Answer: WireValue>(
         _ method: HTTPMethod, _ path: String, message: (any WireValue)? = nil, as type: Answer.Type = Answer.self,
-        load: Transport.Load = .call, within limit: TimeAmount = ClientLimits.control
+        load: Transport.Load = .call, within limit: TimeAmount = ClientLimits.control,
+        answer: Int = ClientLimits.answerLength
     ) async throws -> Answer {
         let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
         // A list of many chunks is long itself.
         let length = content?.length ?? 0, isLong = length > ClientLimits.callLength
         let sending = TimeAmount.seconds(isLong ? Int64(length / ClientLimits.slowestLine) : 0)
-        let response = try await transport.send(
-            method, base + path, content, accept: WireFormat.protobuf.mediaType, load: isLong ? .upload : load,
-            within: max(limit, limit + sending))
-        return try Answer(wire: await transport.body(of: response), as: .protobuf)
+        let bytes = try await transport.repeating(within: limit) {
+            let response = try await transport.send(
+                method, base + path, content, accept: WireFormat.protobuf.mediaType, load: isLong ? .upload : load,
+                within: max(limit, limit + sending))
+            return try await transport.body(of: response, limit: answer)
+        }
+        guard bytes.count > ClientLimits.smallAnswer else { return try Answer(wire: bytes, as: .protobuf) }
+        return try await Self.decoding.run { try Answer(wire: bytes, as: .protobuf) }
     }
+
+    /// Where long answers are decoded, which takes a while: the cooperative threads go on.
+    private static let decoding = BlockingPool(name: "decoding", threads: 1)
 }

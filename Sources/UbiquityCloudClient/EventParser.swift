@@ -1,11 +1,17 @@
 internal import UbiquityCore
+internal import UbiquityWire
 
 /// Reads server-sent events from pieces of any length, as far as our cloud sends them: `event: revision`, one line of
 /// data. Comments and events of other names are passed over.
 struct EventParser {
+    /// Whether each event must have its digest: the cloud has said that it sends them.
+    private let requiresDigest: Bool
     private var line: [UInt8] = []
     private var name = ""
     private var data = ""
+    private var digest: String?
+
+    init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
 
     /// The revisions that these bytes complete. Throws `.invalid` for data that is none, and for endless lines.
     mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
@@ -30,10 +36,14 @@ struct EventParser {
         guard text.isEmpty else {
             if let value = Self.value(of: "event", in: text) { name = value }
             if let value = Self.value(of: "data", in: text) { data = value }
+            if let value = Self.value(of: "digest", in: text) { digest = value }
             return nil
         }
-        defer { (name, data) = ("", "") }
+        defer { (name, data, digest) = ("", "", nil) }
         guard name == "revision" else { return nil }
+        guard digest.map({ $0 == MessageDigest.ofEvent(data) }) ?? !requiresDigest else {
+            throw UbiquityError(.offline, "an event of the cloud was damaged on its way: its digest is wrong")
+        }
         return try Self.revision(data)
     }
 

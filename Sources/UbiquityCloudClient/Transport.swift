@@ -22,6 +22,8 @@ final class Transport: Sendable {
     struct Content: Sendable {
         let mediaType: String
         let length: Int
+        /// `Content-Digest`; nil for chunks, which are proven by their ids.
+        let digest: String?
         let body: @Sendable () -> HTTPClientRequest.Body
     }
 
@@ -36,6 +38,8 @@ final class Transport: Sendable {
     private let headers: HTTPHeaders
     private let socket: SocketName?
     private let isShutDown = Lock(false)
+    /// The cloud has proven an answer by a digest: from now on it must prove them all.
+    private let hasProof = Lock(false)
 
     init(address: CloudAddress, headers: HTTPHeaders) throws(UbiquityError) {
         self.address = address
@@ -105,6 +109,7 @@ final class Transport: Sendable {
         traffic.addSent(content?.length ?? 0)
         guard (200..<300).contains(response.status.code) else { throw try await failure(response) }
         guard isFromCloud(response, accept, hasBody: answersWithBody) else {
+            if hasProof.withLock({ $0 }) { throw DamagedOnTheWay(reason: "the head of the cloud's answer was damaged") }
             throw UbiquityError(
                 .offline, "what answers is not the cloud itself (a page of its own)", at: address.description)
         }
@@ -143,8 +148,8 @@ final class Transport: Sendable {
     }
 
     /// The answer's whole body.
-    func body(of response: HTTPClientResponse, limit: Int = ClientLimits.answerLength) async throws -> [UInt8] {
-        var bytes = [UInt8]()
+    func body(of response: HTTPClientResponse, limit: Int) async throws -> [UInt8] {
+        var bytes = [UInt8](), digest = BodyDigest()
         if let length = response.headers.first(name: "content-length").flatMap({ Int($0) }), length <= limit {
             bytes.reserveCapacity(length)
         }
@@ -152,9 +157,53 @@ final class Transport: Sendable {
             guard bytes.count + part.readableBytes <= limit else {
                 throw UbiquityError(.tooLarge, "the cloud's answer is too long", at: address.description)
             }
-            part.withUnsafeReadableBytes { bytes.append(contentsOf: $0) }
+            part.withUnsafeReadableBytes { raw in
+                digest.add(raw)
+                bytes.append(contentsOf: raw)
+            }
         }
+        try check(response, digest)
         return bytes
+    }
+
+    /// Throws `DamagedOnTheWay` unless the body is what its digest says. An older cloud sends none; one that sends
+    /// them says so in a field of its own, so that nothing in between can take them away unseen.
+    private func check(_ response: HTTPClientResponse, _ digest: BodyDigest) throws {
+        guard response.status != .noContent else { return }
+        guard let told = response.headers.first(name: MessageDigest.contentField) else {
+            guard Self.announcesDigests(response) || hasProof.withLock({ $0 }) else { return }
+            throw DamagedOnTheWay(reason: "the cloud's answer came without its digest")
+        }
+        guard MessageDigest.matches(told, digest.field()) != false else {
+            throw DamagedOnTheWay(reason: "the cloud's answer was damaged, its digest is wrong")
+        }
+        hasProof.withLock { $0 = true }
+    }
+
+    static func announcesDigests(_ response: HTTPClientResponse) -> Bool {
+        response.headers.contains(name: MessageDigest.supportField)
+    }
+
+    /// Sends again what was damaged on its way, at once and then after longer and longer pauses.
+    /// - Parameter code: of the error if it is damaged each time.
+    func repeating<R>(
+        within limit: TimeAmount, else code: UbiquityError.Code = .offline, _ body: () async throws -> R
+    ) async throws -> R {
+        let deadline = NIODeadline.now() + limit
+        var attempts = 0, pause = ClientLimits.firstDamagedPause
+        while true {
+            do { return try await body() } catch let damage as DamagedOnTheWay {
+                attempts += 1
+                guard attempts < ClientLimits.damagedAttempts, NIODeadline.now() < deadline else {
+                    throw damage.error(code, attempts, at: address.description)
+                }
+            }
+            try Task.checkCancellation()
+            guard attempts > 1 else { continue }
+            let share = Double(SystemRandom().next() >> 11) / Double(UInt64(1) << 53)
+            try await Sleepers.shared.sleep(for: pause / 2 + pause / 2 * share)
+            pause = min(pause * 2, ClientLimits.longestDamagedPause)
+        }
     }
 
     /// Each piece of the answer's body as it arrives.
@@ -191,8 +240,18 @@ final class Transport: Sendable {
             request.headers.add(name: "content-type", value: content.mediaType)
             request.body = content.body()
         }
+        if let digest = content.map(\.digest) ?? Self.emptyDigest {
+            request.headers.add(name: MessageDigest.contentField, value: digest)
+        }
+        let fields = request.headers
+        request.headers.add(
+            name: MessageDigest.requestField,
+            value: MessageDigest.ofRequest(method.rawValue, path) { fields.first(name: $0) })
         return request
     }
+
+    /// Of a request without a body.
+    private static let emptyDigest: String? = MessageDigest.field(of: [])
 
     private func base() throws(UbiquityError) -> String {
         switch address {
@@ -207,6 +266,9 @@ final class Transport: Sendable {
         do {
             return try await body()
         } catch {
+            if error is HTTPParserError, hasProof.withLock({ $0 }) {
+                throw DamagedOnTheWay(reason: "the head of the cloud's answer was damaged (\(error))")
+            }
             let error = ClientFailure.error(error, at: address)
             // A folder that was made anew at the same path needs a new descriptor.
             if (error as? UbiquityError)?.code == .offline { socket?.forget() }
@@ -216,8 +278,19 @@ final class Transport: Sendable {
 
     private func failure(_ response: HTTPClientResponse) async throws -> any Error {
         let format = response.headers.first(name: "content-type").flatMap(WireFormat.init(mediaType:))
-        let bytes = try await body(of: response, limit: ClientLimits.failureLength)
-        var failure = WireFailure(status: Int(response.status.code), body: bytes, as: format)
+        let status = Int(response.status.code)
+        let bytes: [UInt8]
+        do { bytes = try await body(of: response, limit: ClientLimits.failureLength) } catch let damage
+            as DamagedOnTheWay
+        {
+            // What stands between, or the cloud's parser, answers without digests: of a damaged head with a 4xx.
+            if Self.announcesDigests(response) || (400..<500).contains(status) { throw damage }
+            return WireFailure(status: status, body: [], as: nil).thrown
+        }
+        if response.headers.contains(name: MessageDigest.refusalField) {
+            throw DamagedOnTheWay(reason: "the request was damaged")
+        }
+        var failure = WireFailure(status: status, body: bytes, as: format)
         guard failure.error.place.isEmpty else { return failure.thrown }
         failure.error = UbiquityError(
             failure.error.code, failure.error.message, at: address.description, remedy: failure.error.remedy)

@@ -1,6 +1,7 @@
 import Hummingbird
 internal import NIOCore
 internal import UbiquityCore
+internal import UbiquitySystem
 internal import UbiquityWire
 
 extension Request {
@@ -17,17 +18,26 @@ extension Request {
             }
             format = named
         }
-        return try WireCodec.decode(type, from: await bytes(limit: limit), as: format)
+        let bytes = try await bytes(limit: limit)
+        guard bytes.count > ServerLimits.smallBody else { return try WireCodec.decode(type, from: bytes, as: format) }
+        return try await Self.decoding.run { try WireCodec.decode(type, from: bytes, as: format) }
     }
 
-    /// The whole body.
+    /// Where large messages are decoded, which takes a while: the cooperative threads go on.
+    private static let decoding = BlockingPool(name: "decoding", threads: ServerLimits.decoders)
+
+    /// The whole body. Throws `DamagedRequest` if it is not what its digest says.
     func bytes(limit: Int) async throws -> [UInt8] {
-        var bytes = [UInt8]()
+        var bytes = [UInt8](), digest = BodyDigest()
         bytes.reserveCapacity(try announcedLength(limit: limit))
         for try await part in body {
             guard bytes.count + part.readableBytes <= limit else { throw Self.tooLong(limit) }
-            part.withUnsafeReadableBytes { bytes.append(contentsOf: $0) }
+            part.withUnsafeReadableBytes { raw in
+                digest.add(raw)
+                bytes.append(contentsOf: raw)
+            }
         }
+        try checkBody(digest)
         return bytes
     }
 
@@ -56,6 +66,8 @@ extension Response {
         self.init(
             status: status, headers: [.contentType: mediaType, .cacheControl: "no-store"],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        headers.set(MessageDigest.contentField, MessageDigest.field(of: bytes))
+        headers.set(MessageDigest.supportField, MessageDigest.support)
     }
 
     init(status: HTTPResponse.Status, text: String) {

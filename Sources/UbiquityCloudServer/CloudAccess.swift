@@ -7,15 +7,23 @@ internal import UbiquityWire
 struct CloudAccess: Sendable {
     let host: CloudHost
     let uploads = Gate(limit: ServerLimits.concurrentUploads)
+    let bodies = BodyBudget()
 
     /// The container in the request's path, in the account that the request is signed in to.
     func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
+        try await signedIn(request, context).service
+    }
+
+    /// The same, with the account.
+    func signedIn(
+        _ request: Request, _ context: CloudContext
+    ) async throws -> (account: String, service: any CloudService) {
         let account = try await account(request, context)
         guard let name = context.parameters.get("container"), let container = ContainerID(name) else {
             throw UbiquityError(.invalidName, "a container's name is \(ContainerID.rules)")
         }
         try checkDevice(request)
-        return try await host.service(account, container)
+        return (account, try await host.service(account, container))
     }
 
     /// Refuses what did not come through the Unix socket.

@@ -26,6 +26,7 @@ package final class CloudServer: Sendable {
         let access = CloudAccess(host: host)
         let router = Router(context: CloudContext.self)
         router.add(middleware: Failures(activity: activity, counters: counters))
+        router.add(middleware: DigestCheck())
         ContainerRoutes(access: access, counters: counters).add(to: router)
         ChunkRoutes(access: access, departures: departures).add(to: router)
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)

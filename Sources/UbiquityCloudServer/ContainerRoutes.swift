@@ -43,9 +43,14 @@ struct ContainerRoutes: Sendable {
     }
 
     @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let service = try await access.service(request, context)
-        let message = try await request.message(CommitRequest.self, limit: Limits.maximumMessageLength)
-        let response = try await service.commit(message)
+        let (account, service) = try await access.signedIn(request, context)
+        let limit = Limits.maximumMessageLength
+        let announced = try request.announcedLength(limit: limit)
+        // A body of a length that is not announced may be as long as any.
+        let length = announced == 0 && request.header("transfer-encoding") != nil ? limit : announced
+        let response = try await access.bodies.run(length, of: account) {
+            try await service.commit(request.message(CommitRequest.self, limit: limit))
+        }
         counters.countCommit()
         return try Response(response, for: request)
     }

@@ -20,9 +20,14 @@ struct EventRoutes: Sendable {
         var bytes: ByteBuffer {
             switch self {
             case .revision(let revision):
-                ByteBuffer(string: "event: revision\ndata: {\"revision\":\(revision.number)}\n\n")
+                Self.event("{\"revision\":\(revision.number)}")
             case .heartbeat: ByteBuffer(string: ": still here\n\n")
             }
+        }
+
+        /// With the digest of its data, as each line may be damaged on its way. Other readers pass over that line.
+        private static func event(_ data: String) -> ByteBuffer {
+            ByteBuffer(string: "event: revision\ndata: \(data)\ndigest: \(MessageDigest.ofEvent(data))\n\n")
         }
     }
 
@@ -44,8 +49,9 @@ struct EventRoutes: Sendable {
             }
             try await out.finish()
         }
-        return Response(
-            status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+        var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
+        headers.set(MessageDigest.supportField, MessageDigest.support)
+        return Response(status: .ok, headers: headers, body: body)
     }
 
     /// The answer's writer where a `@Sendable` closure needs it; used by one task at a time, hence unchecked.

@@ -30,12 +30,16 @@ struct Failures: RouterMiddleware {
         let body = (try? WireCodec.encode(failure, as: format)) ?? []
         var response = Response(status: .init(code: status), mediaType: format.mediaType, bytes: body)
         if status == 401 { response.headers[.wwwAuthenticate] = "Bearer" }
-        if status == 429 { response.headers[.retryAfter] = "1" }
+        if error is DamagedRequest { response.headers.set(MessageDigest.refusalField, MessageDigest.refusal) }
+        if status == 429 || error is Overloaded { response.headers[.retryAfter] = "1" }
         return response
     }
 
     private static func describe(_ error: any Error, request: Request) -> (status: Int, failure: WireFailure) {
         switch error {
+        case let damaged as DamagedRequest: return (503, WireFailure(error: damaged.failure))
+        case is Overloaded:
+            return (503, WireFailure(error: UbiquityError(.tooManyRequests, "the cloud has many large requests")))
         case let error as RefusedRange:
             return (416, WireFailure(error: UbiquityError(.invalid, error.reason)))
         case let error as any HTTPResponseError:

@@ -42,6 +42,16 @@ enum ServerLimits {
     static let frameBatchBytes = 64 * 1024
     /// Open connections; more wait in the kernel's queue.
     static let connections = 4096
+    /// A body of no more bytes is decoded at once and does not count towards those in memory.
+    static let smallBody = 64 * 1024
+    /// Bytes of larger bodies in memory at one time: of an account one of the largest and some others, of all four.
+    /// Decoded, each takes less than four times its length (`CensusLimits`).
+    static let bodyBytesPerAccount = 48 * 1024 * 1024
+    static let bodyBytes = 128 * 1024 * 1024
+    /// How long a request waits for the others before it is answered 503.
+    static let bodyPatience: Duration = .seconds(20)
+    /// Large messages that are decoded at one time.
+    static let decoders = 2
     /// An account's name in a request of the account routes.
     static let accountRequestLength = 4096
 }

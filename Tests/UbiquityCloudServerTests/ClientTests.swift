@@ -148,7 +148,7 @@ import UbiquityWire
             let other = await #expect(throws: UbiquityError.self) {
                 try await client.fetchChunks([TestChunks.id(of: [9])]) { _ in }
             }
-            #expect(other?.code == .invalid)
+            #expect(other?.code == .damaged)
             let more = await #expect(throws: UbiquityError.self) {
                 try await client.fetchChunks([chunk.id, chunk.id]) { _ in }
             }
