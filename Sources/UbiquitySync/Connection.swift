@@ -27,6 +27,8 @@ package final class Connection: Sendable {
         var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
         var backoff = Backoff()
         var isPaused = false
+        /// When the cloud last answered, by the machine's uptime.
+        var heardAt: Duration?
         /// Whether something was done that may have changed the account's usage since it was last asked for.
         var isUsageOutdated = false
     }
@@ -45,6 +47,18 @@ package final class Connection: Sendable {
 
     package var status: ConnectionStatus { state.withLock { $0.status } }
     package var isPaused: Bool { state.withLock { $0.isPaused } }
+    /// Whether a request may get through: the cloud has been heard of within the network's limit, or is expected.
+    var mayBeThere: Bool {
+        let now = timekeeper.uptime()
+        return state.withLock { state in
+            switch state.status.phase {
+            case .online, .connecting: true
+            case .paused, .signedOut: false
+            case .offline: state.heardAt.map { now - $0 < SyncLimits.networkLimit } ?? false
+            }
+        }
+    }
+
     package var isOnline: Bool { state.withLock { $0.status.phase == .online } }
 
     /// Throws `.offline` if the person asked to be offline.
@@ -94,8 +108,9 @@ package final class Connection: Sendable {
     /// The cloud can be reached. Whether it does what it is asked for is not known yet: if it does not, the pauses
     /// between attempts go on growing.
     func answered(usage: (used: Int64, quota: Int64)? = nil) {
-        let now = timekeeper.now()
+        let now = timekeeper.now(), uptime = timekeeper.uptime()
         state.withLock {
+            $0.heardAt = uptime
             guard !$0.isPaused else { return }
             $0.status.phase = .online
             $0.status.reason = ""

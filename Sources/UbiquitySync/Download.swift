@@ -53,6 +53,8 @@ final class Download: Sendable {
     func clearBackground() { state.withLock { $0.isBackground = false } }
 
     var isWanted: Bool { state.withLock { $0.openers > 0 || $0.isBackground || !$0.waiters.isEmpty } }
+    /// Whether a program reads it, or has it open.
+    var isInUse: Bool { state.withLock { $0.openers > 0 || !$0.waiters.isEmpty } }
     var hasReaders: Bool { state.withLock { !$0.waiters.isEmpty } }
     var isBackground: Bool { state.withLock { $0.isBackground } }
 

@@ -90,7 +90,8 @@ final class Problems: Sendable {
 extension UbiquityError {
     /// The same, of a content that is to come: the file is there, though the cloud has not what is in it.
     var ofContent: UbiquityError {
-        code == .notFound ? UbiquityError(.damaged, message, at: place, remedy: remedy) : self
+        // Nor has a program passed anything wrong if the cloud's answer cannot be read.
+        code == .notFound || code == .invalid ? UbiquityError(.damaged, message, at: place, remedy: remedy) : self
     }
 
     /// Any error as one of ours.

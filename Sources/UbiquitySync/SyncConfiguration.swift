@@ -129,6 +129,10 @@ enum SyncLimits {
     static let pollInterval = Duration.seconds(30)
     /// How long a listing of versions waits for the cloud.
     static let versionsLimit = Duration.seconds(3)
+    /// So long a program waits for a request that fails again and again: as long as for one answer.
+    static let networkLimit = Duration.seconds(15)
+    /// How often a program's request for what comes damaged goes.
+    static let damagedAttempts = 6
     /// Background downloads at once.
     static let concurrentDownloads = 16
     /// Contents that have come at most, and wait for who has claimed the files.

@@ -160,7 +160,9 @@ extension SyncEngine {
                 let limit = position.revision == .zero ? SyncLimits.listingPage : SyncLimits.followingPage
                 setNotesDeletions(true)
                 defer { setNotesDeletions(false) }
-                let page = try await service.changes(after: position.point, limit: limit)
+                let page = try await self.page(limit) { limit in
+                    try await self.service.changes(after: position.point, limit: limit)
+                }
                 try page.requireProgress(from: position.revision)
                 let done = await prepare(for: page.items)
                 defer { done?() }
@@ -180,6 +182,13 @@ extension SyncEngine {
         try await pool.run { [index] in
             guard try !index.read({ try $0.hasBeenCaughtUp() }) else { return }
             try index.write(.remote) { try $0.setCaughtUp(true) }
+        }
+    }
+
+    /// A page of the feed; the smallest one if that of so many items is longer than an answer may be.
+    private func page(_ limit: Int, _ ask: (_ limit: Int) async throws -> ChangePage) async throws -> ChangePage {
+        do { return try await ask(limit) } catch let error as UbiquityError where error.code == .tooLarge {
+            return try await ask(1)
         }
     }
 
@@ -338,7 +347,10 @@ extension SyncEngine {
         while hasMore {
             setNotesDeletions(true)
             defer { setNotesDeletions(false) }
-            let page = try await service.snapshot(after: next.point, limit: SyncLimits.listingPage)
+            let after = next.point
+            let page = try await self.page(SyncLimits.listingPage) { limit in
+                try await self.service.snapshot(after: after, limit: limit)
+            }
             try page.requireProgress(from: next.revision)
             _ = try await pool.run { [next] in try self.apply(page, at: next) }
             next.revision = page.revision

@@ -132,14 +132,23 @@ extension SyncEngine {
         guard !missing.isEmpty else { return }
         try connection.requireAllowed()
         do {
-            try await fetch(missing, download)
-        } catch let error as UbiquityError
-            where error.code == .damaged || error.code == .offline && download.hasReaders && !connection.isPaused
-        {
-            // Damaged on the way, or at the source? The connection that was there, or any? Once more tells.
-            let still = missing.filter { !content.contains(chunk: $0) }
-            if !still.isEmpty { try await fetch(still, download) }
+            // What no program waits for is tried again later.
+            try await patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
+        } catch let error as UbiquityError where error.code == .damaged {
+            // Damaged on the way, or at the source? Once more tells.
+            try await fetchMissing(missing, download)
         }
+    }
+
+    private func fetchMissing(_ indexes: [Int], _ download: Download) async throws {
+        let still = indexes.filter { !download.content.contains(chunk: $0) }
+        if !still.isEmpty { try await fetch(still, download) }
+    }
+
+    /// Repeats what a program waits for, within the network's limit.
+    func patiently<R>(while isWanted: () -> Bool = { true }, _ body: () async throws -> R) async throws -> R {
+        try await PatientRequest(connection: connection, timekeeper: timekeeper, random: random)
+            .run(while: isWanted, body)
     }
 
     private func fetch(_ indexes: [Int], _ download: Download) async throws {
@@ -158,6 +167,8 @@ extension SyncEngine {
                 download.wakeReaders()
                 self.progress.fire()
             }
+        } catch let error as UbiquityError where error.code == .invalid {
+            throw UbiquityError(.damaged, error.message, at: error.place, remedy: error.remedy)
         } catch let error as UbiquityError where error.code == .notFound {
             // The item is there: a program must not take it for deleted.
             throw UbiquityError(

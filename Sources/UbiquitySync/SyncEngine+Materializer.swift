@@ -129,7 +129,7 @@ extension SyncEngine: Materializer {
         if content.size == 0 { return [] }
         if let manifest = content.manifest { return manifest }
         try connection.requireAllowed()
-        return try await service.manifest(of: content.version)
+        return try await patiently { try await service.manifest(of: content.version) }
     }
 
     private func makePartial(

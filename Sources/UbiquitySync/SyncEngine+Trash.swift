@@ -21,7 +21,8 @@ extension SyncEngine {
         var result = TrashPage(items: [], hasMore: true)
         while result.hasMore, result.items.count < limit {
             let wanted = min(limit - result.items.count, Limits.maximumTrashPage)
-            let page = try await service.trash(in: folder, after: result.items.last?.position, limit: wanted)
+            let position = result.items.last?.position
+            let page = try await patiently { try await service.trash(in: folder, after: position, limit: wanted) }
             result.items += page.items
             // A page without items leads nowhere.
             result.hasMore = page.hasMore && !page.items.isEmpty
@@ -140,7 +141,10 @@ extension SyncEngine {
         var hasMore = true
         while hasMore {
             try connection.requireAllowed()
-            let page = try await service.trash(in: folder, after: position, limit: Limits.maximumTrashPage)
+            let after = position
+            let page = try await patiently {
+                try await service.trash(in: folder, after: after, limit: Limits.maximumTrashPage)
+            }
             for item in page.items { try body(item) }
             position = page.items.last?.position
             hasMore = page.hasMore && position != nil
