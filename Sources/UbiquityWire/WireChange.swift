@@ -2,6 +2,15 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension ItemChange {
+    /// From protobuf. The chunks of a large file are read by hand.
+    init(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) throws(UbiquityError) {
+        let parts = try ManifestExtractor(raw, range, path: [5, 8, 4, 1])
+        try self.init(message: WireCodec.message(PBChange.self, parts.remaining))
+        guard case .put(var fields) = action, fields.content?.manifest != nil else { return }
+        fields.content?.manifest = parts.manifest
+        action = .put(fields)
+    }
+
     init(message: PBChange) throws(UbiquityError) {
         let action: Action
         switch message.action {

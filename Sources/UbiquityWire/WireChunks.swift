@@ -14,6 +14,8 @@ package struct ChunkIDs: Hashable, Sendable {
 }
 
 extension ChunkIDs: MessageConvertible {
+    static var shape: MessageShape { .chunkIDs }
+
     init(message: PBChunkIDs) throws(UbiquityError) {
         try Self.checkCount(message.ids.count)
         self.init(try decodeChunkIDs(message.ids))
@@ -40,6 +42,19 @@ package struct VersionManifest: Hashable, Sendable {
 }
 
 extension VersionManifest: MessageConvertible {
+    static var shape: MessageShape { .manifest }
+
+    init(protobuf bytes: [UInt8]) throws(UbiquityError) {
+        var chunks = Manifest(), failure: UbiquityError?
+        bytes.withUnsafeBytes { raw in
+            do throws(UbiquityError) {
+                chunks = try ManifestExtractor(raw, 0..<raw.count, path: [1]).manifest
+            } catch { failure = error }
+        }
+        if let failure { throw failure }
+        self.init(chunks)
+    }
+
     init(message: PBManifest) throws(UbiquityError) { self.init(try message.manifest()) }
     func message() -> PBManifest { PBManifest(chunks) }
 }

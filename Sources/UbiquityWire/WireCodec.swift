@@ -32,28 +32,29 @@ package enum WireCodec {
 protocol MessageConvertible: WireValue {
     associatedtype Wire: SwiftProtobuf.Message
     init(message: Wire) throws(UbiquityError)
-    /// Entries that the message may have, each list's each: more are refused before they are read, as an empty one
-    /// takes a hundred times its bytes in memory.
-    static var maximumEntries: Int { get }
+    /// From protobuf whose entries have been counted.
+    init(protobuf bytes: [UInt8]) throws(UbiquityError)
+    /// What the message may hold many of.
+    static var shape: MessageShape { get }
     func message() throws(UbiquityError) -> Wire
 }
 
 extension MessageConvertible {
-    static var maximumEntries: Int { .max }
+    static var shape: MessageShape { MessageShape() }
 
     package init(wire bytes: [UInt8], as format: WireFormat) throws(UbiquityError) {
-        let isProtobuf = format == .protobuf
-        let entries = isProtobuf ? ProtobufEntries.count(in: bytes) : bytes.count { $0 == UInt8(ascii: "{") }
-        // In JSON what is in an entry counts too, each chunk of a large file.
-        let limit = isProtobuf ? Self.maximumEntries : max(Self.maximumEntries, ProtobufEntries.maximumObjects)
-        guard entries <= limit else { throw .malformed("more than \(limit) entries") }
-        let message: Wire
-        do {
-            message = try Wire.read(bytes, as: format)
-        } catch {
-            throw UbiquityError(.invalid, "the message cannot be read: \(error)")
+        switch format {
+        case .protobuf:
+            try MessageCensus.check(bytes, Self.shape)
+            try self.init(protobuf: bytes)
+        case .json:
+            try MessageCensus.checkJSON(bytes)
+            try self.init(message: try WireCodec.message(Wire.self, bytes, as: .json))
         }
-        try self.init(message: message)
+    }
+
+    init(protobuf bytes: [UInt8]) throws(UbiquityError) {
+        try self.init(message: try WireCodec.message(Wire.self, bytes))
     }
 
     package func wire(as format: WireFormat) throws(UbiquityError) -> [UInt8] {
@@ -66,44 +67,49 @@ extension MessageConvertible {
     }
 }
 
-/// Counts the fields of a message as they stand on the wire, those in its fields not.
-enum ProtobufEntries {
-    /// Objects in a text: the chunks of the largest file, and some.
-    static let maximumObjects = 1_000_000
-
-    /// - Returns: how many there are up to the first that cannot be read.
-    static func count(in bytes: [UInt8]) -> Int {
-        var position = 0, count = 0
-        while position < bytes.count {
-            guard let tag = variable(bytes, &position) else { break }
-            switch tag & 7 {
-            case 0: guard variable(bytes, &position) != nil else { return count }
-            case 1: position += 8
-            case 2:
-                guard let length = variable(bytes, &position), length <= UInt64(bytes.count - position) else {
-                    return count
-                }
-                position += Int(length)
-            case 5: position += 4
-            // The ends of a group, which is read over with all that is in it.
-            case 3, 4: break
-            default: return count
-            }
-            count += 1
+extension WireCodec {
+    static func message<Wire: SwiftProtobuf.Message>(
+        _ type: Wire.Type, _ bytes: [UInt8], as format: WireFormat = .protobuf
+    ) throws(UbiquityError) -> Wire {
+        do {
+            return try Wire.read(bytes, as: format)
+        } catch {
+            throw UbiquityError(.invalid, "the message cannot be read: \(error)")
         }
-        return count
     }
 
-    private static func variable(_ bytes: [UInt8], _ position: inout Int) -> UInt64? {
-        var value: UInt64 = 0
-        for shift in stride(from: UInt64(0), to: 64, by: 7) {
-            guard position < bytes.count else { return nil }
-            let byte = bytes[position]
-            position += 1
-            value |= UInt64(byte & 0x7F) << shift
-            if byte & 0x80 == 0 { return value }
+    /// Decodes the entries of a message one after the other, so that only one of them is in memory as a message.
+    /// - Parameter take: an entry's field and where it is; returns false for a field that is none.
+    /// - Returns: the message without these entries.
+    static func remaining<Wire: SwiftProtobuf.Message>(
+        _ type: Wire.Type, of bytes: [UInt8],
+        _ take: (Int, UnsafeRawBufferPointer, Range<Int>) throws(UbiquityError) -> Bool
+    ) throws(UbiquityError) -> Wire {
+        var rest = [UInt8](), failure: UbiquityError?
+        bytes.withUnsafeBytes { raw in
+            do throws(UbiquityError) { rest = try untaken(raw, take) } catch { failure = error }
         }
-        return nil
+        if let failure { throw failure }
+        return try message(type, rest)
+    }
+
+    private static func untaken(
+        _ raw: UnsafeRawBufferPointer, _ take: (Int, UnsafeRawBufferPointer, Range<Int>) throws(UbiquityError) -> Bool
+    ) throws(UbiquityError) -> [UInt8] {
+        var rest = [UInt8](), reader = WireReader(raw, 0..<raw.count), position = 0
+        while let field = reader.next() {
+            position = field.whole.upperBound
+            if field.type == 2, try take(field.number, raw, field.content) { continue }
+            rest.append(contentsOf: UnsafeRawBufferPointer(rebasing: raw[field.whole]))
+        }
+        // What cannot be read: the decoder says why.
+        rest.append(contentsOf: UnsafeRawBufferPointer(rebasing: raw[position...]))
+        return rest
+    }
+
+    /// One entry's bytes.
+    static func bytes(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
+        [UInt8](UnsafeRawBufferPointer(rebasing: raw[range]))
     }
 }
 

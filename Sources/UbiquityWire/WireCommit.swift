@@ -2,31 +2,39 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension CommitRequest: MessageConvertible {
-    /// Changes, packages and small chunks, with room to spare.
-    static var maximumEntries: Int { 100 * Limits.maximumChangesPerCommit }
+    static var shape: MessageShape { .commit }
 
     init(message: PBCommitRequest) throws(UbiquityError) {
-        guard message.changes.count <= Limits.maximumChangesPerCommit else {
-            throw .malformed("a commit of more than \(Limits.maximumChangesPerCommit) changes")
+        var parts = CommitParts()
+        for change in message.changes { try parts.add(try ItemChange(message: change)) }
+        for package in message.packages { try parts.add(try PackageEdit(message: package)) }
+        for chunk in message.chunks { try parts.add(chunk) }
+        try self.init(message, parts)
+    }
+
+    init(protobuf bytes: [UInt8]) throws(UbiquityError) {
+        var parts = CommitParts()
+        let message = try WireCodec.remaining(PBCommitRequest.self, of: bytes) {
+            field, raw, range throws(UbiquityError) in
+            switch field {
+            case 4: try parts.add(try ItemChange(raw, range))
+            case 5: try parts.addChunk(raw, range)
+            case 8: try parts.add(try PackageEdit(raw, range))
+            default: return false
+            }
+            return true
         }
-        var changes = [ItemChange]()
-        changes.reserveCapacity(message.changes.count)
-        for change in message.changes { changes.append(try ItemChange(message: change)) }
-        var chunks = [Chunk]()
-        chunks.reserveCapacity(message.chunks.count)
-        var packages = [PackageEdit]()
-        for package in message.packages.prefix(Limits.maximumPackagesPerCommit + 1) {
-            packages.append(try PackageEdit(message: package))
-        }
-        for chunk in message.chunks {
-            chunks.append(Chunk(id: try ChunkID(wire: chunk.id), bytes: Array(chunk.content)))
-        }
+        try self.init(message, parts)
+    }
+
+    private init(_ message: PBCommitRequest, _ parts: CommitParts) throws(UbiquityError) {
         self.init(
             id: try RequestID(wire: message.id, "the request's id"),
             device: try DeviceID(wire: message.device, "the device's id"), deviceName: message.deviceName,
-            changes: changes, chunks: chunks,
+            changes: parts.changes, chunks: parts.chunks,
             sentAt: message.hasSentAt ? Timestamp(nanoseconds: message.sentAt) : nil,
-            number: message.hasNumber ? message.number : nil, packages: packages, known: try Self.known(message))
+            number: message.hasNumber ? message.number : nil, packages: parts.packages,
+            known: try Self.known(message))
         try check()
     }
 
@@ -60,7 +68,61 @@ extension CommitRequest: MessageConvertible {
     }
 }
 
+/// The entries of a commit, each counted before the next is decoded.
+private struct CommitParts {
+    private(set) var changes = [ItemChange]()
+    private(set) var chunks = [Chunk]()
+    private(set) var packages = [PackageEdit]()
+    private var chunkBytes = 0
+
+    mutating func add(_ change: ItemChange) throws(UbiquityError) {
+        guard changes.count < Limits.maximumChangesPerCommit else {
+            throw .malformed("a commit of more than \(Limits.maximumChangesPerCommit) changes")
+        }
+        changes.append(change)
+    }
+
+    mutating func add(_ package: PackageEdit) throws(UbiquityError) {
+        guard packages.count < Limits.maximumPackagesPerCommit else {
+            throw .malformed("a commit about more than \(Limits.maximumPackagesPerCommit) packages")
+        }
+        packages.append(package)
+    }
+
+    mutating func addChunk(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) throws(UbiquityError) {
+        try checkChunks(range.count)
+        try add(try WireCodec.message(PBChunk.self, WireCodec.bytes(raw, range)))
+    }
+
+    mutating func add(_ chunk: PBChunk) throws(UbiquityError) {
+        try checkChunks(chunk.content.count)
+        chunkBytes += chunk.content.count
+        chunks.append(Chunk(id: try ChunkID(wire: chunk.id), bytes: Array(chunk.content)))
+    }
+
+    private func checkChunks(_ next: Int) throws(UbiquityError) {
+        // A frame of the wire is a little longer than its content.
+        guard chunkBytes + next <= Limits.maximumInlineChunkBytes + 1024 else {
+            throw .malformed("a commit with more than \(Limits.maximumInlineChunkBytes) bytes of chunks")
+        }
+    }
+}
+
 extension CommitResponse: MessageConvertible {
+    static var shape: MessageShape { .response }
+
+    init(protobuf bytes: [UInt8]) throws(UbiquityError) {
+        var results = [ChangeResult]()
+        let message = try WireCodec.remaining(PBCommitResponse.self, of: bytes) {
+            field, raw, range throws(UbiquityError) in
+            guard field == 2 else { return false }
+            results.append(
+                try ChangeResult(message: WireCodec.message(PBChangeResult.self, WireCodec.bytes(raw, range))))
+            return true
+        }
+        self.init(revision: try Revision(wire: message.revision), results: results)
+    }
+
     init(message: PBCommitResponse) throws(UbiquityError) {
         var results = [ChangeResult]()
         results.reserveCapacity(message.results.count)

@@ -36,11 +36,31 @@ extension ContainerDescription: MessageConvertible {
 }
 
 extension ChangePage: MessageConvertible {
+    static var shape: MessageShape { .page }
+
     init(message: PBChangePage) throws(UbiquityError) {
         var items = [RemoteItem]()
         items.reserveCapacity(message.items.count)
-        // What a newer version has made is nothing that this one could show; the rest of the feed is.
-        for item in message.items where item.kind.isKnown { items.append(try RemoteItem(message: item)) }
+        for item in message.items { try Self.add(item, to: &items) }
+        try self.init(message, items)
+    }
+
+    init(protobuf bytes: [UInt8]) throws(UbiquityError) {
+        var items = [RemoteItem]()
+        let message = try WireCodec.remaining(PBChangePage.self, of: bytes) { field, raw, range throws(UbiquityError) in
+            guard field == 1 else { return false }
+            try Self.add(WireCodec.message(PBItem.self, WireCodec.bytes(raw, range)), to: &items)
+            return true
+        }
+        try self.init(message, items)
+    }
+
+    /// What a newer version has made is nothing that this one could show; the rest of the feed is.
+    private static func add(_ item: PBItem, to items: inout [RemoteItem]) throws(UbiquityError) {
+        if item.kind.isKnown { items.append(try RemoteItem(message: item)) }
+    }
+
+    private init(_ message: PBChangePage, _ items: [RemoteItem]) throws(UbiquityError) {
         self.init(
             items: items, revision: try Revision(wire: message.revision), hasMore: message.hasMore_p,
             isIncomplete: message.isIncomplete, mark: message.mark)

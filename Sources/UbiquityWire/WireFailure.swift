@@ -57,6 +57,8 @@ package struct WireFailure: Hashable, Sendable {
 }
 
 extension WireFailure: MessageConvertible {
+    static var shape: MessageShape { .failure }
+
     init(message: PBFailure) throws(UbiquityError) {
         for text in [message.message, message.place, message.remedy] {
             guard text.utf8.count <= MessageLimits.maximumFailureTextLength else {

@@ -3,6 +3,8 @@ package import UbiquityCore
 internal import SwiftProtobuf
 
 extension RemoteItem: MessageConvertible {
+    static var shape: MessageShape { .item }
+
     init(message: PBItem) throws(UbiquityError) {
         let id = try ItemID(wire: message.id, "an item's id")
         guard let conflicts = Int(exactly: message.conflictCount) else { throw .malformed("too many conflicts") }

@@ -2,6 +2,13 @@ internal import FoundationEssentials
 package import UbiquityCore
 
 extension PackageEdit {
+    /// From protobuf. The chunks of a large package are read by hand.
+    init(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) throws(UbiquityError) {
+        let parts = try ManifestExtractor(raw, range, path: [4, 3, 1])
+        try self.init(message: WireCodec.message(PBPackageEdit.self, parts.remaining))
+        if !parts.manifest.isEmpty { lost?.manifest = parts.manifest }
+    }
+
     init(message: PBPackageEdit) throws(UbiquityError) {
         self.init(
             id: try ItemID(wire: message.id, "a package's id"),
@@ -109,6 +116,8 @@ extension PackageTree {
 }
 
 extension PackageTree: MessageConvertible {
+    static var shape: MessageShape { .member }
+
     init(message: PBPackageTree) throws(UbiquityError) {
         var members = [PackageMember](), folders: Set<[ItemName]> = [[]], chunks = 0
         for each in message.members {

@@ -70,6 +70,8 @@ package struct ItemVersions: Hashable, Sendable {
 }
 
 extension ItemVersions: MessageConvertible {
+    static var shape: MessageShape { .versions }
+
     init(message: PBVersions) throws(UbiquityError) {
         guard message.versions.count <= Limits.maximumVersionsPerAnswer else {
             throw .malformed("\(message.versions.count) versions of one item")
@@ -86,6 +88,8 @@ extension ItemVersions: MessageConvertible {
 }
 
 extension TrashPage: MessageConvertible {
+    static var shape: MessageShape { .trash }
+
     init(message: PBTrashPage) throws(UbiquityError) {
         guard message.items.count <= Limits.maximumTrashPage else {
             throw .malformed("\(message.items.count) deleted items in one page")

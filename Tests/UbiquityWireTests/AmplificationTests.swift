@@ -13,8 +13,9 @@ import UbiquityWire
     }
 
     private static func many(_ number: Int, _ bytes: [UInt8] = []) -> [UInt8] {
-        let one = field(number, bytes)
-        return [UInt8](repeatElement(one, count: 2_000_000 / one.count).joined())
+        var result = field(number, bytes)
+        while result.count < 1_000_000 { result += result }
+        return result
     }
 
     private static let id = [UInt8](repeating: 1, count: 16)
