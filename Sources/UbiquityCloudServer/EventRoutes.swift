@@ -27,7 +27,7 @@ struct EventRoutes: Sendable {
 
         /// With the digest of its data, as each line may be damaged on its way. Other readers pass over that line.
         private static func event(_ data: String) -> ByteBuffer {
-            ByteBuffer(string: "event: revision\ndata: \(data)\ndigest: \(MessageDigest.ofEvent(data))\n\n")
+            ByteBuffer(string: "digest: \(MessageDigest.ofEvent(data))\nevent: revision\ndata: \(data)\n\n")
         }
     }
 
