@@ -36,7 +36,8 @@ package enum Limits {
     /// Chunks in one question whether the cloud's copies are sound: the cloud reads all of them before it answers,
     /// 32 MiB on average.
     package static let maximumChunksToVerify = 128
-    /// Bytes of items with which a page of the feed, a listing or the trash ends (4 MiB), whatever number was asked for.
+    /// Bytes of items with which a page of the feed, a listing or the trash ends (4 MiB), whatever number was asked
+    /// for.
     package static let maximumPageBytes = 4 << 20
     /// Items in one page of the change feed.
     package static let maximumItemsPerPage = 2000

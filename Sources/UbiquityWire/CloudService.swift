@@ -27,8 +27,8 @@ package protocol CloudService: Sendable {
 
     /// Applies the changes all together or not at all. A repeat with the same request id gives the first answer.
     /// `.missingChunks` (see `MissingChunks`), `.outdatedCommit` (see `OutdatedCommit`), `.packageConflict` (see
-    /// `PackageConflict`), `.quotaExceeded`, `.invalid`, `.tooLarge` (fewer changes at a time, or none to this item until
-    /// its conflicts are decided), `.offline` if `request.known` belongs to another history: connect anew.
+    /// `PackageConflict`), `.quotaExceeded`, `.invalid`, `.tooLarge` (fewer changes at a time, or none to this item
+    /// until its conflicts are decided), `.offline` if `request.known` belongs to another history: connect anew.
     func commit(_ request: CommitRequest) async throws -> CommitResponse
 
     /// Which of these chunks the cloud lacks; at most `Limits.maximumChunksPerRequest` are asked for.
@@ -173,8 +173,7 @@ package struct CommitRequest: Hashable, Sendable {
     package var number: Int64?
     /// The packages that the changes are about, at most `Limits.maximumPackagesPerCommit`.
     package var packages: [PackageEdit]
-    /// How far the device has read the feed. What it says rests on that history: of another one the cloud takes
-    /// nothing.
+    /// The point up to which the device has read the feed. The cloud refuses a commit that rests on another history.
     package var known: FeedPoint?
 
     package init(

@@ -33,7 +33,8 @@ package final class Cloud: Sendable {
 
     /// Opens a cloud's data, or makes it. Blocks.
     /// - Parameter quotaBytes: what each account may use; nil: what it could till now, and new ones the standard.
-    /// - Parameter noticesCopies: whether a database that was copied here since it was last open is another incarnation.
+    /// - Parameter noticesCopies: Whether a database that was copied here since it was last open gets a new
+    ///   incarnation.
     /// - Throws: `.inUse` if another process has it, `.newerFormat`, `.io`, `.noSpace`.
     package init(
         data folder: String, timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,

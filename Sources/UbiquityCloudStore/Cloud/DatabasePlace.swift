@@ -12,7 +12,9 @@ struct DatabasePlace: Equatable {
 
     init(of path: String) throws {
         (device, inode, birth) = try describing("look at the cloud's database", at: path) { () throws(Errno) in
-            let file = try FileDescriptor.open(path, .readOnly)
+            // By path only: to close another descriptor of the database would release all locks that SQLite holds on
+            // it in this process (POSIX), and another program's SQLite would then remove the log that is in use.
+            let file = try FileDescriptor.open(path, .pathOnly)
             let status = try file.status()
             return (
                 Int64(bitPattern: status.device), Int64(bitPattern: status.inode), try file.createdAt()?.nanoseconds
@@ -32,8 +34,8 @@ struct DatabasePlace: Equatable {
 
     /// Whether the database was another file when it was last open. Then, and the first time, it is written down.
     ///
-    /// Where the time of the file's making is known, that tells better than the number of the disk, which may be another
-    /// one after each start of the machine.
+    /// Where the file's birth time is known, it decides: the number of the disk may change with each start of the
+    /// machine.
     func isNew(in db: Database) throws -> Bool {
         let known = try Self(db)
         guard known != self else { return false }

@@ -1,15 +1,15 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// How what a device knows of a container compares with the container's history.
+/// Compares a device's knowledge of a container with the container's history.
 ///
-/// After an older copy of the cloud's data was put back, revisions count on from there: a device that knows more than the
-/// copy may find its revision taken by another commit. The marks tell.
+/// After an older copy of the cloud's data is put back, revisions count on from there. A device that knows more than
+/// the copy may find its revision taken by another commit. The marks show that.
 enum HistoryCheck {
     case same
     /// The device knows another incarnation; it has not heard yet.
     case otherIncarnation
-    /// The device knows a commit that this history does not have: the data is an older copy of what it was.
+    /// The device knows a commit that this history lacks: the data is an older copy.
     case replaced
 
     /// - Parameter incarnation: the container's.

@@ -1,8 +1,8 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// A state that counts what is asked of it and refuses to go on beyond a limit: while one commit is planned, the commits
-/// of all other accounts wait. It remembers items, because a commit asks for the same folders again and again.
+/// A state that counts the questions to it and refuses to go on beyond a limit, because all other commits wait while
+/// one is planned. It remembers items: a commit asks for the same folders again and again.
 final class MeteredState: ContainerState {
     private let base: any ContainerState
     private let limit: Int
@@ -24,7 +24,7 @@ final class MeteredState: ContainerState {
         guard spent <= limit else {
             throw UbiquityError(
                 .tooLarge, "the commit needs more than \(limit) looks into the database",
-                remedy: "none needed for ubiquity's devices, which send fewer changes at a time; others must do the same")
+                remedy: "send fewer changes at a time, as ubiquity's devices do by themselves")
         }
     }
 
