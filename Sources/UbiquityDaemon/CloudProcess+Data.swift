@@ -9,6 +9,9 @@ extension CloudProcess {
     /// Upkeep of trash, versions and chunks runs at the start and this often.
     private static let upkeepInterval = Duration.seconds(6 * 3600)
 
+    /// "allowed" takes a copied data folder for the same cloud, for tests that play a loss of power by copying.
+    private static let copiesVariable = "UBIQUITY_CLOUD_COPIES"
+
     static func open(
         _ data: String, _ keeping: KeepingRules, _ quotaBytes: Int64?, _ logger: Logger
     ) async throws -> Cloud {
@@ -16,7 +19,8 @@ extension CloudProcess {
         return try await pool.run {
             try Cloud(
                 data: data, timekeeper: SystemTimekeeper(), random: SystemRandom(), pool: pool, logger: logger,
-                keeping: keeping, quotaBytes: quotaBytes)
+                keeping: keeping, quotaBytes: quotaBytes,
+                noticesCopies: ProcessHost.variable(copiesVariable) != "allowed")
         }
     }
 
