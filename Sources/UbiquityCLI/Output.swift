@@ -17,7 +17,7 @@ enum Output {
         ProcessHost.write(PlainText.escapedLines(text) + "\n", to: descriptor)
     }
 
-    /// A path or another text of somebody's on one line, in which nothing commands the terminal.
+    /// A text from outside on one line. Nothing in it can command the terminal.
     static func shown(_ text: String) -> String { PlainText.escaped(text) }
 
     /// One result as JSON on one line.

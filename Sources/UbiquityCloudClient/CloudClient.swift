@@ -76,7 +76,7 @@ package final class CloudClient: CloudService {
         return try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self, answer: answer).ids
     }
 
-    /// Bytes of a list of chunks of which so many were asked about.
+    /// The longest answer, in bytes, to a question about `count` chunks.
     private static func listLength(_ count: Int) -> Int {
         ClientLimits.shortAnswerLength + count * ClientLimits.chunkIDLength
     }

@@ -250,7 +250,7 @@ final class Transport: Sendable {
         return request
     }
 
-    /// Of a request without a body.
+    /// The digest of a request without a body.
     private static let emptyDigest: String? = MessageDigest.field(of: [])
 
     private func base() throws(UbiquityError) -> String {
@@ -283,7 +283,7 @@ final class Transport: Sendable {
         do { bytes = try await body(of: response, limit: ClientLimits.failureLength) } catch let damage
             as DamagedOnTheWay
         {
-            // What stands between, or the cloud's parser, answers without digests: of a damaged head with a 4xx.
+            // A proxy or the cloud's parser answers a damaged head with a 4xx that has no digest.
             if Self.announcesDigests(response) || (400..<500).contains(status) { throw damage }
             return WireFailure(status: status, body: [], as: nil).thrown
         }

@@ -80,7 +80,7 @@ final class BodyBudget: Sendable {
         admit()
     }
 
-    /// Lets in those for whom there is space. One account that waits for its own does not keep others waiting.
+    /// Admits every waiter that fits. A waiter whose account is at its limit does not block other accounts.
     private func admit() {
         let admitted = state.withLock { state in
             var admitted = [Waiter](), blocked = Set<String>()

@@ -18,8 +18,8 @@ package enum CloudLimits {
     /// Conflict versions of one item that nobody has decided about. A commit that would add one more is refused: its
     /// content stays on its device, which says so, and comes once some are resolved.
     package static let conflictsPerItem = 100
-    /// What one commit may cost: each question to the database counts one, and long answers more. Some 0.3 s, for which
-    /// all others wait; a device sends what is refused in parts.
+    /// Questions to the database that one commit may need; a long answer counts as several. They take about 0.3 s, and
+    /// all other commits wait. A device sends a refused commit again in parts.
     package static let workPerCommit = 50_000
     /// Items with numbered names ("report 2.txt") that a new one of that name is compared with.
     package static let comparedNames = 64

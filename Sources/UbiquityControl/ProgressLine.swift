@@ -2,7 +2,7 @@
 ///
 /// The total may grow while the transfer runs, because more items join it. The rate is the mean since the first sample.
 package struct ProgressLine: Hashable, Sendable {
-    /// What is being done, for example "downloading".
+    /// The action, for example "downloading".
     private let doing: String
     private var total: Int64 = 0
     private var remaining: Int64 = 0

@@ -12,7 +12,7 @@ enum TrustedPath {
 
     /// Throws `.notPermitted`, and says which folder is to be changed and how. A path that does not exist yet is
     /// checked as far as it does.
-    /// - Parameter purpose: What the path is, for the message, for example "the state folder".
+    /// - Parameter purpose: Names the path in the message, for example "the state folder".
     static func require(_ path: String, as purpose: String) throws(UbiquityError) {
         let full = try AbsolutePath.resolved(path)
         guard let root = try status(of: "/") else { return }

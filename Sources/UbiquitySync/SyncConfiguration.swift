@@ -131,7 +131,7 @@ enum SyncLimits {
     static let versionsLimit = Duration.seconds(3)
     /// So long a program waits for a request that fails again and again: as long as for one answer.
     static let networkLimit = Duration.seconds(15)
-    /// How often a program's request for what comes damaged goes.
+    /// Attempts of a program's request whose answer arrives damaged.
     static let damagedAttempts = 6
     /// Background downloads at once.
     static let concurrentDownloads = 16

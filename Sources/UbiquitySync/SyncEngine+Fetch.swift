@@ -132,7 +132,7 @@ extension SyncEngine {
         guard !missing.isEmpty else { return }
         try connection.requireAllowed()
         do {
-            // What no program waits for is tried again later.
+            // A download without a waiting program is tried again later.
             try await patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
         } catch let error as UbiquityError where error.code == .damaged {
             // Damaged on the way, or at the source? Once more tells.

@@ -1,9 +1,9 @@
 package import UbiquityCore
 
-/// How far a device has read a container's feed, and of which history.
+/// The point up to which a device has read a container's feed, and the history that the point belongs to.
 ///
-/// A revision alone does not tell: after an older copy of the cloud's data was put back, other commits get the same
-/// numbers. So the cloud draws a random mark for each revision, and the device tells the mark that it was given.
+/// A revision alone does not identify a commit: after an older copy of the cloud's data is put back, other commits get
+/// the same numbers. So the cloud draws a random mark for each revision, and the device sends back the mark it got.
 package struct FeedPoint: Hashable, Sendable {
     package var revision: Revision
     /// The mark of the commit that made the revision; 0 if the device was never told it.

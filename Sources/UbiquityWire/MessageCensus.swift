@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// What a message may hold many of, as far as its memory matters.
+/// The repeated fields of a message, with the memory that each entry takes.
 struct MessageShape: Sendable {
     struct Entry: Sendable {
         /// Bytes of memory that one takes, decoded and as a value, without the bytes that are in it.

@@ -34,7 +34,7 @@ protocol MessageConvertible: WireValue {
     init(message: Wire) throws(UbiquityError)
     /// From protobuf whose entries have been counted.
     init(protobuf bytes: [UInt8]) throws(UbiquityError)
-    /// What the message may hold many of.
+    /// The repeated fields of the message.
     static var shape: MessageShape { get }
     func message() throws(UbiquityError) -> Wire
 }
@@ -102,7 +102,7 @@ extension WireCodec {
             if field.type == 2, try take(field.number, raw, field.content) { continue }
             rest.append(contentsOf: UnsafeRawBufferPointer(rebasing: raw[field.whole]))
         }
-        // What cannot be read: the decoder says why.
+        // The decoder reports why the message cannot be read.
         rest.append(contentsOf: UnsafeRawBufferPointer(rebasing: raw[position...]))
         return rest
     }

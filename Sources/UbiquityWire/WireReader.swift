@@ -2,11 +2,11 @@
 struct WireReader {
     struct Field {
         var number: Int
-        /// Of the wire: 0 variable, 1 eight bytes, 2 bytes or a message, 3 and 4 a group's ends, 5 four bytes.
+        /// The wire type: 0 variable, 1 eight bytes, 2 bytes or a message, 3 and 4 a group's ends, 5 four bytes.
         var type: UInt64
         /// The whole field, its tag with it.
         var whole: Range<Int>
-        /// What it holds.
+        /// The bytes of the value.
         var content: Range<Int>
         /// The number of a field of type 0.
         var value: UInt64

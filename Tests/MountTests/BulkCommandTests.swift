@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import UbiquityControl
 
-/// What commands print about many items, in a mount's folder and for scripts.
+/// The output of commands about many items, in a mount's folder and for scripts.
 @Suite struct BulkCommandTests {
     @Test func folderYieldsOneSumAndVerboseALineForEachItem() async throws {
         try await World.run { world in

@@ -39,7 +39,7 @@ final class FlippingProxy: Sendable {
 
     func close() async throws { try await listener.close() }
 
-    /// Flips one bit of the byte at this offset of what passes from now on, once.
+    /// Flips one bit, once, in the byte at this offset of the traffic from now on.
     func flip(_ direction: Direction, at offset: Int, bit: UInt8 = 0) {
         state.withLock { state in
             state.flip = (direction, offset, bit)

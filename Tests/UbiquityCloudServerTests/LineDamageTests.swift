@@ -125,7 +125,7 @@ import UbiquityWire
             try await client.fetchChunks(chunks.map(\.id)) { _ in }
             let bytes = proxy.recorded(.answer)
             let end = try #require(bytes.indices.first { bytes[$0...].starts(with: Array("\r\n\r\n".utf8)) })
-            // Of chunked coding the lengths are left as they are.
+            // The lengths of chunked coding stay as they are.
             for offset in end + 9..<bytes.count - 8 {
                 proxy.flip(.answer, at: offset, bit: 1)
                 do {

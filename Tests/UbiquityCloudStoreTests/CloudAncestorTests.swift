@@ -3,7 +3,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// What both sides of a conflict were made from is kept until somebody has decided about the conflict.
+/// The common ancestor of a conflict is kept until the conflict is resolved.
 @Suite struct CloudAncestorTests {
     private let bench: CloudBench
     private static let day = 86_400.0

@@ -249,7 +249,7 @@ import UbiquityWire
         let item = try #require(try await service.changes(after: .zero, limit: 10).items.first { $0.name.description == "a" })
         #expect(item.content?.version == .number(5) && item.hasHistory)
         #expect(try await bench.fetch([small.id, large.id], from: service) == [small, large])
-        // Of its revisions no marks are known.
+        // Its revisions have no marks.
         let point = FeedPoint(second.revision, mark: 5, incarnation: try await service.open().incarnation)
         #expect(try await service.changes(after: point, limit: 10).mark == 0)
         // What came with later formats works on it: numbered commits, with the names of devices.

@@ -3,7 +3,7 @@ import UbiquityCloudStore
 import UbiquityCore
 import UbiquityWire
 
-/// What a commit costs, and what is refused because it would cost others too much.
+/// The cost of a commit, and the refusal of one that would cost others too much.
 @Suite struct EngineWorkTests {
     /// Counts the questions that the engine asks.
     private final class CountingState: ContainerState {
@@ -103,7 +103,7 @@ import UbiquityWire
         let error = #expect(throws: UbiquityError.self) { try edit(bench, 150) }
         #expect(error?.code == .tooLarge && error?.remedy.isEmpty == false)
         #expect(bench.items[.number(1)] == before)
-        // What the winner's device does goes on, and so does an edit of a version in conflict.
+        // The winner's device can go on, and so can an edit of a version in conflict.
         try bench.commit(EngineBench.here, try Make.save(1, base: 1, at: 950, version: 3, on: 2, "z"))
         try bench.commit(
             DeviceID(high: 3, low: 1), try Make.save(1, base: 1, at: 250, version: 500, on: 11, "w"))

@@ -132,7 +132,7 @@ struct CloudMemory: ContainerState {
         return page(after: position, limit: limit)
     }
 
-    /// Whether a device that stands there knows another history (see `HistoryCheck`).
+    /// Whether a device at that point knows another history (see `HistoryCheck`).
     func isReplaced(_ point: FeedPoint) -> Bool {
         if point.revision > revision { return true }
         guard point.mark != 0, let mark = marks[point.revision] else { return false }

@@ -25,7 +25,7 @@ import UbiquityWire
         head + field(4, field(1, id) + [0x10, 1] + field(action, fields))
     }
 
-    /// What a hostile device sends, by the entry that it has too many of.
+    /// Messages of a hostile device, by the entry that they have too many of.
     static let commits: [(name: String, bytes: [UInt8])] = [
         ("attributes", change(5, many(5))), ("removed attributes", change(5, many(6))),
         ("attributes of one byte", change(5, many(5, [0x0A, 1, 65]))),
@@ -65,7 +65,7 @@ import UbiquityWire
         }
     }
 
-    /// What a hostile cloud answers.
+    /// Answers of a hostile cloud.
     @Test func pageOfTinyEntriesIsRefused() {
         let pages: [[UInt8]] = [
             Self.many(1), Self.field(1, Self.many(10)), Self.field(1, Self.many(14)),

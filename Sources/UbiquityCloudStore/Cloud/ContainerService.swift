@@ -118,13 +118,12 @@ struct ContainerService: CloudService {
 
     func incarnation(of found: Found) -> UInt64 { cloud.incarnation ^ found.history }
 
-    /// A device knows more than the container has: its data is an older copy of what it was. What devices know of it
-    /// counts for nothing any more, also of those that find it further than they were, when others have told it anew
-    /// what it lacks: from now on it is another incarnation, and all that listen come to hear of it.
+    /// Draws a new incarnation, because a device knows a commit that this history lacks: the data is an older copy.
+    /// Every device then compares all it has with the container. The event stream announces the new incarnation.
     ///
-    /// Only if it is still the incarnation that was compared: of several devices that notice, one renews it. Devices
-    /// that do not tell which they know do that once in the life of a process: a copy is put back while none runs, and
-    /// who asks after that has not heard yet.
+    /// The incarnation changes only if it is still the one that was compared, so one of several devices renews it.
+    /// Devices that do not send an incarnation can renew it once in the life of a process: a copy is put back while
+    /// no process runs.
     func renew(_ other: AnotherHistory, _ point: FeedPoint) throws {
         guard other.check == .replaced else { return }
         let number = other.found.number

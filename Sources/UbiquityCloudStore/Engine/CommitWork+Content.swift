@@ -206,8 +206,8 @@ extension CommitWork {
         try update(loser.item) { $0.record.stamps.content = stamp(of: change, .content) }
     }
 
-    /// The version that both were made from. What an earlier conflict on the way says counts: the versions between may
-    /// be gone.
+    /// The common ancestor of both versions. The ancestor that an earlier conflict has recorded counts, because the
+    /// versions between may be gone.
     private func commonAncestor(of loser: VersionRecord, and winner: VersionRecord) throws -> VersionID? {
         let others = Set(try bases(of: winner).map(\.id))
         for base in try bases(of: loser) {
@@ -217,7 +217,7 @@ extension CommitWork {
         return loser.baseVersion
     }
 
-    /// What it was made from, and what that was made from, as far back as is known.
+    /// The chain of base versions, the nearest first, as far back as the cloud keeps it.
     private func bases(of version: VersionRecord) throws -> [VersionRecord] {
         var found = [VersionRecord](), next = version.baseVersion
         while found.count < CloudLimits.ancestorSteps, let id = next, let base = try self.version(id),

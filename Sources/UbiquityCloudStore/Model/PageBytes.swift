@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquityWire
 
-// What items take in a page, about: their numbers and ids, and whatever of them has no fixed length.
+// Estimates of the bytes that items take in a page: a fixed part for numbers and ids, and every text and list.
 
 extension RemoteItem {
     private static let fixed = 128
@@ -18,7 +18,7 @@ extension RemoteContent {
 }
 
 extension ItemRecord {
-    /// Of a conflict version, whose record is not looked at: with names of a common length.
+    /// Bytes of a conflict version with names of a common length. Its record is not read for the estimate.
     private static let conflict = 256
 
     var pageBytes: Int {

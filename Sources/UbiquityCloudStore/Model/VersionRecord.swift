@@ -32,7 +32,7 @@ package struct VersionRecord: Hashable, Sendable {
     package var savedAt: Timestamp
     /// Since when it is history or resolved; nil for others.
     package var supersededAt: Timestamp?
-    /// Of a conflict: the version that it and the current one were made from. It is kept as long as the conflict.
+    /// The common ancestor of a conflict and the current version. It is kept for as long as the conflict is open.
     package var ancestor: VersionID?
 
     package init(
