@@ -32,6 +32,7 @@ package enum Doctor {
             throw UbiquityError(.notFound, "this device has no container \"\(container)\"", at: folder.path)
         }
         ProcessHost.keepNewFilesPrivate()
+        try folder.requireUnused(to: "check")
         let lock = try ProcessLock(folder.lock)
         defer { withExtendedLifetime(lock) {} }
         var before = try lookAtIndex(folder, wanted)

@@ -224,6 +224,7 @@ final class Mount: Sendable {
         let merges = Task { [controller] in await controller.merges.run() }
         let housekeeping = Task { [parts] in try await Housekeeping(parts: parts, space: space).run() }
         let outcome = await serve()
+        lock.markEnding()
         events.cancel()
         queries.cancel()
         housekeeping.cancel()
@@ -270,6 +271,7 @@ final class Mount: Sendable {
 
     /// Ends the mount, also while programs use it: they have a moment, then they get errors.
     func terminate() {
+        lock.markEnding()
         controller.indexGuard.start(limit: HeldIndexGuard.terminationLimit)
         session.stop()
         controller.end.force(after: Self.terminationLimit)

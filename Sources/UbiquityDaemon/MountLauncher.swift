@@ -41,18 +41,7 @@ package enum MountLauncher {
     static func preflight(_ settings: MountSettings) throws(UbiquityError) -> String {
         _ = try MountOptions.accepted(settings.options)
         let folder = try containerFolder(settings)
-        if let holder = try ProcessLock.holder(of: folder.lock) {
-            let container = "container \"\(settings.container)\" of this device"
-            guard try MountPoint.isMounted(source: folder.path) else {
-                throw UbiquityError(
-                    .inUse, "cannot mount: process \(holder) serves \(container), whose mount was taken away lazily",
-                    at: folder.path,
-                    remedy: "end the programs that use its files; if there are none, try again in a moment")
-            }
-            throw UbiquityError(
-                .inUse, "cannot mount: \(container) is mounted by process \(holder)", at: folder.path,
-                remedy: "unmount it first, or use another --state")
-        }
+        try folder.requireUnused(to: "mount")
         // It stays until the new one takes its place: meanwhile programs get errors, and nothing falls beneath.
         if try MountPoint.isLeft(at: settings.mountPoint, source: folder.path) {
             return try MountPoint.real(settings.mountPoint)

@@ -46,12 +46,30 @@ package final class ProcessLock: Sendable {
         try? file.unlock()
     }
 
+    /// The process that holds a lock.
+    package struct Holder: Hashable, Sendable {
+        package var process: Int32
+        /// Whether it releases the lock soon: it has called `markEnding`, or it is being killed.
+        package var isEnding: Bool
+    }
+
+    /// Records in the file that this process releases the lock soon. Other processes may wait for that.
+    package func markEnding() {
+        // Without the mark, for example on a full disk, others only wait less long.
+        try? file.write(Array("\(getpid())\(Self.endingMark)\n".utf8), at: 0)
+    }
+
+    private static let endingMark = " ending"
+
     /// The process that holds the lock at `path`; nil if none does.
-    package static func holder(of path: String) throws(UbiquityError) -> Int32? {
+    package static func holder(of path: String) throws(UbiquityError) -> Int32? { try state(of: path)?.process }
+
+    /// The same, and whether that process is ending.
+    package static func state(of path: String) throws(UbiquityError) -> Holder? {
         try describing("read the lock", at: path) { () throws(Errno) in
             do throws(Errno) {
                 let file = try FileDescriptor.openFile(path, .readOnly)
-                guard try file.tryLock(.shared) else { return pid(in: file) }
+                guard try file.tryLock(.shared) else { return holder(in: file) }
                 try file.unlock()
                 return nil
             } catch .ENOENT {
@@ -76,9 +94,14 @@ package final class ProcessLock: Sendable {
         }
     }
 
-    private static func pid(in file: FileDescriptor) -> Int32? {
+    private static func pid(in file: FileDescriptor) -> Int32? { holder(in: file)?.process }
+
+    private static func holder(in file: FileDescriptor) -> Holder? {
         // A pid that cannot be read only makes the message vaguer.
-        guard let bytes = try? file.read(count: 16, at: 0) else { return nil }
-        return Int32(String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self))
+        guard let bytes = try? file.read(count: 32, at: 0) else { return nil }
+        let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        guard let process = Int32(line.prefix { $0 != " " }) else { return nil }
+        let isEnding = line.hasSuffix(endingMark) || ProcessStatus(process).map { $0.isZombie || $0.isDying } == true
+        return Holder(process: process, isEnding: isEnding)
     }
 }

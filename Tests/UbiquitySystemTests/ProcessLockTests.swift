@@ -18,4 +18,25 @@ import UbiquityCore
         // Who is named is not waited for.
         #expect(throws: UbiquityError.self) { _ = try ProcessLock(path) }
     }
+
+    @Test func markedLockShowsThatItsHolderIsEnding() throws {
+        let folder = try TemporaryFolder(), path = folder("lock")
+        let lock = try ProcessLock(path)
+        #expect(try ProcessLock.state(of: path)?.isEnding == false)
+        lock.markEnding()
+        #expect(try ProcessLock.state(of: path) == ProcessLock.Holder(process: ProcessHost.id, isEnding: true))
+        #expect(try ProcessLock.holder(of: path) == ProcessHost.id)
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func nextHolderOfAMarkedLockIsNotEnding() throws {
+        let folder = try TemporaryFolder(), path = folder("lock")
+        var lock: ProcessLock? = try ProcessLock(path)
+        lock?.markEnding()
+        lock = nil
+        #expect(try ProcessLock.state(of: path) == nil)
+        lock = try ProcessLock(path)
+        #expect(try ProcessLock.state(of: path)?.isEnding == false)
+        withExtendedLifetime(lock) {}
+    }
 }
