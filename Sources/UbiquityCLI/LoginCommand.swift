@@ -43,6 +43,7 @@ struct LoginCommand: AsyncParsableCommand {
             }
         }
         try signIn.save(deviceFolder: state.resolved())
+        Output.message("signed in: \(try AccountNotice(deviceFolder: state.resolved()).text)")
         try state.tellOfMounts()
     }
 

@@ -14,6 +14,7 @@ struct LogoutCommand: AsyncParsableCommand {
         }
         Output.message(
             "signed out; what was uploaded is safe at the cloud, and what waits to be is kept here for the next login")
+        Output.message("the next mount uses \(try AccountNotice(deviceFolder: state.resolved()).text)")
         try state.tellOfMounts()
     }
 }

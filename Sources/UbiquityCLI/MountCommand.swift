@@ -50,6 +50,9 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Stay, and write the log to standard error.")
     var foreground = false
 
+    @Flag(name: .shortAndLong, help: "Print warnings and errors only.")
+    var quiet = false
+
     @Flag(help: .hidden)
     var report = false
 
@@ -77,8 +80,13 @@ struct MountCommand: AsyncParsableCommand {
         let path = try UserConfiguration.path()
         Output.messages(try UserConfiguration.load().complaints.map { Output.shown("\(path), \($0); it is ignored") })
         guard !foreground else { return try await MountServer.run(settings, reporting: report) }
-        let notices = try await Progress.showing("mounting …") { _ in try MountLauncher.launch(settings) }
-        Output.messages(notices.map(Output.shown))
+        let notices = try await Progress.showing("mounting …", unless: quiet) { _ in
+            try MountLauncher.launch(settings)
+        }
+        Output.messages(notices)
+        guard !quiet else { return }
+        let account = try AccountNotice(deviceFolder: settings.deviceFolder).text
+        Output.message("mounted container \(settings.container) on \(settings.mountPoint): \(account)")
     }
 
     /// The state of a container in another would wait for itself sooner or later.

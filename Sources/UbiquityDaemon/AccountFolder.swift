@@ -65,6 +65,30 @@ struct AccountFolder: Hashable, Sendable {
         return folders
     }
 
+    /// All of a device that have a container, with the cloud's address as far as that is noted.
+    static func all(ofDevice device: String) throws(UbiquityError) -> [(folder: String, account: String, url: String?)] {
+        var found = [(folder: String, account: String, url: String?)]()
+        for name in try folders(in: device) {
+            let path = Path.join(device, name)
+            guard try folders(in: path).contains(where: { FileSystem.isFile(Path.join(path, $0) + "/index.db") }) else {
+                continue
+            }
+            // "+" itself is encoded in names of accounts.
+            let plain = name.prefix { $0 != "+" }
+            let url = try StoredJSON.read(Mark.self, at: markPath(path))?.url
+            found.append((path, PercentEncoding.decode(plain) ?? String(plain), url))
+        }
+        return found.sorted { $0.folder < $1.folder }
+    }
+
+    /// The names of the folders in a folder; none if it does not exist.
+    static func folders(in folder: String) throws(UbiquityError) -> [String] {
+        let entries = try describing("look for accounts", at: folder) { () throws(Errno) -> [DirectoryEntry] in
+            do throws(Errno) { return try FileSystem.entries(of: folder) } catch .ENOENT { return [] }
+        }
+        return entries.map(\.text).filter { (try? FileSystem.status(Path.join(folder, $0)))?.isDirectory == true }
+    }
+
     /// Notes whose folder that of the present sign-in is, before another one takes its place.
     static func claim(device: String) throws(UbiquityError) {
         guard let signIn = try SignIn.load(deviceFolder: device) else { return }

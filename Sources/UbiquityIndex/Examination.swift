@@ -181,6 +181,19 @@ extension ItemIndex {
         }
     }
 
+    /// Files in the tree of an index, which another process may have open. Nothing is changed. What its journal has
+    /// beyond the database is not counted.
+    package static func fileCount(ofIndexAt path: String) throws -> Int64 {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? database.close() }
+        return try database.unsafeRead { db in
+            let question = "SELECT count(*) FROM entries JOIN items ON items.key = entries.item WHERE items.kind = ?"
+            return try Int64.fetchOne(db, sql: question, arguments: [ItemKind.file.rawValue]) ?? 0
+        }
+    }
+
     private static func number(_ name: String, _ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = ?", arguments: [name]) ?? 0
     }

@@ -1,0 +1,89 @@
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+
+/// Tells a person which account and cloud a device uses, and which documents of its other accounts are not shown.
+///
+/// A device keeps the documents of each account in a folder of its own. After `login` a mount shows those of the new
+/// account only.
+package struct AccountNotice: Hashable, Sendable {
+    /// An account that the device holds and does not use now.
+    struct Kept: Hashable, Sendable {
+        var account: String
+        /// The cloud's address; nil if it is not noted.
+        var url: String?
+        /// Whether it is the account of the cloud on this machine, which needs no sign-in.
+        var isEmbedded = false
+        /// Nil if its index cannot be read.
+        var files: Int64?
+    }
+
+    var account: String
+    /// The cloud's address; nil is the cloud on this machine.
+    var url: String?
+    var kept: [Kept]
+
+    /// Other accounts named one by one; the rest is a number.
+    private static let longestList = 3
+
+    /// As the device is signed in now.
+    package init(deviceFolder: String) throws(UbiquityError) {
+        let signIn = try SignIn.load(deviceFolder: deviceFolder)
+        let used = try AccountFolder(device: deviceFolder, signIn: signIn)
+        account = signIn?.account ?? DeviceFolder.localAccount
+        url = signIn?.url
+        kept = []
+        for other in try AccountFolder.all(ofDevice: deviceFolder) where other.folder != used.path {
+            let files = try Self.files(in: other.folder)
+            guard files != 0 else { continue }
+            let isEmbedded = other.url == nil && other.account == DeviceFolder.localAccount
+            kept.append(Kept(account: other.account, url: other.url, isEmbedded: isEmbedded, files: files))
+        }
+    }
+
+    init(account: String, url: String?, kept: [Kept]) {
+        self.account = account
+        self.url = url
+        self.kept = kept
+    }
+
+    /// Files of all containers of an account; nil if an index cannot be read.
+    private static func files(in folder: String) throws(UbiquityError) -> Int64? {
+        var sum: Int64 = 0
+        for container in try AccountFolder.folders(in: folder) {
+            let index = Path.join(Path.join(folder, container), "index.db")
+            guard FileSystem.isFile(index) else { continue }
+            // The notice is worth less than the command: a damaged index is the doctor's business.
+            guard let count = try? ItemIndex.fileCount(ofIndexAt: index) else { return nil }
+            sum += count
+        }
+        return sum
+    }
+
+    /// One line: the account and the cloud, then the documents of other accounts.
+    package var text: String {
+        let used = "account \(account) at \(url ?? Self.embedded)"
+        guard !kept.isEmpty else { return used }
+        var parts = kept.prefix(Self.longestList).map(Self.text)
+        if kept.count > parts.count { parts.append("\(kept.count - parts.count) more accounts") }
+        let verb = parts.count == 1 && kept[0].files == 1 ? "stays" : "stay"
+        return "\(used); \(parts.joined(separator: ", ")) \(verb) on this device and \(verb == "stay" ? "are" : "is") not shown: "
+            + "\(hint), then unmount and mount again"
+    }
+
+    private static let embedded = "the cloud on this machine"
+
+    private static func text(of kept: Kept) -> String {
+        let files = kept.files.map { $0 == 1 ? "1 document" : "\($0) documents" } ?? "documents"
+        let cloud = kept.isEmbedded ? " at \(embedded)" : kept.url.map { " at \($0)" } ?? ""
+        return "\(files) of account \(kept.account)\(cloud)"
+    }
+
+    private var hint: String {
+        guard let first = kept.first, kept.count == 1 else {
+            return "to see them, sign in to their account with 'ubiquity login'"
+        }
+        if first.isEmbedded { return "to see them, run 'ubiquity logout'" }
+        return "to see them, run 'ubiquity login \(first.url ?? "URL") --account \(first.account)'"
+    }
+}
