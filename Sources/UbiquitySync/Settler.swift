@@ -10,6 +10,8 @@ package struct Settler {
     let transaction: IndexTransaction
     let owner: (uid: UInt32, gid: UInt32)
     let now: Timestamp
+    /// Whether set-user-id and set-group-id bits come from other devices.
+    let trustsPrivileges: Bool
     /// Backing files nobody needs any more once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
     /// Whether what an ignore file keeps local gives its name to what is synced, and takes another.
@@ -19,10 +21,14 @@ package struct Settler {
     /// Records that were ignored because they break `RecordRules`, with the rule.
     package private(set) var ignored: [(item: ItemID, reason: String)] = []
 
-    package init(_ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp) {
+    package init(
+        _ transaction: IndexTransaction, owner: (uid: UInt32, gid: UInt32), now: Timestamp,
+        trustsPrivileges: Bool = false
+    ) {
         self.transaction = transaction
         self.owner = owner
         self.now = now
+        self.trustsPrivileges = trustsPrivileges
     }
 
     mutating func drop(_ content: ContentID) throws {

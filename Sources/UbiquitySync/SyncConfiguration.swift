@@ -18,6 +18,8 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var diskFloor: Int64
     /// Whether any number of deletions goes up at once (`DeletionGuard`).
     package var allowsMassDelete = false
+    /// Whether set-user-id and set-group-id bits come from other devices (`Privileges`).
+    package var trustsPrivileges = false
     /// This boot of the machine.
     package var boot: [UInt8]
     /// Owner of what comes from other devices.

@@ -19,16 +19,18 @@ package final class SimulatedDevice: Sendable {
         package var cacheLimit: Int64?
         package var diskFloor: Int64
         package var allowsMassDelete: Bool
+        package var trustsPrivileges: Bool
 
         package init(
             policy: SyncConfiguration.Policy = .lazy, skew: Duration = .zero, cacheLimit: Int64? = nil,
-            diskFloor: Int64 = 0, allowsMassDelete: Bool = false
+            diskFloor: Int64 = 0, allowsMassDelete: Bool = false, trustsPrivileges: Bool = false
         ) {
             self.policy = policy
             self.skew = skew
             self.cacheLimit = cacheLimit
             self.diskFloor = diskFloor
             self.allowsMassDelete = allowsMassDelete
+            self.trustsPrivileges = trustsPrivileges
         }
     }
 
@@ -103,6 +105,7 @@ package final class SimulatedDevice: Sendable {
             diskFloor: settings.diskFloor, boot: [UInt8(truncatingIfNeeded: boots.withLock { $0 })],
             owner: (1000, 1000))
         result.allowsMassDelete = settings.allowsMassDelete
+        result.trustsPrivileges = settings.trustsPrivileges
         return result
     }
 

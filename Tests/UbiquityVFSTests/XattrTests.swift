@@ -50,6 +50,20 @@ import UbiquityVFS
         #expect(try container.fs.xattr(of: ino, name: label) == Array("x".utf8))
     }
 
+    /// Another device may have set it; the kernel would act on it, and a list must name what can be read only.
+    @Test func aForeignNameOutsideUserIsNeitherListedNorServed() throws {
+        let container = try TestContainer()
+        let ino = try container.create("a", "x")
+        try container.index.write(.remote) { transaction in
+            let row = try #require(try transaction.row(ino: ino))
+            var next = row
+            next.xattrs = ["security.capability", "trusted.x", "user.a"].map { Xattr(name: Array($0.utf8), value: [1]) }
+            try transaction.update(next, before: row)
+        }
+        #expect(try names(container, ino).filter { !$0.hasPrefix("user.ubiquity.") } == ["user.a"])
+        #expect(errno { _ = try container.fs.xattr(of: ino, name: Array("security.capability".utf8)) } == .ENODATA)
+    }
+
     @Test func statusIsListedAndReadable() throws {
         let container = try TestContainer()
         let ino = try container.create("a", "x")
