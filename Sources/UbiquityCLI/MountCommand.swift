@@ -47,6 +47,9 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Do not hold deletions of more than half of all items for a confirmation.")
     var allowMassDelete = false
 
+    @Flag(help: "Accept set-user-id and set-group-id bits that other devices set.")
+    var trustSuid = false
+
     @Flag(help: "Stay, and write the log to standard error.")
     var foreground = false
 
@@ -103,7 +106,7 @@ struct MountCommand: AsyncParsableCommand {
         try MountSettings(
             deviceFolder: stateFolder(), container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
-            allowsMassDelete: allowMassDelete, isStrict: coordination == .strict,
+            allowsMassDelete: allowMassDelete, trustsPrivileges: trustSuid, isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },
             mountPoint: AbsolutePath.of(mountPoint))
     }

@@ -148,6 +148,7 @@ final class Mount: Sendable {
             cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
             boot: boot, owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
+        configuration.trustsPrivileges = settings.trustsPrivileges || options.trustsPrivileges
         let engine = SyncEngine(
             index: index, store: contents, service: cloud.service, configuration: configuration, timekeeper: timekeeper,
             random: random, pool: pool, logger: Self.logger(logger, "sync"))

@@ -25,6 +25,8 @@ package struct MountSettings: Hashable, Sendable {
     package var allowsPassthrough: Bool
     /// With `--allow-mass-delete`: many deletions at once go up like few.
     package var allowsMassDelete: Bool
+    /// With `--trust-suid`: set-user-id and set-group-id bits come from other devices.
+    package var trustsPrivileges: Bool
     /// With `--coordination strict`: plain programs hold each other up, too.
     package var isStrict: Bool
     /// Options of mount(8), from `-o`.
@@ -40,9 +42,8 @@ package struct MountSettings: Hashable, Sendable {
 
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
-        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false, isStrict: Bool = false,
-        options: [String],
-        mountPoint: String
+        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false,
+        trustsPrivileges: Bool = false, isStrict: Bool = false, options: [String], mountPoint: String
     ) throws(UbiquityError) {
         guard let id = ContainerID(container) else {
             throw UbiquityError(
@@ -56,6 +57,7 @@ package struct MountSettings: Hashable, Sendable {
         self.diskFloor = diskFloor ?? Self.defaultDiskFloor
         self.allowsPassthrough = allowsPassthrough
         self.allowsMassDelete = allowsMassDelete
+        self.trustsPrivileges = trustsPrivileges
         self.isStrict = isStrict
         self.options = options
         self.mountPoint = mountPoint
@@ -87,6 +89,7 @@ package struct MountSettings: Hashable, Sendable {
         if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
         if !allowsPassthrough { arguments.append("--no-passthrough") }
         if allowsMassDelete { arguments.append("--allow-mass-delete") }
+        if trustsPrivileges { arguments.append("--trust-suid") }
         if isStrict { arguments += ["--coordination", "strict"] }
         for option in options { arguments += ["-o", option] }
         return arguments + ["--", mountPoint]

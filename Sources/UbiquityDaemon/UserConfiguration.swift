@@ -12,6 +12,7 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let quota = "quota"
     private static let keep = "keep"
     private static let keepVersions = "keep-versions"
+    private static let trustSuid = "trust-suid"
 
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize", "noatime-reader"]
@@ -65,8 +66,9 @@ package struct UserConfiguration: Hashable, Sendable {
             return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
         }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
-        guard lists.contains(where: { name == $0 + ".standard" }) else {
-            let known = lists + lists.map { $0 + ".standard" } + ["merge.EXTENSION", quota, keep, keepVersions]
+        guard name == trustSuid || lists.contains(where: { name == $0 + ".standard" }) else {
+            let known = lists + lists.map { $0 + ".standard" }
+                + ["merge.EXTENSION", quota, keep, keepVersions, trustSuid]
             return "there is no setting '\(name)'; there are \(known.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
@@ -97,6 +99,9 @@ package struct UserConfiguration: Hashable, Sendable {
 
     /// `keep-versions = N`: how many earlier versions of one file they keep; nil: nothing is said.
     package var keptVersions: Int? { values[Self.keepVersions]?.last.flatMap(Self.versions) }
+
+    /// `trust-suid = yes`: mounts accept set-user-id and set-group-id bits that other devices set.
+    package var trustsPrivileges: Bool { values[Self.trustSuid]?.last == "yes" }
 
     private static func days(_ text: String) -> Double? {
         Double(text).flatMap { $0 >= 0 && $0.isFinite ? $0 : nil }

@@ -150,9 +150,10 @@ private struct PackagePlacing {
 
     /// The item has the state's rights and attributes.
     private func adopt(_ member: PackageMember, in before: ItemRow) throws {
-        guard before.mode != member.mode || before.xattrs != member.xattrs else { return }
+        let mode = Privileges.arriving(member.mode, over: before.mode)
+        guard before.mode != mode || before.xattrs != member.xattrs else { return }
         var row = before
-        row.mode = member.mode
+        row.mode = mode
         row.xattrs = member.xattrs
         row.changedAt = now
         if row.mode != before.mode { try transaction.markDirty(&row, .mode, now: now) }
@@ -167,7 +168,7 @@ private struct PackagePlacing {
         try transaction.create(
             in: parent, named: name,
             NewItem(
-                kind: member.kind, mode: member.mode, uid: source.uid, gid: source.gid, linkTarget: member.linkTarget,
-                content: content))
+                kind: member.kind, mode: Privileges.arriving(member.mode), uid: source.uid, gid: source.gid,
+                linkTarget: member.linkTarget, content: content))
     }
 }

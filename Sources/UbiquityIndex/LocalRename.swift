@@ -204,7 +204,7 @@ extension IndexTransaction {
         row.flags.insert(.keptCurrent)
         row.flags.remove(.downloadRequested)
         // But not the rights that a program had: this is another one, maybe of somebody else.
-        let kept = target.localXattrs.filter { $0.name != Self.capability }
+        let kept = target.localXattrs.filter { $0.name != Privileges.capability }
         row.localXattrs = kept.overlaid(with: source.localXattrs)
         row.generation += 1
         row.nextVersion = nil
@@ -223,8 +223,6 @@ extension IndexTransaction {
         try giveUp(source, after: nil, process: move.process)
         return RenameResult(moved: row, replaced: target)
     }
-
-    private static let capability = Array("security.capability".utf8)
 
     /// Takes the source out of the tree without its inode and content.
     private func surrender(_ source: ItemRow, now: Timestamp) throws {

@@ -109,7 +109,8 @@ extension IndexTransaction {
             case .symlink, .fifo, .socket, .characterDevice, .blockDevice: try remove(row, now: now)
             }
         }
-        let new = NewItem(kind: .file, mode: source.mode, uid: source.uid, gid: source.gid, content: content)
+        let new = NewItem(
+            kind: .file, mode: Privileges.arriving(source.mode), uid: source.uid, gid: source.gid, content: content)
         let before = try create(in: folder, named: place.name, new)
         // Attributes are the file's, and no version has any of its own.
         var made = before
@@ -139,6 +140,7 @@ extension IndexTransaction {
         row.generation += 1
         row.version = base ?? row.version
         row.nextVersion = nil
+        row.dropPrivileges()
         row.flags.insert(.keptCurrent)
         row.flags.subtract([.downloadRequested, .writing, .fresh])
         try markDirty(&row, [.content, .times], now: now)

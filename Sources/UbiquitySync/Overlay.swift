@@ -9,11 +9,14 @@ package enum Overlay {
     /// - Parameters:
     ///   - old: the record known before; the base against which changed attributes are told apart.
     ///   - keepTimes: the row shows a local content that the record's has not replaced yet, whose times it keeps.
+    ///   - trustsPrivileges: whether set-user-id and set-group-id bits come from other devices (`Privileges`).
     package static func metadata(
-        _ row: ItemRow, old: RemoteItem?, new: RemoteItem, keepTimes: Bool
+        _ row: ItemRow, old: RemoteItem?, new: RemoteItem, keepTimes: Bool, trustsPrivileges: Bool = false
     ) -> ItemRow {
         var result = row
-        if !row.dirty.contains(.mode) { result.mode = new.mode }
+        if !row.dirty.contains(.mode) {
+            result.mode = trustsPrivileges ? new.mode : arrivingMode(row, new)
+        }
         if !row.dirty.contains(.times), !keepTimes {
             result.modifiedAt = new.modifiedAt
             result.createdAt = new.createdAt
@@ -26,6 +29,12 @@ package enum Overlay {
             result.size = Int64(new.linkTarget.count)
         }
         return result
+    }
+
+    /// Bits that are here already stay, unless the record has a content that was not made here.
+    private static func arrivingMode(_ row: ItemRow, _ new: RemoteItem) -> UInt32 {
+        let hasOtherContent = !row.dirty.contains(.content) && new.content.map { $0.version != row.version } ?? false
+        return Privileges.arriving(new.mode, over: hasOtherContent ? 0 : row.mode)
     }
 
     /// The remote attributes with what was set or removed here since `base` done again.
@@ -46,11 +55,13 @@ package enum Overlay {
 
     /// The row of an item that is new here, without an entry.
     package static func newRow(
-        _ item: RemoteItem, key: ItemKey, owner: (uid: UInt32, gid: UInt32), now: Timestamp
+        _ item: RemoteItem, key: ItemKey, owner: (uid: UInt32, gid: UInt32), now: Timestamp,
+        trustsPrivileges: Bool = false
     ) -> ItemRow {
         ItemRow(
-            key: key, ino: UInt64(key.rawValue), id: item.id, kind: item.kind, mode: item.mode, uid: owner.uid,
-            gid: owner.gid, size: item.content?.size ?? Int64(item.linkTarget.count), createdAt: item.createdAt,
+            key: key, ino: UInt64(key.rawValue), id: item.id, kind: item.kind,
+            mode: trustsPrivileges ? item.mode : Privileges.arriving(item.mode), uid: owner.uid, gid: owner.gid,
+            size: item.content?.size ?? Int64(item.linkTarget.count), createdAt: item.createdAt,
             modifiedAt: item.modifiedAt, changedAt: item.modifiedAt, linkTarget: item.linkTarget, xattrs: item.xattrs,
             localXattrs: [], entry: nil, version: item.content?.version, content: nil, contentState: .none, flags: [],
             dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: .zero, generation: 0, nextVersion: nil, usedAt: now)

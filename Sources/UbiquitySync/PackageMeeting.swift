@@ -295,7 +295,8 @@ extension PackageMeeting {
         if remote.parent != parent || remote.name != entry.name {
             fields.place = Place(parent: parent, name: entry.name)
         }
-        if remote.mode != row.mode { fields.mode = row.mode }
+        let isShown = row.dirty.contains(.mode) ? remote.mode == row.mode : row.showsMode(of: remote)
+        if !isShown { fields.mode = row.mode }
         if remote.modifiedAt != row.modifiedAt || remote.createdAt != row.createdAt {
             fields.modifiedAt = row.modifiedAt
             fields.createdAt = row.createdAt

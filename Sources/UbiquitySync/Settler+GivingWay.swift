@@ -97,7 +97,8 @@ extension Settler {
         if isHeld { return }
         try transaction.setState(row.id, .waiting)
         if !item.isDeleted, let shown = try transaction.row(id: row.id) {
-            let merged = Overlay.metadata(shown, old: nil, new: item, keepTimes: false)
+            let merged = Overlay.metadata(
+                shown, old: nil, new: item, keepTimes: false, trustsPrivileges: trustsPrivileges)
             guard merged != shown else { return }
             try transaction.update(merged, before: shown)
             transaction.note(.attributes, before: shown, after: merged)

@@ -10,7 +10,7 @@ package struct Settler {
     let transaction: IndexTransaction
     let owner: (uid: UInt32, gid: UInt32)
     let now: Timestamp
-    /// Whether set-user-id and set-group-id bits come from other devices.
+    /// Whether set-user-id and set-group-id bits come from other devices (`Privileges`).
     let trustsPrivileges: Bool
     /// Backing files nobody needs any more once the transaction is committed.
     package private(set) var dropped: [ContentID] = []
@@ -80,7 +80,8 @@ package struct Settler {
 
     func overlay(_ item: RemoteItem, old: RemoteItem?) throws {
         guard let row = try transaction.row(id: item.id), !row.isDeleted, !item.isDeleted else { return }
-        var merged = Overlay.metadata(row, old: old, new: item, keepTimes: keepsTimes(row, item))
+        var merged = Overlay.metadata(
+            row, old: old, new: item, keepTimes: keepsTimes(row, item), trustsPrivileges: trustsPrivileges)
         guard merged != row else { return }
         merged.changedAt = now
         try transaction.update(merged, before: row)
@@ -195,7 +196,8 @@ package struct Settler {
         if try adopt(item) { return true }
         guard try isLinkedHere(item) else { return false }
         guard let entry = try freePlace(for: item, row: nil) else { return false }
-        var row = Overlay.newRow(item, key: ItemKey(transaction.newNumber()), owner: owner, now: now)
+        var row = Overlay.newRow(
+            item, key: ItemKey(transaction.newNumber()), owner: owner, now: now, trustsPrivileges: trustsPrivileges)
         row.entry = entry
         row.wantIgnoreFile()
         try transaction.inheritPin(&row)
@@ -381,6 +383,7 @@ package struct Settler {
         next.changedAt = now
         next.contentState = .none
         next.wantIgnoreFile()
+        if !trustsPrivileges { next.dropPrivileges() }
         if !row.dirty.contains(.times) {
             next.modifiedAt = item.modifiedAt
             next.createdAt = item.createdAt
@@ -466,7 +469,8 @@ extension Settler {
         row.id = item.id
         row.flags.subtract([.lingering, .excluded])
         if other.isExcluded { try keepOwn(&row, item) }
-        let shown = Overlay.metadata(row, old: nil, new: item, keepTimes: false)
+        let shown = Overlay.metadata(
+            row, old: nil, new: item, keepTimes: false, trustsPrivileges: trustsPrivileges)
         try transaction.update(shown, before: other)
         transaction.note(.attributes, before: other, after: shown)
         return true
@@ -474,7 +478,8 @@ extension Settler {
 
     /// The folder is no more open than it was here, and keeps its attributes, on all devices.
     private func keepOwn(_ row: inout ItemRow, _ item: RemoteItem) throws {
-        if row.mode & item.mode != item.mode { try transaction.markDirty(&row, .mode, now: now) }
+        let arriving = trustsPrivileges ? item.mode : Privileges.arriving(item.mode, over: row.mode)
+        if row.mode & arriving != arriving { try transaction.markDirty(&row, .mode, now: now) }
         row.mode &= item.mode
         if !row.xattrs.isEmpty { try transaction.markDirty(&row, .xattrs, now: now) }
     }

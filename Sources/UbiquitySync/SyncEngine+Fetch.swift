@@ -281,6 +281,7 @@ extension SyncEngine {
             next.createdAt = remote.createdAt
         }
         next.changedAt = timekeeper.now()
+        if !configuration.trustsPrivileges { next.dropPrivileges() }
         if let old = row.content { try transaction.forgetContent(old) }
         try transaction.update(next, before: row)
         try transaction.setContent(

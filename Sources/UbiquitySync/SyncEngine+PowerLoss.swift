@@ -153,6 +153,7 @@ extension SyncEngine {
             next.version = known.version
             next.size = known.size
             next.modifiedAt = remote.modifiedAt
+            if known.version != row.version, !configuration.trustsPrivileges { next.dropPrivileges() }
             try transaction.forgetContent(content)
             if let (old, manifest) = old {
                 next.content = old

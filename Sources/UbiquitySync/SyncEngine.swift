@@ -148,6 +148,8 @@ package final class SyncEngine: Sendable {
     }
 
     func settler(_ transaction: IndexTransaction) -> Settler {
-        Settler(transaction, owner: configuration.owner, now: timekeeper.now())
+        Settler(
+            transaction, owner: configuration.owner, now: timekeeper.now(),
+            trustsPrivileges: configuration.trustsPrivileges)
     }
 }

@@ -244,9 +244,8 @@ extension OpenNode.State {
 }
 
 extension ItemRow {
-    static let capability = Array("security.capability".utf8)
     /// Whether who executes it gets rights that are its own.
-    var hasCapability: Bool { localXattrs.contains { $0.name == Self.capability } }
+    var hasCapability: Bool { localXattrs.contains { $0.name == Privileges.capability } }
 
     /// What the index would do, for an item that is gone from it.
     func applying(_ change: AttributeChange, now: Timestamp) -> ItemRow {

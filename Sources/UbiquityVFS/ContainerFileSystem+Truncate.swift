@@ -154,7 +154,7 @@ extension ContainerFileSystem {
 
     /// A write takes away the file's own rights, and by an ordinary user also the right to act as the owner.
     func clearPrivileges(_ row: ItemRow, _ caller: Caller) throws {
-        if row.hasCapability { try index.removeXattr(ino: row.ino, named: ItemRow.capability) }
+        if row.hasCapability { try index.removeXattr(ino: row.ino, named: Privileges.capability) }
         if caller.uid != 0, let mode = FileMode.withoutPrivileges(row.mode) {
             _ = try index.setAttributes(ino: row.ino, AttributeChange(mode: mode))
         }

@@ -34,14 +34,16 @@ extension ContainerFileSystem {
     package func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
         if let node = versionNodes.node(ino) { return versionXattrNames(of: node, caller: caller) }
         let (row, _) = try row(ino)
-        var names = (row.xattrs + row.localXattrs).map(\.name)
+        // Another device may have set names outside "user.", which have no meaning here and cannot be read.
+        let synced = row.xattrs.filter { $0.name.starts(with: Self.userNamespace) }
+        var names = (synced + row.localXattrs).map(\.name)
         // As on other file systems: those who may not read them do not see them.
         if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
         // Only files and folders have user attributes on Linux, so none are shown that could not be read.
         let hasStatus = row.kind == .file || row.kind == .directory
         if hasStatus, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
         // Another device may have set as many as it takes; the kernel gives no longer list to a program.
-        while names.count > row.xattrs.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
+        while names.count > synced.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
             names.removeLast()
         }
         return names.flatMap { $0 + [0] }
@@ -108,7 +110,7 @@ extension ContainerFileSystem {
             let isGone = try changeOrphan(ino) { row, now in try row.setting(xattr, mode, now: now) }
             if !isGone { try index.setXattr(ino: ino, xattr, mode) }
         } catch let error as UbiquityError { throw error.code == .tooLarge ? Errno.ENOSPC : error }
-        if name == ItemRow.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
+        if name == Privileges.capability { openNodes.node(ino)?.state.withLock { $0.hasPrivileges = true } }
         return .now(())
     }
 

@@ -76,7 +76,7 @@ extension ItemRow {
         if folder.id != item.parent || entry?.name != item.name { fields.insert(.place) }
         // What a hard link leads to has the rest.
         guard kind != .hardLink else { return fields }
-        if mode != item.mode { fields.insert(.mode) }
+        if !showsMode(of: item) { fields.insert(.mode) }
         if xattrs != item.xattrs { fields.insert(.xattrs) }
         // A folder's times change with what is in it.
         if kind != .directory, modifiedAt != item.modifiedAt { fields.insert(.times) }

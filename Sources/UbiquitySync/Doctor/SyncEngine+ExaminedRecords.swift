@@ -332,7 +332,9 @@ extension SyncEngine {
                 current = anew
                 transaction.note(.added, before: nil, after: current)
             }
-            var next = Overlay.metadata(current, old: nil, new: item, keepTimes: current.kind == .directory)
+            var next = Overlay.metadata(
+                current, old: nil, new: item, keepTimes: current.kind == .directory,
+                trustsPrivileges: configuration.trustsPrivileges)
             if current.kind == .file, let content = item.content, content.version == current.version {
                 next.size = content.size
             }
@@ -377,7 +379,7 @@ extension ItemRow {
         if kind == .symlink || kind == .hardLink, linkTarget != item.linkTarget { found.append("target") }
         // What a hard link leads to has the rest.
         guard kind != .hardLink else { return found }
-        if mode != item.mode { found.append("mode") }
+        if !showsMode(of: item) { found.append("mode") }
         if xattrs != item.xattrs { found.append("attributes") }
         // A folder's times change with what is in it.
         if kind != .directory, modifiedAt != item.modifiedAt { found.append("time") }
