@@ -134,7 +134,7 @@ let package = Package(
             "UbiquityVFS", "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityContent", "UbiquityCoordination",
             logging,
         ]),
-        tests("UbiquityFUSETests", ["UbiquityFUSE", "UbiquitySystem"]),
+        tests("UbiquityFUSETests", ["UbiquityFUSE", "UbiquityCore", "UbiquitySystem", "CFUSE"]),
         tests("UbiquityCloudStoreTests", [
             "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem", "UbiquityWire", grdb, crypto, logging,
         ]),
