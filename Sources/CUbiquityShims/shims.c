@@ -216,9 +216,10 @@ int CUbiquity_copyMount(const char *path) {
 #define MOVE_MOUNT_BENEATH 0x200
 #endif
 
-int CUbiquity_moveBeneath(int mount, const char *path) {
+int CUbiquity_moveBeneath(int mount, int top) {
     return (int)syscall(
-        SYS_move_mount, mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_BENEATH);
+        SYS_move_mount, mount, "", top, "",
+        MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH | MOVE_MOUNT_BENEATH);
 }
 
 int CUbiquity_identity(int fd, struct CUbiquity_Identity *result) {

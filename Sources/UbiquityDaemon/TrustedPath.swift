@@ -1,53 +1,33 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Whether only this user and root can change a file or a folder, as ssh checks its keys.
-///
-/// The file and every folder above it belong to this user or root, and neither their group nor others may write to
-/// them. A folder above may be writable for everybody if it is sticky, as /tmp: nobody can replace what others have in
-/// it.
+/// Whether only this user and root can change a file or a folder (`TrustedFolders`).
 enum TrustedPath {
-    private static let writableByOthers: UInt32 = 0o022
-    private static let sticky: UInt32 = 0o1000
-
     /// Throws `.notPermitted`, and says which folder is to be changed and how. A path that does not exist yet is
     /// checked as far as it does.
     /// - Parameter purpose: Names the path in the message, for example "the state folder".
     static func require(_ path: String, as purpose: String) throws(UbiquityError) {
         let full = try AbsolutePath.resolved(path)
-        guard let root = try status(of: "/") else { return }
-        // In a user namespace the root folder may belong to an owner that has no number there.
-        let owners = [0, ProcessHost.userID, root.user]
-        var place = full
-        while true {
-            if let status = try status(of: place) {
-                try require(status, at: place, isItself: place == full, owners, purpose: purpose)
-            }
-            guard place != "/" else { return }
-            place = Path.parent(of: place)
+        let found = try describing("check who may change it", at: path) {
+            () throws(Errno) -> (folder: String, doubt: TrustedFolders.Doubt)? in
+            let trusted = try TrustedFolders()
+            do throws(Errno) {
+                if let doubt = trusted.doubt(about: try FileSystem.status(full), isAbove: false) {
+                    return (full, doubt)
+                }
+            } catch .ENOENT {}
+            return try trusted.doubt(aboveFolder: full)
         }
-    }
-
-    private static func status(of path: String) throws(UbiquityError) -> FileStatus? {
-        try describing("check who may change it", at: path) { () throws(Errno) -> FileStatus? in
-            do throws(Errno) { return try FileSystem.status(path) } catch .ENOENT { return nil }
-        }
-    }
-
-    private static func require(
-        _ status: FileStatus, at path: String, isItself: Bool, _ owners: [UInt32], purpose: String
-    ) throws(UbiquityError) {
-        guard owners.contains(status.user) else {
+        guard let found else { return }
+        switch found.doubt {
+        case .owner(let user):
             throw UbiquityError(
-                .notPermitted, "\(purpose) is not used: user \(status.user) owns it or a folder above it", at: path,
+                .notPermitted, "\(purpose) is not used: user \(user) owns it or a folder above it", at: found.folder,
                 remedy: "change its owner with 'chown', or use a path that this user or root owns")
-        }
-        let isSafe = status.permissions & writableByOthers == 0
-            || status.isDirectory && !isItself && status.permissions & sticky != 0
-        guard isSafe else {
+        case .writableByOthers:
             throw UbiquityError(
-                .notPermitted, "\(purpose) is not used: other users may write to it or to a folder above it", at: path,
-                remedy: "run: chmod go-w \(path)")
+                .notPermitted, "\(purpose) is not used: other users may write to it or to a folder above it",
+                at: found.folder, remedy: "run: chmod go-w \(found.folder)")
         }
     }
 }

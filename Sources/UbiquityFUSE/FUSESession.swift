@@ -232,9 +232,8 @@ package final class FUSESession: Sendable {
         var io = makeSessionIO()
         let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
         guard result == 0 else {
-            fuse_session_unmount(session)
             fuse_session_destroy(session)
-            // libfuse knows of another place if this one was a dead mount's.
+            // libfuse knows of another place: a descriptor's, or the one where it was put beneath a dead mount.
             try MountPoint.clearDead(configuration.mountPoint, source: configuration.source)
             throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
         }

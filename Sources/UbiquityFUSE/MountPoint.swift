@@ -91,7 +91,8 @@ package enum MountPoint {
 
     /// Refuses a folder that cannot be mounted on, or whose files would be hidden. Dead mounts must have been cleared.
     /// - Returns: the path without symlinks, as the mount table will have it.
-    /// - Throws: `.notFound`, `.notDirectory`, `.inUse` (something is mounted there), `.directoryNotEmpty`.
+    /// - Throws: `.notFound`, `.notDirectory`, `.inUse` (something is mounted there), `.directoryNotEmpty`,
+    ///   `.notPermitted` (root mounts where others can exchange the folder).
     package static func check(_ path: String) throws(UbiquityError) -> String {
         let status = try describing("mount", at: path) { () throws(Errno) in try FileSystem.statusFollowing(path) }
         guard status.isDirectory else {
@@ -99,20 +100,22 @@ package enum MountPoint {
                 .notDirectory, "cannot mount: not a directory", at: path, remedy: "name an empty folder")
         }
         let real = try describing("mount", at: path) { () throws(Errno) in try FileSystem.realPath(path) }
-        if let mount = try MountedFileSystem.at(real) {
+        return try free(real).path
+    }
+
+    /// Opens a folder that nothing is mounted on and nothing is in.
+    /// - Parameter path: absolute, without symlinks.
+    /// - Throws: as `check`.
+    static func free(_ path: String) throws(UbiquityError) -> MountPlace {
+        let place = try MountPlace(path)
+        try place.requireTrusted()
+        if let mount = try MountedFileSystem.at(path) {
             throw UbiquityError(
                 .inUse, "cannot mount: \(mount.type) is mounted there already", at: path,
                 remedy: "unmount it first, or name another folder")
         }
-        let entries = try describing("look into the folder", at: path) { () throws(Errno) in
-            try FileSystem.entries(of: real)
-        }
-        guard entries.isEmpty else {
-            throw UbiquityError(
-                .directoryNotEmpty, "cannot mount: the folder is not empty, its files would be hidden", at: path,
-                remedy: "name an empty folder")
-        }
-        return real
+        try place.requireEmpty()
+        return place
     }
 }
 

@@ -13,8 +13,8 @@ enum SessionMount {
     static func make(
         _ configuration: FUSESession.Configuration, new: () throws(UbiquityError) -> OpaquePointer
     ) throws(UbiquityError) -> OpaquePointer {
-        let place = configuration.mountPoint
-        if try MountPoint.isLeft(at: place, source: configuration.source) {
+        let path = configuration.mountPoint
+        if try MountPoint.isLeft(at: path, source: configuration.source) {
             let session = try new()
             do throws(UbiquityError) { if try replace(session, configuration) { return session } } catch {
                 fuse_session_destroy(session)
@@ -22,22 +22,18 @@ enum SessionMount {
             }
             // An older kernel, or a user who may not do that.
             fuse_session_destroy(session)
-            try MountPoint.clearDead(place, source: configuration.source)
-            _ = try MountPoint.check(place)
+            try MountPoint.clearDead(path, source: configuration.source)
         }
+        let place = try MountPoint.free(path)
         let session = try new()
-        guard mount(session, at: place) else {
+        guard place.mount(session, isWatched: configuration.options.contains(watched)) else {
             fuse_session_destroy(session)
             throw UbiquityError(
-                .notPermitted, "cannot mount: the kernel or fusermount3 refused", at: place,
+                .notPermitted, "cannot mount: the kernel or fusermount3 refused", at: path,
                 remedy: "is the package fuse3 installed, /dev/fuse there, and the folder yours? What was said of it "
                     + "stands above, or in daemon.log in the state folder")
         }
         return session
-    }
-
-    private static func mount(_ session: OpaquePointer, at path: String) -> Bool {
-        fuse_session_mount(session, path) == 0
     }
 
     /// libfuse watches over the folder that it has mounted on itself.
@@ -48,22 +44,25 @@ enum SessionMount {
         _ session: OpaquePointer, _ configuration: FUSESession.Configuration
     ) throws(UbiquityError) -> Bool {
         guard ProcessHost.userID == 0, !configuration.options.contains(watched) else { return false }
-        let place = configuration.mountPoint
+        let path = configuration.mountPoint
         // What is left on top of each other by processes that died in here becomes one.
-        guard let left = try MountPoint.onlyOne(at: place, source: configuration.source),
-            let aside = folderAside(configuration.source), mount(session, at: aside)
+        guard let left = try MountPoint.onlyOne(at: path, source: configuration.source),
+            let aside = folderAside(configuration.source)
         else { return false }
+        let place = try MountPlace(path)
+        try place.requireTrusted(isLeft: true)
+        guard fuse_session_mount(session, aside) == 0 else { return false }
         do throws(Errno) {
             let copy = try MountCopy(of: aside)
             try Unmounting.unmount(Array(aside.utf8), lazy: true)
-            try copy.put(beneath: place)
+            try place.put(copy)
         } catch {
             fuse_session_unmount(session)
             return false
         }
         try? FileSystem.removeDirectory(aside)
         // Unless somebody has taken it away just now.
-        if try MountedFileSystem.all().contains(left) { try MountPoint.clear(place) }
+        if try MountedFileSystem.all().contains(left) { try MountPoint.clear(path) }
         return true
     }
 

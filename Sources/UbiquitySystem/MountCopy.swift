@@ -11,12 +11,10 @@ package struct MountCopy: Sendable {
         descriptor = FileDescriptor(owning: number)
     }
 
-    /// Puts it beneath what is mounted at a path: it is to be seen there as soon as that is taken away.
+    /// Puts it beneath the mount whose top folder is open: it is to be seen there as soon as that is taken away.
     ///
-    /// EINVAL before Linux 6.5, or if nothing is mounted there.
-    package func put(beneath path: some CPath) throws(Errno) {
-        _ = try path.withCPath { path throws(Errno) in
-            try check(CUbiquity_moveBeneath(descriptor.rawValue, path))
-        }
+    /// EINVAL before Linux 6.5, or if no mount's top folder is open.
+    package func put(beneath top: FileDescriptor) throws(Errno) {
+        _ = try check(CUbiquity_moveBeneath(descriptor.rawValue, top.rawValue))
     }
 }

@@ -123,8 +123,8 @@ int CUbiquity_mountNumber(const char *path, uint64_t *number);
 
 /// open_tree(2): a copy of the mount that a path leads to, which is nowhere yet. Linux 5.2.
 int CUbiquity_copyMount(const char *path);
-/// move_mount(2): puts such a copy beneath the mount that is to be seen at a path. Linux 6.5.
-int CUbiquity_moveBeneath(int mount, const char *path);
+/// move_mount(2): puts such a copy beneath the mount whose top folder is open. Linux 6.5.
+int CUbiquity_moveBeneath(int mount, int top);
 
 /// What a descriptor is of, as far as the kernel knows it without asking the file system. `mount` is as above.
 struct CUbiquity_Identity {

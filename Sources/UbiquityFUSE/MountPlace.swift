@@ -1,0 +1,79 @@
+internal import CFUSE
+internal import UbiquityCore
+internal import UbiquitySystem
+
+/// The folder that a container is to be mounted on, held open from the checks to the mount.
+///
+/// Root's mount is visible to everybody. If another user could exchange the folder between check and mount, the mount
+/// would cover any folder of the machine. So root refuses a path that others can change, and mounts on the descriptor
+/// that was checked, whatever has the name by then. For a user fusermount3 makes the same checks.
+struct MountPlace: Sendable {
+    /// Absolute, without symlinks.
+    let path: String
+    private let folder: FileDescriptor
+
+    /// Opens the folder, or the mount that a dead process has left there.
+    /// - Throws: `.notFound`, `.notDirectory` (also for a symlink), `.inUse` (the folder has just been exchanged),
+    ///   `.notPermitted` (root mounts where others can exchange it).
+    init(_ path: String) throws(UbiquityError) {
+        self.path = path
+        folder = try describing("mount", at: path) { () throws(Errno) in
+            try FileDescriptor.open(path, [.pathOnly, .directory, .noFollow])
+        }
+        let real = try describing("mount", at: path) { [folder] () throws(Errno) in
+            String(decoding: try FileSystem.readLink(Self.name(of: folder)), as: UTF8.self)
+        }
+        guard real == path else {
+            throw UbiquityError(
+                .inUse, "cannot mount: the folder was exchanged meanwhile", at: path,
+                remedy: "see who renames folders there, and mount again")
+        }
+    }
+
+    /// The name by which the kernel finds the folder that is open here, not the one that has its path.
+    var target: String { Self.name(of: folder) }
+
+    private static func name(of folder: FileDescriptor) -> String { "/proc/self/fd/\(folder.rawValue)" }
+
+    /// Throws `.notPermitted` if another user could exchange the folder and root is to mount.
+    /// - Parameter isLeft: whether a dead mount is there, whose owner nobody can ask for.
+    func requireTrusted(isLeft: Bool = false) throws(UbiquityError) {
+        guard ProcessHost.userID == 0 else { return }
+        let found = try describing("check who may change the folder", at: path) {
+            [folder, path] () throws(Errno) -> (folder: String, doubt: TrustedFolders.Doubt)? in
+            let trusted = try TrustedFolders()
+            if !isLeft, let doubt = trusted.doubt(aboutOwnerOf: try folder.status()) { return (path, doubt) }
+            return try trusted.doubt(aboveFolder: path)
+        }
+        guard let found else { return }
+        let reason = switch found.doubt {
+        case .owner(let user): "user \(user) owns the folder or one above it, and could exchange it while root mounts"
+        case .writableByOthers: "other users may write to a folder above it, and could exchange it while root mounts"
+        }
+        throw UbiquityError(
+            .notPermitted, "cannot mount: \(reason)", at: found.folder,
+            remedy: "mount as the folder's owner, or on a folder below which only root may write, for example in /mnt")
+    }
+
+    /// Throws `.directoryNotEmpty` if files would be hidden.
+    func requireEmpty() throws(UbiquityError) {
+        let entries = try describing("look into the folder", at: path) { [target] () throws(Errno) in
+            try FileSystem.entries(of: target)
+        }
+        guard entries.isEmpty else {
+            throw UbiquityError(
+                .directoryNotEmpty, "cannot mount: the folder is not empty, its files would be hidden", at: path,
+                remedy: "name an empty folder")
+        }
+    }
+
+    /// Mounts a session on the folder.
+    /// - Parameter isWatched: libfuse starts a process that unmounts by the path, so it must know that.
+    func mount(_ session: OpaquePointer, isWatched: Bool) -> Bool {
+        let isByDescriptor = ProcessHost.userID == 0 && !isWatched
+        return withExtendedLifetime(folder) { fuse_session_mount(session, isByDescriptor ? target : path) == 0 }
+    }
+
+    /// Puts a copy of a mount beneath the one that is here.
+    func put(_ copy: MountCopy) throws(Errno) { try copy.put(beneath: folder) }
+}
