@@ -57,7 +57,7 @@ import UbiquityWire
         #expect(try modes(fixture) == [0o6755, 0o6755])
         try receive(file(0o4755, at: 2, version: 2), fixture, trusts: true)
         #expect(try modes(fixture) == [0o4755, 0o4755])
-        // What was accepted once stays when the mount trusts no longer.
+        // An accepted bit stays when the mount trusts no longer.
         try receive(file(0o6711, at: 3, version: 2), fixture, trusts: false)
         #expect(try modes(fixture) == [0o4711, 0o6711])
     }
@@ -126,7 +126,7 @@ import UbiquityWire
             #expect(try modes(world.a, "f") == [0o755, 0o6755], "another device changed what would run")
             #expect(try modes(world.b, "f") == [0o755, 0o6755])
             for device in world.devices { try await check(device) }
-            // What is typed here is a change like any other.
+            // A chmod on this device is a change like any other.
             try world.a.setMode("f", 0o4700)
             try await world.settle()
             #expect(try modes(world.a, "f") == [0o4700, 0o4700])
