@@ -41,7 +41,7 @@ import UbiquityControl
             try await expect(a, "d/f", here)
             try await expect(a, "d", here)
             try await expect(b, "d/f", away)
-            try await expect(b, "d", here)
+            try await expect(b, "d", away)
             for name in ["item-id", "version-id"] {
                 let value = try await a.attribute(name, of: "d/f")
                 #expect(value.count >= 16)
@@ -49,12 +49,12 @@ import UbiquityControl
             }
             try await b.shell("cat d/f > /dev/null")
             try await b.waitFor("downloading-status", "current", of: "d/f")
-            try await expect(b, "d/f", here)
+            for path in ["d/f", "d"] { try await expect(b, path, here) }
             try await a.ubiquity("offline", "")
             try await a.shell("echo new > n; echo changed >> d/f; mkdir e")
             try await a.waitFor("is-uploaded", "0", of: "d/f")
             try await expect(a, "n", ["is-uploaded": "0", "percent-uploaded": "0", "downloading-status": "current"])
-            try await expect(a, "e", ["is-uploaded": "0"])
+            for path in ["e", "d", "."] { try await expect(a, path, ["is-uploaded": "0"]) }
             try await expect(b, "d/f", here)
             try await a.ubiquity("online", "")
             try await world.settle(a, b)

@@ -33,7 +33,8 @@ import UbiquityCore
             #expect(try await paths(b, "--scope", "documents") == documents)
             #expect(try await paths(b, "--scope", "data") == ["data", "data/d"])
             #expect(try await paths(b) == documents + ["data", "data/d"])
-            #expect(try await paths(b, "--scope", "local") == ["Documents", "Documents/sub", "data"])
+            // Nothing is wholly here, so no folder is.
+            #expect(try await paths(b, "--scope", "local") == [])
             #expect(
                 try await paths(a, "--scope", "local")
                     == ["Documents"] + documents + ["data", "data/d", "x.nosync", "x.nosync/l"])
@@ -140,6 +141,36 @@ import UbiquityCore
             try await tells("f", "f/g", "f/g/y")
             try await b.shell("rm f/g/y")
             try await tells()
+        }
+    }
+
+    @Test func foldersTellOfTheStateOfWhatIsInThem() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell("mkdir -p d/e f; echo base > d/e/x; echo other > f/y")
+            try await world.settle(a, b)
+            func query(_ device: Device, _ predicate: MetadataPredicate) async throws -> MetadataQuery {
+                let query = MetadataQuery(
+                    predicate: predicate, container: URL(filePath: device.mountPoint),
+                    notificationBatchingInterval: .milliseconds(50))
+                try await query.start()
+                return query
+            }
+            func expect(_ query: MetadataQuery, _ paths: String...) async throws {
+                try await world.eventually("\(paths) are the results: \(query.results.map(\.relativePath))") {
+                    Set(query.results.map(\.relativePath)) == Set(paths)
+                }
+            }
+            let away = try await query(b, !.attribute(.isDownloaded)), pending = try await query(a, !.attribute(.isUploaded))
+            try await expect(away, "d", "d/e", "d/e/x", "f", "f/y")
+            try await b.shell("cat d/e/x")
+            try await expect(away, "f", "f/y")
+            try await expect(pending)
+            try await a.ubiquity("offline", "")
+            try await a.shell("echo more >> d/e/x")
+            try await expect(pending, "d", "d/e", "d/e/x")
+            try await a.ubiquity("online", "")
+            try await expect(pending)
         }
     }
 
