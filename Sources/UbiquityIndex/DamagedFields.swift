@@ -47,7 +47,7 @@ extension IndexTransaction {
                 SQLValue(nonEmpty: BlobCoding.encode(row.xattrs)),
                 SQLValue(nonEmpty: BlobCoding.encode(row.localXattrs)), SQLValue(row.key),
             ])
-        forgetRemembered()
+        forgetRemembered(recounts: false)
     }
 
     /// Makes an item what it is by its record.

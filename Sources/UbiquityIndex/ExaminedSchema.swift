@@ -8,6 +8,7 @@ struct SchemaProblems {
     /// left: that is put into set-aside. Each with the statement that fills it.
     private static let replaceable = [
         "chunks": "", "contents": "", "replacements": "", "sentVersions": Schema.knownSentVersions,
+        "folderSums": Schema.uncountedFolders,
     ]
 
     /// Each with the statement that puts it right.

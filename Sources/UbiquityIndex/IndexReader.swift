@@ -4,8 +4,15 @@ package import UbiquityCore
 /// Questions to the index. Valid only inside the call that gave it.
 package class IndexReader {
     let connection: Database
+    /// Whether it sees changes that the stored totals of the folders do not include.
+    var isAheadOfSums: Bool { seesBatch }
+    private let seesBatch: Bool
 
-    init(_ connection: Database) { self.connection = connection }
+    /// - Parameter seesBatch: Whether changes are visible that are not committed.
+    init(_ connection: Database, seesBatch: Bool = false) {
+        self.connection = connection
+        self.seesBatch = seesBatch
+    }
 
     /// Where questions are put.
     var db: Database { get throws { connection } }

@@ -13,6 +13,8 @@ package final class IndexTransaction: IndexReader {
     /// Whether nothing that is remembered may be kept.
     private(set) var forgetsAll = false
     private(set) var events: [IndexEvent] = []
+    /// For the totals of the folders.
+    private(set) var folderChanges = FolderChanges()
 
     /// What it changed, in order, if that is kept for the journal.
     private(set) var statements: [JournalStatement] = []
@@ -95,8 +97,10 @@ package final class IndexTransaction: IndexReader {
 
     /// Something was changed otherwise than row by row: of what is remembered, and of what this has done before, nobody
     /// knows whether it is still so. It is forgotten with the commit, and not asked till then.
-    func forgetRemembered() {
+    /// - Parameter recounts: Whether the totals of the folders may be others.
+    func forgetRemembered(recounts: Bool = true) {
         forgetsAll = true
+        if recounts { recountFolders() }
         written = [:]
         names = NameChanges()
     }
@@ -105,6 +109,7 @@ package final class IndexTransaction: IndexReader {
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))
         noteWritten(row)
+        folderChanges.note(row.key, before: nil, after: row)
         // The top folder is made anew where it was lost, and what was in it is there.
         if row.kind == .directory, row.key != .root { names.noteNewFolder(row.key) }
         if let entry = row.entry { try link(entry, to: row) }
@@ -117,6 +122,9 @@ package final class IndexTransaction: IndexReader {
             try execute(index.updateStatement(mask), RowCoding.values(row, mask))
         }
         noteWritten(row, before: before)
+        folderChanges.note(row.key, before: before, after: row, isWhole: written[row.key] != nil) {
+            index.cache.row(key: row.key)
+        }
         noteTrust(before, after: row)
         guard row.entry != before.entry else { return }
         if let entry = before.entry { try unlink(entry) }
@@ -125,7 +133,8 @@ package final class IndexTransaction: IndexReader {
 
     /// Removes a row and its entry.
     package func delete(_ row: ItemRow) throws {
-        try execute("DELETE FROM items WHERE key = ?", [SQLValue(row.key)])
+        try execute(RowCoding.delete, [SQLValue(row.key)])
+        folderChanges.note(row.key, before: row, after: nil) { index.cache.row(key: row.key) }
         touched.insert(row.key)
         written[row.key] = nil
         noteTrust(row, after: nil)
@@ -144,16 +153,26 @@ package final class IndexTransaction: IndexReader {
 
     private func link(_ entry: ItemRow.Entry, to row: ItemRow) throws {
         try execute(
-            "INSERT INTO entries (parent, name, item, directory) VALUES (?, ?, ?, ?)",
+            RowCoding.insertEntry,
             [SQLValue(entry.parent), SQLValue(entry.name), SQLValue(row.key), row.kind == .directory ? 1 : 0])
         names.give(entry, to: row.key)
     }
 
     package func unlink(_ entry: ItemRow.Entry) throws {
-        try execute(
-            "DELETE FROM entries WHERE parent = ? AND name = ?", [SQLValue(entry.parent), SQLValue(entry.name)])
+        try execute(RowCoding.deleteEntry, [SQLValue(entry.parent), SQLValue(entry.name)])
         names.give(entry, to: nil)
     }
+
+    /// Notes that the cloud's record of an item is another one.
+    func noteRecord(of id: ItemID, before: RecordState?, after: RecordState?) {
+        folderChanges.note(id, before: before, after: after)
+    }
+
+    /// Has the totals of all folders counted again.
+    func recountFolders() { folderChanges.isIncomplete = true }
+
+    // Its own changes are in the stored totals only when they are committed.
+    override var isAheadOfSums: Bool { true }
 
     // MARK: Statements
 

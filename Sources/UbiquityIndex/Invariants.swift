@@ -51,6 +51,11 @@ extension IndexReader {
             try db.run(sql, []) { keys.append($0.int(0)) }
             if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
         }
+        // Counting reads kinds and sizes, which are numbers only if nothing else is wrong.
+        let folders = findings.isEmpty ? try foldersOfWrongSums() : []
+        if !folders.isEmpty {
+            findings.append("totals of a folder that are not those of the items in it: \(folders.prefix(5))")
+        }
         return findings
     }
 

@@ -37,6 +37,11 @@ extension ItemIndex {
             journalLoss.withLock { $0 = isDamaged }
         }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
+        // Formats before have no totals to keep.
+        if try db.tableExists("folderSums") {
+            let changes = try FolderReplay.changes(journal.batch, db)
+            folderChanges.withLock { $0 = changes }
+        }
         try commitBatch(db, journal)
         try bringEarlierLifeToDisk(journal, db)
     }
@@ -105,6 +110,8 @@ extension ItemIndex {
         defer { cache.endCommit() }
         FaultPoints.reach("index.committing")
         let hasRoom = try journal.append(transaction.statements, isChange: transaction.isChange)
+        let former = hasRoom ? nil : folderChanges.withLock { $0 }
+        folderChanges.withLock { $0.add(transaction.folderChanges) }
         if transaction.runCount > 0 { journal.noteRun() }
         if transaction.isUrgent { journal.noteUrgent() }
         if !hasRoom {
@@ -112,6 +119,7 @@ extension ItemIndex {
                 try commitBatch(db, journal)
             } catch {
                 journal.removeLast()
+                if let former { folderChanges.withLock { $0 = former } }
                 throw error
             }
         }
@@ -160,6 +168,7 @@ extension ItemIndex {
         journal.replace(place, by: [JournalStatement(sql: Self.noteLoss, values: [])])
         journalLoss.withLock { $0 = true }
         cache.forgetAll()
+        folderChanges.withLock { $0.isIncomplete = true }
         refusals.withLock { refusals in
             refusals.count += 1
             if refusals.texts.count < Refusals.capacity { refusals.texts.append("\(error)") }
@@ -216,7 +225,9 @@ extension ItemIndex {
             return
         }
         try openBatch(db, journal)
+        let isToCount: Bool
         do {
+            isToCount = try updateFolders(folderChanges.withLock { $0 }, db)
             let number = SQLValue.int(Int64(bitPattern: journal.sequence))
             try db.run("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", [number])
             try db.cachedStatement(sql: "COMMIT").execute()
@@ -226,9 +237,11 @@ extension ItemIndex {
         }
         FaultPoints.reach("index.gathered")
         journal.noteCommit()
+        folderChanges.withLock { $0 = FolderChanges() }
         setBatch(isOpen: false)
         isRunningElsewhere.store(false, ordering: .releasing)
         if journal.isTight { makeRoom(in: journal) }
+        if isToCount { countFoldersElsewhere() }
     }
 }
 

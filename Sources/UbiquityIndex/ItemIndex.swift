@@ -66,6 +66,8 @@ package final class ItemIndex: Sendable {
     let recorded = Lock(RecordedContents(newest: ContentID(.max)))
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
+    /// What the batch has changed, for the totals of the folders.
+    let folderChanges = Lock(FolderChanges())
 
     /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
     /// - Parameters:
@@ -111,6 +113,7 @@ package final class ItemIndex: Sendable {
         trust.withLock { $0 = OutdatedTrust(first: first) }
         recorded.withLock { $0 = RecordedContents(newest: first) }
         try loadIgnoreFiles()
+        if try !hasCountedFolders { continueFolderCount() }
     }
 
     /// The file of the journal of the index at a path, and from which byte on others may use it: what stands there
@@ -168,7 +171,7 @@ package final class ItemIndex: Sendable {
         try mapErrors {
             try withWriter { db in
                 if let journal { try openBatch(db, journal) }
-                return try body(IndexReader(db))
+                return try body(IndexReader(db, seesBatch: folderChanges.withLock { !$0.isEmpty }))
             }
         }
     }
@@ -223,6 +226,7 @@ package final class ItemIndex: Sendable {
             let result = try body(transaction)
             try transaction.touchTopFolder()
             try recordOverdraft(transaction)
+            let isToCount = try updateFolders(transaction.folderChanges, db)
             let number = try db.totalChangesCount == changes ? nil : journal.map { try count(db, $0) }
             cache.beginCommit(of: transaction)
             FaultPoints.reach("index.committing")
@@ -230,6 +234,7 @@ package final class ItemIndex: Sendable {
             FaultPoints.reach("index.committed")
             cache.endCommit(of: transaction)
             if let number { journal?.skip(to: number, isChange: transaction.isChange) }
+            if isToCount { countFoldersElsewhere() }
             return result
         } catch {
             // SQLite may have rolled back already, as it does when the disk is full.

@@ -249,7 +249,7 @@ extension IndexTransaction {
         if excluded == before.isExcluded {
             try markDirty(&row, .place, now: now)
         } else if excluded {
-            try leaveSync(&row, now: now)
+            try leaveSync(&row, from: before, now: now)
         } else {
             try include(&row, now: now)
         }
@@ -270,7 +270,8 @@ extension IndexTransaction {
     }
 
     /// The item stays here under a new identity; the old one is deleted at the cloud.
-    private func leaveSync(_ row: inout ItemRow, now: Timestamp) throws {
+    /// - Parameter before: The row as the index has it.
+    private func leaveSync(_ row: inout ItemRow, from before: ItemRow, now: Timestamp) throws {
         // From now on the content is of no version.
         if let content = row.content { try forgetContent(content) }
         var tombstone = row
@@ -285,7 +286,6 @@ extension IndexTransaction {
         tombstone.flags.formIntersection([.creationSent, .pinned])
         try markDirty(&tombstone, .deleted, now: now)
         // The row's id must be free before the tombstone takes it.
-        let before = row
         row.id = newItemID()
         row.version = nil
         row.nextVersion = nil

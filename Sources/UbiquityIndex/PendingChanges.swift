@@ -235,6 +235,7 @@ extension IndexTransaction {
     /// and one that has never had them takes it for no decision.
     package func forgetAllRemotes() throws {
         try executeAtOnce("DELETE FROM remote", [])
+        recountFolders()
         try execute("DELETE FROM conflicts", [])
     }
 }

@@ -117,11 +117,17 @@ extension IndexTransaction {
     @discardableResult
     package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
         let known = try db.first(
-            "SELECT revision, conflicts, available FROM remote WHERE id = ?", [SQLValue(item.id)]
-        ) { (revision: Revision($0.int(0)), conflicts: $0.int(1), isAnnounced: $0.optionalInt(2) == 0) }
+            "SELECT revision, conflicts, available, version FROM remote WHERE id = ?", [SQLValue(item.id)]
+        ) { row in
+            (
+                revision: Revision(row.int(0)), conflicts: row.int(1), isAnnounced: row.optionalInt(2) == 0,
+                content: RecordState(version: row.id(3), isAvailable: row.int(2) != 0)
+            )
+        }
         if let known, known.revision > item.revision { return false }
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try executeAtOnce(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
+        noteRecord(of: item.id, before: known?.content, after: RecordState(item.content))
         if !item.conflicts.isEmpty || known.map({ $0.conflicts > 0 }) ?? false { try setConflicts(of: item) }
         // The row stays as it is, and tells something else: that the content is at the cloud now.
         if known?.isAnnounced == true, item.content?.isAvailable == true, let row = try row(id: item.id) {
@@ -131,25 +137,25 @@ extension IndexTransaction {
     }
 
     package func setState(_ id: ItemID, _ state: SettlingState) throws {
-        try executeAtOnce("UPDATE remote SET unsettled = ? WHERE id = ?", [.int(state.rawValue), SQLValue(id)])
+        try executeAtOnce(RemoteCoding.setState, [.int(state.rawValue), SQLValue(id)])
     }
 
     /// What lies in this folder at the cloud is to find its place anew: the folder here is another one now.
     package func awaitFolder(_ parent: ItemID) throws {
         try executeAtOnce(
-            "UPDATE remote SET unsettled = ? WHERE parent = ? AND deleted = 0",
+            RemoteCoding.setStates,
             [.int(SettlingState.awaitingParent.rawValue), SQLValue(parent)])
     }
 
     /// Notes that a record was met in the snapshot that is being read.
     package func noteInSnapshot(_ id: ItemID) throws {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
-        try executeAtOnce(
-            "UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?", [.int(epoch), SQLValue(id), .int(epoch)])
+        try executeAtOnce(RemoteCoding.setEpoch, [.int(epoch), SQLValue(id), .int(epoch)])
     }
 
     package func forgetRemote(_ id: ItemID) throws {
-        try executeAtOnce("DELETE FROM remote WHERE id = ?", [SQLValue(id)])
+        noteRecord(of: id, before: try recordState(of: id), after: nil)
+        try executeAtOnce(RemoteCoding.forget, [SQLValue(id)])
         try forgetConflicts(of: id)
     }
 
@@ -207,6 +213,11 @@ enum RemoteCoding {
         return "INSERT INTO remote (\(all.joined(separator: ","))) VALUES (\(places)) "
             + "ON CONFLICT (id) DO UPDATE SET \(replaced)"
     }()
+
+    static let setState = "UPDATE remote SET unsettled = ? WHERE id = ?"
+    static let setStates = "UPDATE remote SET unsettled = ? WHERE parent = ? AND deleted = 0"
+    static let setEpoch = "UPDATE remote SET epoch = ? WHERE id = ? AND epoch < ?"
+    static let forget = "DELETE FROM remote WHERE id = ?"
 
     static func values(_ item: RemoteItem) -> [SQLValue] {
         let content = item.content

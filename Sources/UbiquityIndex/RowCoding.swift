@@ -25,6 +25,11 @@ enum RowCoding {
         WHERE entries.parent = ? AND entries.name > ? ORDER BY entries.name LIMIT ?
         """
     static let insert = "INSERT INTO items VALUES (" + columns.map { _ in "?" }.joined(separator: ",") + ")"
+    static let delete = "DELETE FROM items WHERE key = ?"
+    static let insertEntry = "INSERT INTO entries (parent, name, item, directory) VALUES (?, ?, ?, ?)"
+    static let deleteEntry = "DELETE FROM entries WHERE parent = ? AND name = ?"
+    static let updateBeginning = "UPDATE items SET "
+    static let updateEnd = " WHERE key=?"
 
     static func select(_ condition: String) -> String {
         selected + " FROM items LEFT JOIN entries ON entries.item = items.key WHERE \(condition)"
@@ -109,7 +114,7 @@ enum RowCoding {
     /// The statement that sets the columns of `mask`, whose values come first, for a key, which comes last.
     static func update(_ mask: UInt32) -> String {
         let set = columns.enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map { $0.element + "=?" }
-        return "UPDATE items SET \(set.joined(separator: ",")) WHERE key=?"
+        return updateBeginning + set.joined(separator: ",") + updateEnd
     }
 
     /// Columns that hold attributes.

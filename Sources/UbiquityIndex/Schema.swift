@@ -63,8 +63,23 @@ enum Schema {
         version1, version2, version3, version4,
         // Nothing here; programs of the format before would not find the contents (`ContentFolders`).
         "",
-        version6, version7, version8,
+        version6, version7, version8, version9,
     ]
+
+    /// The totals of the folders (`FolderSums`), and the key up to which all items are in them (`FolderCount`).
+    /// Programs of the format before would change items and leave the totals.
+    private static let version9 = """
+        CREATE TABLE folderSums (
+            folder INTEGER PRIMARY KEY, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
+            absent INTEGER NOT NULL, absentBytes INTEGER NOT NULL, outdated INTEGER NOT NULL,
+            pending INTEGER NOT NULL, pendingBytes INTEGER NOT NULL, requested INTEGER NOT NULL
+        );
+        INSERT OR REPLACE INTO meta
+            SELECT 'sums', CASE WHEN EXISTS (SELECT 1 FROM items) THEN 0 ELSE \(Int64.max) END;
+        """
+
+    /// Has the totals counted anew.
+    static let uncountedFolders = "INSERT OR REPLACE INTO meta VALUES ('sums', 0);"
 
     /// What contents that may not be on the disk yet were put over. Programs of the format before would not give that
     /// back.

@@ -130,6 +130,7 @@ import UbiquitySystem
                     DROP INDEX itemsLinks; DROP INDEX remoteLinks;
                     DROP INDEX remoteVersions; ALTER TABLE remote DROP COLUMN history;
                     DROP TABLE conflicts; DROP TABLE versionActions; DROP TABLE sentVersions; DROP TABLE replacements;
+                    DROP TABLE folderSums;
                     PRAGMA user_version = 1;
                     """)
         }

@@ -1,0 +1,243 @@
+import GRDB
+package import UbiquityCore
+internal import UbiquitySystem
+
+/// Counts the totals of folders from the items themselves: for an index that has none stored, for a folder while they
+/// are not stored yet, and to check the stored ones.
+///
+/// `meta.sums` has the key up to which all items are in the stored totals. An index of an earlier format is counted
+/// page by page, in the order of the keys, while it is in use: changes of items beyond that key do not count yet.
+enum FolderCount {
+    /// Everything is counted.
+    static let whole = Int64.max
+    /// Items of one transaction: some 20 ms in which others wait.
+    static let pageSize = 1000
+
+    static let store = """
+        INSERT OR REPLACE INTO folderSums (folder, \(FolderSums.columns.joined(separator: ", "))) \
+        VALUES (?\(String(repeating: ", ?", count: FolderSums.columns.count)))
+        """
+    static let forget = "DELETE FROM folderSums WHERE folder = ?"
+    private static let forgetAll = "DELETE FROM folderSums"
+    private static let setCounted = "INSERT OR REPLACE INTO meta VALUES ('sums', ?)"
+
+    static func counted(_ db: Database) throws -> Int64 {
+        try db.first("SELECT value FROM meta WHERE name = 'sums'", []) { $0.int(0) } ?? 0
+    }
+
+    /// Takes the stored totals away; they are counted anew.
+    static func begin(_ db: Database) throws {
+        try db.run(forgetAll, [])
+        try db.run(setCounted, [.int(0)])
+    }
+
+    /// Adds the next page of items to the stored totals.
+    /// - Returns: Whether there are more.
+    static func countPage(_ db: Database) throws -> Bool {
+        let start = try counted(db)
+        guard start < whole else { return false }
+        // Totals of a count of which nothing is known any more.
+        if start <= 0 { try begin(db) }
+        let page = "SELECT key FROM items WHERE key > ? ORDER BY key LIMIT \(pageSize)"
+        let (last, isFull) = try db.first("SELECT max(key), count(*) FROM (\(page))", [.int(start)]) { row in
+            (row.optionalInt(0), row.int(1) == pageSize)
+        } ?? (nil, false)
+        if let end = last {
+            let sums = try shares(
+                db, "items AS own CROSS JOIN entries ON entries.item = own.key", "own.key > ? AND own.key <= ?",
+                [.int(start), .int(end)])
+            var update = FolderUpdate(shares: sums, db)
+            try update.run()
+        }
+        // Nobody adds items before this is committed.
+        let end = isFull ? last : nil
+        try db.run(setCounted, [.int(end ?? whole)])
+        return end != nil
+    }
+
+    /// The totals of all folders, counted anew.
+    static func all(_ db: Database) throws -> [ItemKey: FolderSums] {
+        var parents: [ItemKey: ItemKey] = [:]
+        try db.run("SELECT item, parent FROM entries WHERE directory", []) {
+            parents[ItemKey($0.int(0))] = ItemKey($0.int(1))
+        }
+        let shares = try shares(db, "entries CROSS JOIN items AS own ON own.key = entries.item", "1", [])
+        var totals: [ItemKey: FolderSums] = [:]
+        for (folder, sum) in shares {
+            var next: ItemKey? = folder
+            for _ in 0...Limits.maximumDepth {
+                guard let key = next else { break }
+                totals[key, default: FolderSums()] += sum
+                next = parents[key]
+            }
+        }
+        return totals
+    }
+
+    /// The totals of one folder, counted anew.
+    static func sums(below folder: ItemKey, _ db: Database) throws -> FolderSums {
+        let entries = "down CROSS JOIN entries ON entries.parent = down.key"
+        let source = "\(entries) CROSS JOIN items AS own ON own.key = entries.item"
+        return try shares(db, source, "1", [SQLValue(folder)], isBelow: true)
+            .values.reduce(into: FolderSums()) { $0 += $1 }
+    }
+
+    /// By folder, the sum of the shares of the items that lie in it.
+    private static func shares(
+        _ db: Database, _ source: String, _ condition: String, _ values: [SQLValue], isBelow: Bool = false
+    ) throws -> [ItemKey: FolderSums] {
+        var shares: [ItemKey: FolderSums] = [:]
+        let sql = """
+            \(isBelow ? below : "")
+            SELECT entries.parent, own.size, \(share("own", "record")), linked.size, \(share("linked", "linkedRecord"))
+            FROM \(source) LEFT JOIN remote AS record ON record.id = own.id
+            LEFT JOIN items AS linked
+            ON own.kind = 4 AND own.flags & 36 = 0 AND linked.id = own.link AND linked.dirty & 64 = 0
+            LEFT JOIN remote AS linkedRecord ON linkedRecord.id = linked.id WHERE \(condition)
+            """
+        try db.run(sql, values) { row in
+            var sum = share(row, 1)
+            sum += share(row, 7).withoutBytes
+            shares[ItemKey(row.int(0)), default: FolderSums()] += sum
+        }
+        return shares
+    }
+
+    private static let below = """
+        WITH RECURSIVE down(key) AS (
+            VALUES(?) UNION
+            SELECT entries.item FROM down CROSS JOIN entries INDEXED BY entriesDirectory
+            ON entries.parent = down.key AND entries.directory)
+        """
+
+    /// Five columns: whether it is a file that counts, absent, outdated, pending, requested (`FolderSums.init(of:)`).
+    private static func share(_ item: String, _ record: String) -> String {
+        let isFile = "\(item).kind = 1 AND \(item).flags & 36 = 0"
+        return """
+            \(isFile), \(isFile) AND \(item).contentState <> 2,
+            \(isFile) AND \(item).contentState = 2 AND \(item).dirty & 32 = 0 AND \(record).version IS NOT NULL
+            AND \(record).version IS NOT \(item).version,
+            \(item).flags & 36 = 0 AND (\(item).dirty <> 0 OR \(item).flags & 1 OR \(item).kind = 1
+            AND \(record).version IS NOT NULL AND \(record).version IS \(item).version
+            AND ifnull(\(record).available, 0) = 0),
+            \(isFile) AND \(item).flags & 16 <> 0
+            """
+    }
+
+    private static func share(_ row: SQLRow, _ column: Int32) -> FolderSums {
+        let size = row.int(column), file = row.int(column + 1), absent = row.int(column + 2)
+        let pending = row.int(column + 4)
+        return FolderSums(
+            values: [
+                file, size &* file, absent, size &* absent, row.int(column + 3), pending, size &* file &* pending,
+                row.int(column + 5),
+            ])
+    }
+}
+
+extension IndexReader {
+    /// The totals of a folder: as stored, or counted anew while they are not.
+    package func sums(below folder: ItemKey) throws -> FolderSums {
+        guard !isAheadOfSums else { return try FolderCount.sums(below: folder, db) }
+        // One statement: so both are of the same state.
+        let stored = try db.first(
+            """
+            SELECT (SELECT value FROM meta WHERE name = 'sums'), \(FolderSums.columns.joined(separator: ", "))
+            FROM (SELECT 1) LEFT JOIN folderSums ON folder = ?
+            """, [SQLValue(folder)]
+        ) { row in row.int(0) == FolderCount.whole ? Self.sums(row, 1) : nil }
+        return try stored.flatMap { $0 } ?? FolderCount.sums(below: folder, db)
+    }
+
+    func storedSums(of folder: ItemKey) throws -> FolderSums {
+        try connection.first(
+            "SELECT \(FolderSums.columns.joined(separator: ", ")) FROM folderSums WHERE folder = ?", [SQLValue(folder)]
+        ) { Self.sums($0, 0) } ?? FolderSums()
+    }
+
+    private static func sums(_ row: SQLRow, _ column: Int32) -> FolderSums {
+        var sums = FolderSums()
+        for index in FolderSums.columns.indices { sums.values[index] = row.int(column + Int32(index)) }
+        return sums
+    }
+
+    func recordState(of id: ItemID) throws -> RecordState? {
+        try currentPart.first("SELECT version, available FROM remote WHERE id = ?", [SQLValue(id)]) {
+            RecordState(version: $0.id(0), isAvailable: $0.int(1) != 0)
+        }
+    }
+
+    /// Folders whose stored totals are not those of the items in them; none while they are being counted.
+    func foldersOfWrongSums() throws -> [ItemKey] {
+        guard try FolderCount.counted(db) == FolderCount.whole else { return [] }
+        let counted = try FolderCount.all(db)
+        var stored: [ItemKey: FolderSums] = [:]
+        try db.run("SELECT folder, \(FolderSums.columns.joined(separator: ", ")) FROM folderSums", []) {
+            stored[ItemKey($0.int(0))] = Self.sums($0, 1)
+        }
+        return Set(counted.keys).union(stored.keys).filter { key in
+            counted[key] ?? FolderSums() != stored[key] ?? FolderSums()
+        }.sorted()
+    }
+}
+
+extension ItemIndex {
+    /// The totals of a folder as last committed.
+    package func sums(below folder: ItemKey) throws -> FolderSums { try read { try $0.sums(below: folder) } }
+
+    /// Brings the stored totals to the state of the database, before its transaction is committed.
+    /// - Returns: Whether they are to be counted anew after that.
+    func updateFolders(_ changes: FolderChanges, _ db: Database) throws -> Bool {
+        guard !changes.isEmpty else { return false }
+        do {
+            guard !changes.isIncomplete else { return try beginFolderCount(db) }
+            var update = try FolderUpdate(changes, db, counted: FolderCount.counted(db))
+            try update.run()
+            return false
+        } catch let error as DatabaseError {
+            throw error
+        } catch {
+            // A row that cannot be read keeps no change from being committed.
+            return try beginFolderCount(db)
+        }
+    }
+
+    private func beginFolderCount(_ db: Database) throws -> Bool {
+        // A journal may be replayed into an index of an earlier format.
+        guard try db.tableExists("folderSums") else { return false }
+        try FolderCount.begin(db)
+        guard statementThread == nil else { return true }
+        while try FolderCount.countPage(db) {}
+        return false
+    }
+
+    /// Counts the totals to the end, if they are not.
+    package func countFolders() throws { while try countFolderPage() {} }
+
+    /// Goes on with a count that was begun, or is to begin: nobody waits for it if there is a thread for that.
+    func continueFolderCount() {
+        guard statementThread == nil else { return countFoldersElsewhere() }
+        // Without room on the disk totals are counted when they are asked for.
+        try? countFolders()
+    }
+
+    /// Has a thread count them, a page at a time.
+    func countFoldersElsewhere() {
+        guard let statementThread else { return }
+        // Without room on the disk the next opening of the index goes on with it.
+        _ = statementThread.start { [weak self] in
+            if (try? self?.countFolderPage()) ?? false { self?.countFoldersElsewhere() }
+        }
+    }
+
+    /// Counts the next items.
+    /// - Returns: Whether there are more.
+    package func countFolderPage() throws -> Bool {
+        try write(.startup) { try FolderCount.countPage($0.connection) }
+    }
+
+    /// Whether the stored totals include all items.
+    package var hasCountedFolders: Bool {
+        get throws { try read { try FolderCount.counted($0.connection) == FolderCount.whole } }
+    }
+}

@@ -1,0 +1,178 @@
+package import UbiquityCore
+
+/// The totals of a folder: counts and bytes of everything below it, at any depth.
+///
+/// A file kept on this device alone counts nothing. A hard link adds to the counts of the folder it lies in. Its bytes
+/// belong to the folder of the file's entry.
+package struct FolderSums: Sendable, Hashable {
+    /// In the order of the columns. Additions wrap: sizes from a damaged index must not stop the program.
+    var values: SIMD8<Int64>
+
+    init(values: SIMD8<Int64> = .zero) { self.values = values }
+
+    package var files: Int64 { values[0] }
+    package var bytes: Int64 { values[1] }
+    /// Placeholders.
+    package var absent: Int64 { values[2] }
+    package var absentBytes: Int64 { values[3] }
+    /// Files whose content is here while the cloud has a newer one.
+    package var outdated: Int64 { values[4] }
+    /// Items of all kinds that are not uploaded.
+    package var pending: Int64 { values[5] }
+    /// The sizes of the files among them.
+    package var pendingBytes: Int64 { values[6] }
+    /// Files for which a download was requested.
+    package var requested: Int64 { values[7] }
+
+    static let columns = [
+        "files", "bytes", "absent", "absentBytes", "outdated", "pending", "pendingBytes", "requested",
+    ]
+
+    static func += (one: inout FolderSums, other: FolderSums) { one.values &+= other.values }
+    static func -= (one: inout FolderSums, other: FolderSums) { one.values &-= other.values }
+
+    var isZero: Bool { values == .zero }
+
+    /// Of a further name of the same file.
+    var withoutBytes: FolderSums {
+        var sums = self
+        for index in [1, 3, 6] { sums.values[index] = 0 }
+        return sums
+    }
+
+    /// The share of one item in the totals of its folder.
+    init(of row: ItemRow, _ record: RecordState?) {
+        self.init()
+        guard !row.staysHere else { return }
+        let isUploaded = row.isUploaded(record)
+        if !isUploaded { values[5] = 1 }
+        guard row.kind == .file else { return }
+        values[0] = 1
+        values[1] = row.size
+        if row.isPlaceholder {
+            values[2] = 1
+            values[3] = row.size
+        } else if row.isOutdated(record) {
+            values[4] = 1
+        }
+        if !isUploaded { values[6] = row.size }
+        if row.flags.contains(.downloadRequested) { values[7] = 1 }
+    }
+}
+
+/// The part of the cloud's record of an item that its status depends on.
+struct RecordState: Hashable {
+    /// Nil if the item has no content.
+    var version: VersionID?
+    /// Whether the content itself is at the cloud.
+    var isAvailable: Bool
+
+    init(_ content: RemoteContent?) { self.init(version: content?.version, isAvailable: content?.isAvailable ?? false) }
+
+    init(version: VersionID?, isAvailable: Bool) {
+        self.version = version
+        self.isAvailable = isAvailable
+    }
+}
+
+extension ItemRow {
+    /// Whether the cloud has the item as it is here. This is the one definition for attributes, commands and queries.
+    ///
+    /// A file open for writing may differ from its content at the cloud. Of a file made by another device, the cloud
+    /// may have the name before the content. A folder is uploaded if its own row is and nothing below it is pending.
+    package func isUploaded(_ remote: RemoteItem?) -> Bool { isUploaded(remote.map { RecordState($0.content) }) }
+
+    func isUploaded(_ record: RecordState?) -> Bool {
+        guard !staysHere, dirty.isEmpty, !isWriting else { return false }
+        guard kind == .file, let newest = record?.version, newest == version else { return true }
+        return record?.isAvailable ?? false
+    }
+
+    /// Whether the content is here and the cloud has a newer one.
+    package func isOutdated(_ remote: RemoteItem?) -> Bool { isOutdated(remote.map { RecordState($0.content) }) }
+
+    func isOutdated(_ record: RecordState?) -> Bool {
+        guard kind == .file, contentState == .complete, !dirty.contains(.content), let newest = record?.version else {
+            return false
+        }
+        return newest != version
+    }
+
+    /// Whether the item's share in the totals depends on the cloud's record.
+    var sharesByRecord: Bool {
+        guard kind == .file, !staysHere else { return false }
+        return contentState == .complete && !dirty.contains(.content) || dirty.isEmpty && !isWriting
+    }
+
+    private static let sharedFlags: ItemFlags = [.writing, .excluded, .lingering, .downloadRequested]
+
+    /// Whether the item's share in the totals, or the folder it belongs to, may be another one.
+    func sharesOtherwise(than other: ItemRow) -> Bool {
+        if entry?.parent != other.entry?.parent || dirty != other.dirty || size != other.size { return true }
+        if !flags.symmetricDifference(other.flags).isDisjoint(with: Self.sharedFlags) { return true }
+        return contentState != other.contentState || version != other.version || kind != other.kind || id != other.id
+            || kind == .hardLink && linkTarget != other.linkTarget
+    }
+}
+
+/// The changes of rows and records that the stored totals do not reflect yet.
+struct FolderChanges {
+    enum After {
+        case row(ItemRow)
+        case gone
+        /// To be read from the database.
+        case unknown
+    }
+
+    struct Item {
+        /// Nil if there was none.
+        var before: ItemRow?
+        var after: After
+    }
+
+    struct Record {
+        var before: RecordState?
+        var after: RecordState?
+        /// Whether `after` is to be read from the database.
+        var isUnknown = false
+    }
+
+    var items: [ItemKey: Item] = [:]
+    var records: [ItemID: Record] = [:]
+    /// Whether something changed that is not listed here. Then everything is counted again.
+    var isIncomplete = false
+
+    var isEmpty: Bool { items.isEmpty && records.isEmpty && !isIncomplete }
+
+    /// - Parameters:
+    ///   - before: The row before the change, as it was read; nil for a new item.
+    ///   - after: Nil for an item that is gone.
+    ///   - isWhole: Whether the database has all of `after`, and not only its difference from `before`.
+    ///   - stored: The row as it was before the first change, if that is known better than by `before`.
+    mutating func note(
+        _ key: ItemKey, before: ItemRow?, after: ItemRow?, isWhole: Bool = true, stored: () -> ItemRow? = { nil }
+    ) {
+        if let before, let after, !before.sharesOtherwise(than: after) { return }
+        let after = isWhole ? after.map(After.row) ?? .gone : .unknown
+        if items[key] == nil {
+            items[key] = Item(before: stored() ?? before, after: after)
+        } else {
+            items[key]?.after = after
+        }
+    }
+
+    mutating func note(_ id: ItemID, before: RecordState?, after: RecordState?) {
+        if before == after, records[id] == nil { return }
+        records[id, default: Record(before: before)].after = after
+    }
+
+    /// Adds the changes of the next transaction.
+    mutating func add(_ next: FolderChanges) {
+        for (key, item) in next.items { items[key, default: item].after = item.after }
+        for (id, record) in next.records {
+            records[id, default: record].after = record.after
+            records[id]?.isUnknown = record.isUnknown
+        }
+        isIncomplete = isIncomplete || next.isIncomplete
+    }
+}
