@@ -169,6 +169,7 @@ extension DoctorTests {
         ("PRAGMA user_version = 5", "its format is 5"), ("PRAGMA user_version = 0", "its format is 0"),
         ("ALTER TABLE items ADD COLUMN more", "column more"), ("DROP INDEX itemsContent", "index itemsContent"),
         ("ALTER TABLE remote DROP COLUMN epoch", "no column epoch"), ("DROP TABLE contents", "contents is missing"),
+        ("DROP TABLE folderSums", "folderSums is missing"), ("UPDATE folderSums SET pending = 9", "totals of a folder"),
         ("ALTER TABLE contents DROP COLUMN version", "no column version"), ("DROP TABLE remote", "remote is missing"),
     ])
     func tablesThatAreNotTheFormatsAreFound(damage: String, said: String) async throws {

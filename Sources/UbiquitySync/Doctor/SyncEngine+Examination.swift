@@ -148,6 +148,8 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
+        // Before the totals of the folders are compared again.
+        try index.countFolders()
         if try !index.hasUnreadableRows() { findings += try findLostContents(options) }
         let left = Set(try index.contradictions(isAlone: true))
         return findings
