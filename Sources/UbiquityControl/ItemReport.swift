@@ -1,4 +1,5 @@
-/// The state of one item: what the extended attributes `user.ubiquity.*` tell, in one message.
+/// The state of one item: what the extended attributes `user.ubiquity.*` tell, in one message. The transfer values of a
+/// folder (status, percentages, errors, uploaded) are those of everything below it.
 package struct ItemReport: Codable, Hashable, Sendable {
     package enum DownloadingStatus: String, Codable, CaseIterable, Hashable, Sendable {
         case notDownloaded = "not-downloaded"

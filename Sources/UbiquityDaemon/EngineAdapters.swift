@@ -41,6 +41,24 @@ struct EngineTransfers: TransferStatus {
         return Self.transfer(engine.status(of: row, remote, conflicts: 0))
     }
 
+    func transfer(below folder: ItemKey) -> ItemTransfer? {
+        engine.finishDownloads()
+        return try? index.read { reader in
+            Self.transfer(try FolderActivity(below: folder, reader.sums(below: folder), engine, reader))
+        }
+    }
+
+    static func transfer(_ activity: FolderActivity) -> ItemTransfer {
+        var transfer = ItemTransfer()
+        transfer.isDownloading = activity.isDownloading
+        transfer.downloadedBytes = activity.downloadedBytes
+        transfer.downloadingError = activity.downloadingError
+        transfer.isUploading = activity.isUploading
+        transfer.uploadedBytes = activity.uploadedBytes
+        transfer.uploadingError = activity.uploadingError
+        return transfer
+    }
+
     static func transfer(_ status: ItemSyncStatus) -> ItemTransfer {
         var transfer = ItemTransfer()
         transfer.isDownloading = status.isDownloading

@@ -21,7 +21,6 @@ package struct ItemSyncStatus: Sendable, Hashable {
     package var percentDownloaded: Double
     package var downloadingError: UbiquityError?
     package var isDownloadRequested: Bool
-    package var isUploaded: Bool
     package var isUploading: Bool
     package var percentUploaded: Double
     package var uploadingError: UbiquityError?
@@ -68,18 +67,15 @@ extension SyncEngine {
 
     package func status(of row: ItemRow, _ remote: RemoteItem?, conflicts: Int) -> ItemSyncStatus {
         let download = row.kind == .file ? downloads.download(of: row.key) : nil
-        let isUploaded = isUploaded(row, remote)
         let upload = transfers.upload(row.key)
         return ItemSyncStatus(
             downloading: downloading(row, remote),
             isDownloading: download?.hasLanes ?? false,
             percentDownloaded: percentDownloaded(row, download),
-            downloadingError: downloadingError(
-                row, remote, isWanted: row.isAskedFor || configuration.policy == .eager),
+            downloadingError: downloadingError(row, remote),
             isDownloadRequested: row.flags.contains(.downloadRequested) || download?.isBackground == true,
-            isUploaded: isUploaded,
             isUploading: upload != nil,
-            percentUploaded: isUploaded ? 100 : upload?.percent ?? 0,
+            percentUploaded: row.isUploaded(remote) ? 100 : upload?.percent ?? 0,
             uploadingError: problems.problem(.upload, of: row.key)?.error,
             conflictCount: conflicts,
             throttledUntil: row.dirty.isEmpty ? nil : throttle.restsUntil(row.key))
@@ -90,10 +86,11 @@ extension SyncEngine {
         guard row.contentState == .complete else {
             return row.size == 0 && row.content != nil ? .current : .notDownloaded
         }
-        guard !row.dirty.contains(.content), let content = remote?.content, remote?.isDeleted == false else {
-            return .current
-        }
-        return content.version == row.version ? .current : .downloaded
+        return row.isOutdated(remote) ? .downloaded : .current
+    }
+
+    func downloadingError(_ row: ItemRow, _ remote: RemoteItem?) -> UbiquityError? {
+        downloadingError(row, remote, isWanted: row.isAskedFor || configuration.policy == .eager)
     }
 
     /// Why the content is not here, as long as that is still the reason.
@@ -109,14 +106,6 @@ extension SyncEngine {
     private func percentDownloaded(_ row: ItemRow, _ download: Download?) -> Double {
         if let download { return download.content.fractionPresent * 100 }
         return row.kind != .file || row.contentState == .complete ? 100 : 0
-    }
-
-    private func isUploaded(_ row: ItemRow, _ remote: RemoteItem?) -> Bool {
-        guard row.key != .root else { return true }
-        guard !row.isExcluded, let remote, !remote.isDeleted, row.dirty.isDisjoint(with: [.created, .content]) else {
-            return false
-        }
-        return row.kind != .file || row.version != remote.content?.version || remote.content?.isAvailable == true
     }
 
     package func summary() throws -> SyncSummary {

@@ -53,25 +53,23 @@ extension ContainerFileSystem {
     private func facts(of found: ItemRow, counting: Bool) throws -> ItemFacts {
         // A disk that takes nothing leaves the status as it was.
         let row = (try? finished(found)) ?? found
+        guard row.kind != .directory else { return try folderFacts(of: row, counting: counting) }
         let (remote, conflicts) = try index.peek { reader in
             (try reader.remote(id: row.id), counting ? try reader.conflictCount(of: row) : 0)
         }
-        var facts = ItemFacts(
+        return ItemFacts(
             row: row, remote: remote, conflicts: conflicts, transfer: parts.transfers.transfer(of: row.key),
             container: parts.container)
-        if index.isPackage(row) { facts.members = try memberFacts(of: row) }
-        return facts
     }
 
-    private func memberFacts(of package: ItemRow) throws -> [ItemFacts] {
-        let members = try index.read { try $0.members(of: package.key, limit: ItemFacts.summarisedMembers) }
-            .filter { !$0.isExcluded }.map { (try? finished($0)) ?? $0 }
-        let remotes = try index.read { reader in try members.map { try reader.remote(id: $0.id) } }
-        // What is asked about transfers reads the index itself.
-        return zip(members, remotes).map { row, remote in
+    private func folderFacts(of row: ItemRow, counting: Bool) throws -> ItemFacts {
+        let transfer = parts.transfers.transfer(below: row.key)
+        // The totals are those of the last commit.
+        return try index.read { reader in
             ItemFacts(
-                row: row, remote: remote, conflicts: 0, transfer: parts.transfers.transfer(of: row.key),
-                container: parts.container)
+                row: row, remote: try reader.remote(id: row.id),
+                conflicts: counting ? try reader.conflictCount(of: row) : 0, transfer: transfer,
+                container: parts.container, sums: try reader.sums(below: row.key), isPackage: index.isPackage(row))
         }
     }
 

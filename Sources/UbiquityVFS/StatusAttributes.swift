@@ -69,23 +69,23 @@ package struct ItemFacts: Sendable {
     package var conflicts: Int
     package var transfer: ItemTransfer?
     package var container: ContainerID
-    /// Of a package: the facts of itself and of all that is in it, of which its state is made.
-    package var members: [ItemFacts]?
+    /// Of a folder: the totals of everything below it. A folder's state is the state of its whole tree.
+    package var sums: FolderSums?
+    package var isPackage: Bool
 
+    /// - Parameter transfer: Of a folder, that of all items below it.
     package init(
         row: ItemRow, remote: RemoteItem?, conflicts: Int, transfer: ItemTransfer?, container: ContainerID,
-        members: [ItemFacts]? = nil
+        sums: FolderSums? = nil, isPackage: Bool = false
     ) {
         self.row = row
         self.remote = remote
         self.conflicts = conflicts
         self.transfer = transfer
         self.container = container
-        self.members = members
+        self.sums = sums
+        self.isPackage = isPackage
     }
-
-    /// Members of a package whose state is looked at for that of the whole.
-    package static let summarisedMembers = 10_000
 
     func value(of attribute: StatusAttribute) -> [UInt8] { Array(text(of: attribute).utf8) }
 
@@ -93,7 +93,7 @@ package struct ItemFacts: Sendable {
         switch attribute {
         case .isUbiquitous: flag(!row.staysHere)
         case .isExcludedFromSync: flag(row.staysHere)
-        case .isPackage: flag(members != nil)
+        case .isPackage: flag(isPackage)
         case .isPinned: flag(row.isPinned)
         case .itemID: row.id.description
         case .versionID: row.version?.description ?? ""
@@ -105,59 +105,50 @@ package struct ItemFacts: Sendable {
     }
 
     private func transferText(of attribute: StatusAttribute) -> String {
-        if let members { return Self.summary(of: attribute, members) }
-        return switch attribute {
+        switch attribute {
         case .downloadingStatus: downloadingStatus
         case .isDownloading: flag(transfer?.isDownloading ?? false)
-        case .percentDownloaded: isHere ? "100" : String(transfer?.percentDownloaded ?? 0)
+        case .percentDownloaded: isHere ? "100" : String(percentDownloaded)
         case .downloadingError: isHere ? "" : transfer?.downloadingError?.description ?? ""
-        case .downloadRequested: flag(row.flags.contains(.downloadRequested) || transfer?.isDownloading ?? false)
+        case .downloadRequested: flag(isDownloadRequested || transfer?.isDownloading ?? false)
         case .downloadingErrorCode: isHere ? "" : transfer?.downloadingError?.code.rawValue ?? ""
         case .uploadingErrorCode: isUploaded ? "" : transfer?.uploadingError?.code.rawValue ?? ""
         case .isUploaded: flag(isUploaded)
         case .isUploading: flag(transfer?.isUploading ?? false)
-        case .percentUploaded: isUploaded ? "100" : String(transfer?.percentUploaded ?? 0)
+        case .percentUploaded: isUploaded ? "100" : String(percentUploaded)
         case .uploadingError: isUploaded ? "" : transfer?.uploadingError?.description ?? ""
         default: ""
         }
     }
 
-    /// The state of a package: it is here, or at the cloud, when all of it is.
-    private static func summary(of attribute: StatusAttribute, _ members: [ItemFacts]) -> String {
-        let texts = members.map { $0.transferText(of: attribute) }
-        switch attribute {
-        case .downloadingStatus:
-            return ["not-downloaded", "downloaded"].first(where: texts.contains) ?? "current"
-        case .isUploaded: return texts.allSatisfy { $0 == "1" } ? "1" : "0"
-        case .isDownloading, .isUploading, .downloadRequested: return texts.contains("1") ? "1" : "0"
-        case .percentDownloaded, .percentUploaded: return percent(texts, members)
-        default: return texts.first { !$0.isEmpty } ?? ""
-        }
+    private var isHere: Bool {
+        if let sums { return sums.absent == 0 }
+        return row.kind != .file || row.contentState == .complete
     }
 
-    /// The mean by size; 100 only when all of it is.
-    private static func percent(_ texts: [String], _ members: [ItemFacts]) -> String {
-        let parts = zip(texts, members).filter { $1.row.kind == .file }.map { (Double($0) ?? 0, Double($1.row.size)) }
-        guard parts.contains(where: { $0.0 < 100 }) else { return "100" }
-        let whole = parts.reduce(0) { $0 + $1.1 }
-        let done = parts.reduce(0) { $0 + $1.0 * $1.1 }
-        return String(whole > 0 ? min(99, Int(done / whole)) : 0)
-    }
+    private var isUploaded: Bool { row.isUploaded(remote) && (sums?.pending ?? 0) == 0 }
 
-    private var isHere: Bool { row.kind != .file || row.contentState == .complete }
-
-    /// A file that is open for writing may differ from what the cloud has; of one that another device made, the cloud
-    /// may have the name and not yet the content.
-    private var isUploaded: Bool {
-        guard !row.staysHere, row.dirty.isEmpty, !row.isWriting else { return false }
-        guard row.kind == .file, let content = remote?.content, content.version == row.version else { return true }
-        return content.isAvailable
-    }
+    private var isDownloadRequested: Bool { row.flags.contains(.downloadRequested) || (sums?.requested ?? 0) > 0 }
 
     private var downloadingStatus: String {
         guard isHere else { return "not-downloaded" }
-        guard let newest = remote?.content?.version, !row.dirty.contains(.content) else { return "current" }
-        return newest == row.version ? "current" : "downloaded"
+        return sums.map { $0.outdated > 0 } ?? row.isOutdated(remote) ? "downloaded" : "current"
+    }
+
+    private var percentDownloaded: Int {
+        guard let sums else { return transfer?.percentDownloaded ?? 0 }
+        return Self.percent(sums.bytes &- sums.absentBytes &+ (transfer?.downloadedBytes ?? 0), of: sums.bytes)
+    }
+
+    private var percentUploaded: Int {
+        guard let sums else { return transfer?.percentUploaded ?? 0 }
+        return Self.percent(sums.bytes &- sums.pendingBytes &+ (transfer?.uploadedBytes ?? 0), of: sums.bytes)
+    }
+
+    /// The share of bytes that are done, where not all is: 0 … 99.
+    private static func percent(_ done: Int64, of whole: Int64) -> Int {
+        guard whole > 0, done > 0 else { return 0 }
+        return Int(min(99, Double(done) / Double(whole) * 100))
     }
 
     private func flag(_ value: Bool) -> String { value ? "1" : "0" }

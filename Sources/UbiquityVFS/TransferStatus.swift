@@ -10,6 +10,10 @@ package struct ItemTransfer: Hashable, Sendable {
     /// 0 … 100; nil if that is not known.
     package var percentUploaded: Int?
     package var uploadingError: UbiquityError?
+    /// Of a folder: bytes here of files below it that are not here as a whole.
+    package var downloadedBytes: Int64 = 0
+    /// Of a folder: bytes at the cloud of files below it that are not there as a whole.
+    package var uploadedBytes: Int64 = 0
 
     package init() {}
 }
@@ -34,6 +38,9 @@ package protocol TransferStatus: Sendable {
 
     /// Nil if nothing is under way and nothing failed. Called on the threads that serve the kernel: it must not wait.
     func transfer(of key: ItemKey) -> ItemTransfer?
+
+    /// The same, of all items below a folder. A content that has come as a whole is noted as here before it returns.
+    func transfer(below folder: ItemKey) -> ItemTransfer?
 }
 
 /// What the control attributes ask for. Answered by the sync engine.

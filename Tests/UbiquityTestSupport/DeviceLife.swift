@@ -115,6 +115,7 @@ private struct NoTransfers: TransferStatus {
     var space: AccountSpace? { nil }
     var identityToken: String? { nil }
     func transfer(of key: ItemKey) -> ItemTransfer? { nil }
+    func transfer(below folder: ItemKey) -> ItemTransfer? { nil }
 }
 
 /// What control attributes of files ask for.

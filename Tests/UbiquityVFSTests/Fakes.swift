@@ -288,4 +288,6 @@ final class FakeCloud: Materializer, TransferStatus {
         transfer.percentDownloaded = Int(content.fractionPresent * 100)
         return transfer
     }
+
+    func transfer(below folder: ItemKey) -> ItemTransfer? { nil }
 }

@@ -13,20 +13,18 @@ struct ItemLook: Sendable {
 
     /// - Parameter row: what stands at the path (of a hard link, what it leads to).
     func facts(of row: ItemRow, _ reader: IndexReader) throws -> ItemFacts {
-        var facts = try itself(row, conflicts: reader.conflictCount(of: row), reader)
-        if index.isPackage(row) {
-            let members = try reader.members(of: row.key, limit: ItemFacts.summarisedMembers)
-            facts.members = try members.filter { !$0.isExcluded }.map { try itself($0, conflicts: 0, reader) }
+        let remote = try reader.remote(id: row.id), conflicts = try reader.conflictCount(of: row)
+        guard row.kind == .directory else {
+            let status = engine.status(of: row, remote, conflicts: conflicts)
+            return ItemFacts(
+                row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(status),
+                container: container)
         }
-        return facts
-    }
-
-    private func itself(_ row: ItemRow, conflicts: Int, _ reader: IndexReader) throws -> ItemFacts {
-        let remote = try reader.remote(id: row.id)
-        let status = engine.status(of: row, remote, conflicts: conflicts)
+        let sums = try reader.sums(below: row.key)
+        let activity = try FolderActivity(below: row.key, sums, engine, reader)
         return ItemFacts(
-            row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(status),
-            container: container)
+            row: row, remote: remote, conflicts: conflicts, transfer: EngineTransfers.transfer(activity),
+            container: container, sums: sums, isPackage: index.isPackage(row))
     }
 
     func report(of row: ItemRow, at path: String, _ reader: IndexReader) throws -> ItemReport {
@@ -53,7 +51,7 @@ extension ItemReport {
             let text = facts.text(of: attribute)
             return text.isEmpty ? nil : text
         }
-        let size = facts.members?.reduce(0) { $0 + $1.row.size } ?? row.size
+        let size = facts.isPackage ? facts.sums?.bytes ?? 0 : row.size
         self.init(path: path, kind: ItemLook.word(row.kind), size: size, container: facts.container.name)
         isUbiquitous = flag(.isUbiquitous)
         downloadingStatus = DownloadingStatus(rawValue: facts.text(of: .downloadingStatus)) ?? .current

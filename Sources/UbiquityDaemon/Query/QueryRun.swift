@@ -20,12 +20,12 @@ final class QueryRun: Sendable {
     private struct State {
         var results = LiveResults<ItemID>()
         var walk: QueryWalk?
-        /// Of the results that have any.
-        var conflicts: [ItemID: Int] = [:]
+        /// The folders among the results, each with the hash of the state that was told last.
+        var folders: [ItemID: Int] = [:]
 
-        mutating func noteConflicts(of id: ItemID, _ record: MetadataRecord?) {
-            let count = record?.item.conflictCount ?? 0
-            if count != conflicts[id] ?? 0 { conflicts[id] = count == 0 ? nil : count }
+        mutating func noteFolder(_ id: ItemID, _ record: MetadataRecord?) {
+            let isFolder = record?.item.kind == ItemLook.word(.directory)
+            if isFolder || folders[id] != nil { folders[id] = isFolder ? record?.item.hashValue : nil }
         }
     }
 
@@ -90,7 +90,7 @@ final class QueryRun: Sendable {
                 guard let row = try reader.row(key: key), found[row.id] == nil else { continue }
                 found.updateValue(try record(of: row, reader), forKey: row.id)
             }
-            try lookAtConflicts(above: changes.conflictFolders, &found, reader)
+            try lookAbove(changes.folders, &found, reader)
         }
         return take(found.map { ($0.key, $0.value) })
     }
@@ -117,13 +117,10 @@ final class QueryRun: Sendable {
         return true
     }
 
-    /// The folders that tell another number of conflicts than before. Most changes are of items without any.
-    private func lookAtConflicts(
-        above folders: Set<ItemKey>, _ found: inout [ItemID: MetadataRecord?], _ reader: IndexReader
+    /// Folders whose state follows the changes below them: those that tell something else than before.
+    private func lookAbove(
+        _ folders: Set<ItemKey>, _ found: inout [ItemID: MetadataRecord?], _ reader: IndexReader
     ) throws {
-        guard !folders.isEmpty else { return }
-        // Nothing was told of conflicts, and there are none: so in most containers, whatever moves.
-        if state.withLock({ $0.conflicts.isEmpty }), try reader.conflictTotal().items == 0 { return }
         var seen = Set<ItemKey>()
         for folder in folders {
             var next: ItemKey? = folder
@@ -131,8 +128,8 @@ final class QueryRun: Sendable {
                 next = row.entry?.parent
                 guard found[row.id] == nil else { continue }
                 let record = try record(of: row, reader)
-                let told = state.withLock { $0.conflicts[row.id] ?? 0 }
-                if record?.item.conflictCount ?? 0 != told { found.updateValue(record, forKey: row.id) }
+                let told = state.withLock { $0.folders[row.id] }
+                if record?.item.hashValue != told { found.updateValue(record, forKey: row.id) }
             }
         }
     }
@@ -168,7 +165,7 @@ final class QueryRun: Sendable {
         state.withLock { state in
             var changes = Changes()
             for (id, record) in page {
-                state.noteConflicts(of: id, record)
+                state.noteFolder(id, record)
                 switch (state.results.take(id, isResult: record != nil), record) {
                 case (.added, let record?): changes.added.append(record)
                 case (.changed, let record?): changes.changed.append(record)

@@ -9,11 +9,8 @@ struct QueryChanges: Sendable {
     /// Folders whose places have changed, or that have become a package or are none any more: so what is in them has
     /// another path, or is a result no more.
     var movedFolders: Set<ItemKey> = []
-    /// Folders in which something has changed: a package is a result that changes with what is in it.
+    /// Folders in which something has changed. Their state, and the state of the folders above them, may be another.
     var folders: Set<ItemKey> = []
-    /// Folders that things with conflicts may have come into or left, or in which conflicts have changed: they and
-    /// those above them tell how many there are.
-    var conflictFolders: Set<ItemKey> = []
     /// There were more than are kept: all is to be looked at.
     var hasLost = false
 
@@ -25,10 +22,6 @@ struct QueryChanges: Sendable {
             if row.kind == .directory, change.before?.entry != change.after?.entry || change.isMarkChanged {
                 movedFolders.insert(row.key)
             }
-        }
-        let places = [change.before, change.after].map { $0?.entry?.parent }
-        if change.kind == .versions || change.before != nil && places[0] != places[1] {
-            conflictFolders.formUnion(places.compactMap { $0 })
         }
     }
 

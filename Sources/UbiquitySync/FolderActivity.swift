@@ -1,0 +1,95 @@
+package import UbiquityCore
+package import UbiquityIndex
+internal import UbiquityContent
+internal import UbiquitySystem
+
+/// The transfers of the items below a folder: those under way, and those that failed.
+///
+/// They are kept in memory, by item. Each is followed up its folders, which costs little: a container has few of them
+/// beside its items, and most lie in the same folders.
+package struct FolderActivity: Sendable, Hashable {
+    package private(set) var isDownloading = false
+    /// Bytes here of files that are not here as a whole.
+    package private(set) var downloadedBytes: Int64 = 0
+    package private(set) var downloadingError: UbiquityError?
+    package private(set) var isUploading = false
+    /// Bytes at the cloud of files that are not there as a whole.
+    package private(set) var uploadedBytes: Int64 = 0
+    package private(set) var uploadingError: UbiquityError?
+
+    /// Files looked at whose content is awaited from another device.
+    private static let maximumAwaited = 1000
+
+    /// - Parameter sums: The folder's. Where nothing is pending or absent, no item is looked at.
+    package init(below folder: ItemKey, _ sums: FolderSums, _ engine: SyncEngine, _ reader: IndexReader) throws {
+        var ancestry = Ancestry(folder, reader)
+        for (key, progress) in engine.transfers.uploading {
+            guard let row = try ancestry.row(key) else { continue }
+            isUploading = true
+            uploadedBytes &+= Int64(min(Double(row.size), Double(Limits.maximumFileSize)) * progress.percent / 100)
+        }
+        for download in engine.downloads.all {
+            guard let row = try ancestry.row(download.key) else { continue }
+            if download.hasLanes { isDownloading = true }
+            if row.isPlaceholder { downloadedBytes &+= download.content.presentBytes }
+        }
+        guard sums.pending > 0 || sums.absent > 0 else { return }
+        // In one order, so that the same error is shown as long as it lasts.
+        for (key, direction, problem) in engine.problems.all.sorted(by: { $0.item < $1.item }) {
+            if direction == .upload ? uploadingError != nil || sums.pending == 0 : downloadingError != nil { continue }
+            guard let row = try ancestry.row(key) else { continue }
+            let remote = try reader.remote(id: row.id)
+            if direction == .upload {
+                if !row.isUploaded(remote) { uploadingError = problem.error }
+            } else if row.isPlaceholder {
+                downloadingError = engine.downloadingError(row, remote)
+            }
+        }
+        guard downloadingError == nil, sums.absent > 0, sums.pending > 0 else { return }
+        let eager = engine.configuration.policy == .eager ? Int64.max : 0
+        for key in try reader.awaited(eager: eager, limit: Self.maximumAwaited) {
+            guard let row = try ancestry.row(key) else { continue }
+            downloadingError = engine.downloadingError(row, try reader.remote(id: row.id))
+            if downloadingError != nil { return }
+        }
+    }
+}
+
+/// Tells items below a folder from others.
+private struct Ancestry {
+    private let folder: ItemKey
+    private let reader: IndexReader
+    private var known: [ItemKey: Bool] = [:]
+
+    init(_ folder: ItemKey, _ reader: IndexReader) {
+        self.folder = folder
+        self.reader = reader
+    }
+
+    /// The item's row; nil if it has no name below the folder.
+    mutating func row(_ key: ItemKey) throws -> ItemRow? {
+        guard let row = try reader.row(key: key), !row.isDeleted, !row.staysHere else { return nil }
+        if try isBelow(row) { return row }
+        guard row.isLinked else { return nil }
+        for link in try reader.links(to: row.id) { if try isBelow(link) { return row } }
+        return nil
+    }
+
+    private mutating func isBelow(_ row: ItemRow) throws -> Bool {
+        guard let parent = row.entry?.parent else { return false }
+        if let known = known[parent] { return known }
+        let isBelow = try reader.isWithin(parent, folder)
+        known[parent] = isBelow
+        return isBelow
+    }
+}
+
+extension SyncEngine {
+    /// Takes note of contents that have come as a whole, before a folder's totals are asked for.
+    package func finishDownloads() {
+        for download in downloads.all where download.content.isComplete {
+            // A disk that takes nothing leaves the status as it was.
+            try? finishIfComplete(download.key)
+        }
+    }
+}
