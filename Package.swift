@@ -112,6 +112,18 @@ let package = Package(
         .executableTarget(
             name: "kill-test", dependencies: ["UbiquityCore", "UbiquitySystem", argumentParser], path: "Tests/KillTest",
             swiftSettings: strict),
+        .target(name: "CFuzz", path: "Tests/CFuzz"),
+        .target(
+            name: "UbiquityFuzzing",
+            dependencies: [
+                "UbiquityCore", "UbiquitySystem", "UbiquityIndex", "UbiquityWire", "UbiquityControl", "UbiquitySync",
+                "UbiquityVFS", "UbiquityCloudStore", "UbiquityFUSE", "UbiquityCloudClient", "UbiquityDaemon", "CFuzz",
+            ],
+            path: "Tests/UbiquityFuzzing",
+            swiftSettings: strict),
+        .executableTarget(
+            name: "fuzz", dependencies: ["UbiquityFuzzing", "CFuzz", argumentParser], path: "Tests/Fuzz",
+            swiftSettings: strict),
         .executableTarget(name: "block-recorder", dependencies: ["CFUSE"], path: "Tests/BlockRecorder"),
         .executableTarget(name: "notes", dependencies: ["Ubiquity"], path: "Tests/Notes", swiftSettings: strict),
         .executableTarget(
@@ -146,6 +158,7 @@ let package = Package(
             "UbiquityDaemon", "UbiquityControl", "UbiquityContent", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
             "UbiquityWire", logging,
         ]),
+        tests("FuzzTests", ["UbiquityFuzzing"]),
         tests("SimulationTests", [
             "UbiquityTestSupport", "UbiquitySync", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",
         ]),

@@ -1,9 +1,9 @@
-internal import UbiquityCore
+package import UbiquityCore
 internal import UbiquityWire
 
 /// Reads server-sent events from pieces of any length, as far as our cloud sends them: `event: revision`, one line of
 /// data. Comments and events of other names are passed over.
-struct EventParser {
+package struct EventParser {
     /// Whether each event must have its digest: the cloud has said that it sends them.
     private let requiresDigest: Bool
     private var line: [UInt8] = []
@@ -11,10 +11,10 @@ struct EventParser {
     private var data = ""
     private var digest: String?
 
-    init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
+    package init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
 
     /// The revisions that these bytes complete. Throws `.invalid` for data that is none, and for endless lines.
-    mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
+    package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
         var revisions = [Revision]()
         for byte in bytes {
             guard byte == UInt8(ascii: "\n") else {

@@ -1,5 +1,5 @@
 internal import UbiquityCore
-internal import UbiquityVFS
+package import UbiquityVFS
 
 // A replay's calls on their way to the process that makes them: both ends are of one build.
 
@@ -7,7 +7,7 @@ extension ReplayCall {
     /// Bytes; the longest path and names, and more.
     static let maximumLength = 16 << 10
 
-    var encoded: [UInt8] {
+    package var encoded: [UInt8] {
         var bytes: [UInt8] = [kind.rawValue, target == nil ? 0 : 1]
         for place in [place, target].compactMap({ $0 }) {
             bytes.add(place.inode)
@@ -20,7 +20,7 @@ extension ReplayCall {
     }
 
     /// Nil for what `encoded` does not give.
-    init?(encoded: [UInt8]) {
+    package init?(encoded: [UInt8]) {
         var rest = encoded[...]
         guard let number = rest.popFirst(), let kind = Kind(rawValue: number), let hasTarget = rest.popFirst(),
             let place = Place(&rest)
