@@ -71,6 +71,32 @@ private struct NoSurroundings: Surroundings {
         #expect(try await container.read(handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
     }
 
+    /// The kernel tries an open only once more after ESTALE. Another change would make that second open fail too if it
+    /// had to wait for its content.
+    @Test(arguments: [[], .readWrite] as [OpenFlags])
+    func openOfAReplacedPlaceholderBringsTheNewContentFirst(_ flags: OpenFlags) async throws {
+        let container = try TestContainer(smallContent: Int64(text.count))
+        container.cloud.allow(0)
+        let row = try container.cloud.add("a", text)
+        guard case .later(let opening) = try container.fs.open(row.ino, flags: flags, caller: container.caller) else {
+            throw Errno.EIO
+        }
+        try container.cloud.change(row.key, .replaced) { $0.ino += 1000 }
+        let failing = Task { await errno { _ = try await opening() } }
+        #expect(try await eventually { container.cloud.waits > 0 })
+        // While that comes, the content changes again.
+        try container.cloud.change(row.key, .replaced) { $0.ino += 1000 }
+        container.cloud.allow(.max)
+        #expect(await failing.value == .ESTALE)
+        guard case .now(let opened) = try container.fs.open(row.ino + 2000, flags: flags, caller: container.caller) else {
+            Issue.record("the second open has to wait")
+            return
+        }
+        #expect(try await container.read(opened.handle, at: 0, 10) == String(decoding: text[..<10], as: UTF8.self))
+        container.fs.release(opened.handle)
+        #expect(container.cloud.interests == 0 && container.fs.openHandleCount == 0)
+    }
+
     /// The kernel looks the name up anew, and finds nothing.
     @Test(arguments: [[], .readWrite] as [OpenFlags]) func anOpenThatFindsTheItemGoneIsToBeTriedAnew(_ flags: OpenFlags) async throws {
         let container = try TestContainer()
