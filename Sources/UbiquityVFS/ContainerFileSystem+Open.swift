@@ -231,9 +231,28 @@ extension ContainerFileSystem {
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             defer { openNodes.release(node) }
-            try await materialize(row.ino)
-            guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
-            return opened
+            do {
+                try await materialize(row.ino)
+                guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
+                return opened
+            } catch where error as? Errno == .ESTALE {
+                try await bringSuccessor(of: row) { [self] in try await materialize($0.ino) }
+                throw Errno.ESTALE
+            }
+        }
+    }
+
+    /// Another device's change has given the item another inode while an open waited for the old one. At ESTALE the
+    /// kernel looks the name up anew, but only once. If that second open had to wait as well, the next change would
+    /// make it fail too. So the content of the new inode comes first: the second open finds it here.
+    private func bringSuccessor(of row: ItemRow, _ bring: @Sendable (ItemRow) async throws -> Void) async throws {
+        for _ in 0..<Self.openAttempts {
+            guard let next = try index.row(key: row.key), !next.isDeleted, next.ino != row.ino,
+                next.contentState != .complete
+            else { return }
+            let node = openNodes.hold(next.ino)
+            defer { openNodes.release(node) }
+            do { return try await bring(next) } catch where error as? Errno == .ESTALE { continue }
         }
     }
 
@@ -330,9 +349,23 @@ extension ContainerFileSystem {
                 {
                     return opened
                 }
+                if error as? Errno == .ESTALE {
+                    try await bringSuccessor(of: row) { [self] in try await bringForReading($0) }
+                }
                 throw error
             }
         }
+    }
+
+    /// Brings as much of the content as an open for reading waits for.
+    private func bringForReading(_ row: ItemRow) async throws {
+        let content = try await unlessGone(row.ino) { [self] in
+            let content = try await beginContent(of: row)
+            try await fillIfSmall(content)
+            return content
+        }
+        defer { parts.materializer.release(content) }
+        try parts.materializer.finishIfComplete(content, of: row.key)
     }
 
     /// A read through the page cache waits for pages that the kernel has begun to read ahead of it, and no signal that
