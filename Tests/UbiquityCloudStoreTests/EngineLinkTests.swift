@@ -81,6 +81,17 @@ struct EngineLinkTests {
         #expect(bench.items[.number(2)]?.linkTarget == ItemID.number(5).bytes)
     }
 
+    @Test func retargetOfALinkToADeletedFileBringsTheFileBack() throws {
+        let bench = EngineBench()
+        try bench.commit(
+            EngineBench.here, Make.file(1, "a", version: 1), Make.file(5, "e", version: 5, "y"),
+            Make.hardLink(2, "b", to: 1))
+        try bench.commit(EngineBench.here, Make.delete(5, base: 1))
+        let retarget = Make.put(2, kind: .hardLink, base: 1, ChangedFields(linkTarget: ItemID.number(5).bytes))
+        try bench.commit(EngineBench.there, retarget)
+        #expect(bench.items[.number(5)]?.isLive == true)
+    }
+
     @Test func aFolderHasOneName() throws {
         let bench = EngineBench()
         try bench.commit(EngineBench.here, Make.folder(1, "d"))

@@ -1,6 +1,7 @@
 import Testing
 import UbiquityCore
 import UbiquityIndex
+import UbiquityWire
 @testable import UbiquitySync
 
 /// Records that no sound cloud sends. The device ignores them, ends its work on the page, and keeps all else right.
@@ -80,5 +81,35 @@ import UbiquityIndex
         #expect(try fixture.row("d")?.kind == .directory)
         #expect(try fixture.paths() == ["a", "d", "d/in"])
         try fixture.check()
+    }
+
+    /// Taken in, the answer would have the link lead to itself.
+    @Test func answerThatMergesAFileIntoItsLinkIsRefused() throws {
+        let fixture = try Fixture()
+        try fixture.receive(fixture.file(1, "f"), link(2, "l", to: 1))
+        try fixture.make("new")
+        let rows = try fixture.dirty()
+        let group = try fixture.plan(rows, prepared: fixture.prepared(rows)).group
+        let error = #expect(throws: UbiquityError.self) {
+            try fixture.apply(group, [ChangeResult(outcome: .merged(into: Fixture.id(2)), item: nil)])
+        }
+        #expect(error?.code == .invalid)
+        #expect(try fixture.row("l")?.id == Fixture.id(1))
+        try fixture.check()
+    }
+
+    @Test func folderMovedDeeperThanAnyPathDoesNotStopTheFeed() throws {
+        let fixture = try Fixture(), count = UInt64(Limits.maximumDepth + 20)
+        try fixture.index.write(.remote) { transaction in
+            var settler = Settler(transaction, owner: (0, 0), now: fixture.time.now())
+            for number in 1...count {
+                try settler.receive(
+                    fixture.folder(number, "d", in: number == 1 ? .root : Fixture.id(number - 1)))
+            }
+            try settler.receive(fixture.folder(count + 1, "m"))
+            try settler.receive(fixture.folder(count + 1, "m", in: Fixture.id(count), at: 2))
+            try settler.receive(fixture.file(count + 2, "f", at: 2))
+        }
+        #expect(try fixture.row("f") != nil)
     }
 }
