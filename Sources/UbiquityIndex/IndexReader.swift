@@ -72,15 +72,23 @@ package class IndexReader {
         return try found.flatMap(named)
     }
 
-    /// Whether `key` is `ancestor` or below it.
+    /// Whether `key` is `ancestor` or below it. Throws `.io` if the item lies deeper than any path reaches.
     package func isWithin(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool {
+        guard let isWithin = try isWithinReach(key, ancestor) else {
+            throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
+        }
+        return isWithin
+    }
+
+    /// The same; nil if the item lies deeper than any path reaches.
+    package func isWithinReach(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool? {
         var key = key
         for _ in 0...Limits.maximumDepth {
             if key == ancestor { return true }
             guard key != .root, let entry = try row(key: key)?.entry else { return false }
             key = entry.parent
         }
-        throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
+        return nil
     }
 
     /// How many folders lie between the top folder and the item; 0 for the top folder itself.

@@ -23,7 +23,7 @@ extension Settler {
         for child in try transaction.children(of: double.key, after: nil, limit: .max) {
             guard let entry = child.entry else { continue }
             // Here the new folder may lie in the other one, where moves have not gone up yet.
-            if try child.key == row.key || transaction.isWithin(row.key, child.key) {
+            if try child.key == row.key || transaction.isWithinReach(row.key, child.key) ?? true {
                 if child.key != row.key { try transaction.detach(child) }
                 continue
             }

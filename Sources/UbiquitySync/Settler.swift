@@ -256,9 +256,13 @@ package struct Settler {
         else { return nil }
         // The folder's own record, which puts it beside the local one, comes later.
         guard try !parent.isExcluded || !separateLocal(item.parent) else { return nil }
-        if let row, row.kind == .directory, try transaction.isWithin(parent.key, row.key) {
-            try undoMoves(from: parent.key, to: row.key)
-            guard try !transaction.isWithin(parent.key, row.key) else { return nil }
+        if let row, row.kind == .directory {
+            // A folder that a hostile cloud moves deeper than any path reaches waits without a place.
+            guard let isWithin = try transaction.isWithinReach(parent.key, row.key) else { return nil }
+            if isWithin {
+                try undoMoves(from: parent.key, to: row.key)
+                guard try transaction.isWithinReach(parent.key, row.key) == false else { return nil }
+            }
         }
         let entry = ItemRow.Entry(parent: parent.key, name: item.name)
         guard let other = try transaction.child(of: parent.key, named: item.name), other.key != row?.key else {

@@ -48,11 +48,13 @@ extension CommitWork {
         }
     }
 
-    /// A link that is made, or comes back, brings back what it leads to. One whose item is forgotten, or was given up
-    /// by the only device that had its content, is deleted.
+    /// A link that is made, comes back or gets another target brings back what it leads to. One whose item is
+    /// forgotten, or was given up by the only device that had its content, is deleted.
     func bringBackLinked() throws {
         for id in order {
-            guard let draft = drafts[id], draft.needsSlot, draft.record.isLive, let target = target(of: draft.record)
+            guard let draft = drafts[id], draft.record.isLive,
+                draft.needsSlot || draft.original?.linkTarget != draft.record.linkTarget,
+                let target = target(of: draft.record)
             else { continue }
             guard let record = try record(target), try !isGivenUp(record) else {
                 try update(id) { draft in
