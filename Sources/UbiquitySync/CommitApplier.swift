@@ -10,11 +10,14 @@ package struct CommitApplier {
     private let boot: [UInt8]
     /// Folders that the commit has made at the cloud, or that were there.
     private var madeFolders: Set<ItemID> = []
+    /// Deletions that this device sends again if the cloud has kept the item.
+    private var keeper: KeptDeletions
 
     /// - Parameter boot: this boot of the machine; contents written in it may not survive power loss yet.
     package init(
-        _ transaction: IndexTransaction, settler: Settler, boot: [UInt8]
+        _ transaction: IndexTransaction, settler: Settler, boot: [UInt8], keeper: KeptDeletions = KeptDeletions()
     ) {
+        self.keeper = keeper
         self.transaction = transaction
         self.settler = settler
         self.boot = boot
@@ -23,12 +26,15 @@ package struct CommitApplier {
     /// Backing files nobody needs any more once the transaction is committed.
     package var dropped: [ContentID] { settler.dropped }
 
+    /// Rows whose deletion is to be sent again.
+    package var keptDeletions: Set<ItemKey> { keeper.kept }
+
     package mutating func apply(_ planned: [PlannedChange], _ response: CommitResponse) throws {
         guard planned.count == response.results.count else {
             throw UbiquityError(
                 .invalid, "the cloud's answer to a commit has \(response.results.count) results, not \(planned.count)")
         }
-        for (change, result) in zip(planned, response.results) { try Self.check(result, of: change) }
+        for (change, result) in zip(planned, response.results) { try check(result, of: change) }
         for (change, result) in zip(planned, response.results) where result.outcome == .applied {
             if change.row.kind == .directory, change.row.dirty.contains(.created) { madeFolders.insert(change.row.id) }
         }
@@ -39,16 +45,23 @@ package struct CommitApplier {
         for (change, result) in zip(planned, response.results) where result.isMerge {
             try apply(change, result, response.revision)
         }
+        for id in try keeper.giveUp(transaction, at: response.revision) { try settler.review(id) }
         try settler.settleAll(limit: 1000)
     }
 
     /// Throws `.invalid` for an answer that no cloud gives: taken in, it would do harm to other items than the one.
-    private static func check(_ result: ChangeResult, of planned: PlannedChange) throws {
+    private func check(_ result: ChangeResult, of planned: PlannedChange) throws {
         let id: ItemID
         switch result.outcome {
         case .unknownItem: return
         case .applied: id = planned.change.id
-        case .merged(let other): id = other
+        case .merged(let other):
+            id = other
+            // Merged into a link, a file would lead to itself.
+            let known = try transaction.row(id: other)?.kind
+            guard known == nil || known == planned.change.kind else {
+                throw UbiquityError(.invalid, "the cloud merged a \(planned.change.kind) into another kind of item")
+            }
         }
         let isFolder = planned.change.kind == .directory
         guard id != .root, result.item.map({ $0.id == id && ($0.kind == .directory) == isFolder }) ?? true else {
@@ -102,7 +115,7 @@ package struct CommitApplier {
 
     // MARK: Acknowledged
 
-    private func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
+    private mutating func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
         switch planned.change.action {
         case .delete: try acknowledgeDeletion(row, item)
         // Made without a row: see `SyncEngine+VersionActions`.
@@ -123,14 +136,14 @@ package struct CommitApplier {
 
     /// Whether who deleted the item knew what the cloud has: its own version, and no conflict that it had not heard of.
     private func isKnown(_ item: RemoteItem, to row: ItemRow) throws -> Bool {
-        guard item.content?.version == row.version else { return false }
-        let known = Set(try transaction.allConflicts(of: item.id).map(\.id))
-        return item.conflicts.allSatisfy { known.contains($0.id) }
+        try transaction.isWholeStateKnown(of: item, to: row)
     }
 
     /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
-    private func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
+    private mutating func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
         guard row.isDeleted else { return try sendReturn(of: row) }
+        // Whether the deletion is sent again is decided when the whole answer is in the index.
+        if let item, !item.isDeleted, keeper.add(row, item) { return }
         try transaction.delete(row)
     }
 
@@ -337,7 +350,8 @@ package struct CommitApplier {
 
     /// Neither the cloud nor this device has its content: it goes, and its names with it.
     private mutating func giveUp(_ row: ItemRow) throws {
-        if row.isLinked { for link in try transaction.links(to: row.id) { try giveUp(link) } }
+        // A damaged index may have links to links, even one to itself.
+        if row.isLinked, row.kind != .hardLink { for link in try transaction.links(to: row.id) { try giveUp(link) } }
         if let content = row.content { try settler.drop(content) }
         try transaction.delete(row)
         transaction.note(.removed, before: row, after: nil)

@@ -40,6 +40,8 @@ package struct Planner {
     /// Whether the cloud has refused a change: it goes when its own time has come, and not along with others.
     private let isRefused: (ItemRow) -> Bool
     private let deletionsUpTo: Int64
+    /// Whether a folder's deletion takes along what was moved out of the folder.
+    private let completesDeletions: Bool
     private var decisions = PlannerDecisions()
     /// How many rows are being added, each for the sake of the one before; and how many stood for themselves.
     private var depth = 0, units = 0
@@ -53,18 +55,21 @@ package struct Planner {
     ///   - limit: changes in the group, but for the ones that a change cannot go without.
     ///   - deletionsUpTo: Deletions with a later place in the order of changes wait, and so does what cannot go
     ///     without them.
+    ///   - completesDeletions: Whether a folder's deletion takes along what was moved out of the folder.
     ///   - isOwned: Changes that are not taken along: what cannot go without them waits until they have gone.
     ///   - isAwaited: Whether a row's change waits for such a one of another.
     ///   - isRefused: Whether the cloud has refused it: what brings it into being is not taken along with others.
     package init(
         _ reader: IndexReader, prepared: [ItemKey: PreparedContent], limit: Int,
-        deletionsUpTo: Int64 = .max, isOwned: @escaping (ItemRow) throws -> Bool = { _ in false },
+        deletionsUpTo: Int64 = .max, completesDeletions: Bool = true,
+        isOwned: @escaping (ItemRow) throws -> Bool = { _ in false },
         isAwaited: @escaping (_ other: ItemRow, _ row: ItemRow) -> Bool = { _, _ in false },
         isRefused: @escaping (ItemRow) -> Bool = { _ in false }
     ) {
         self.isRefused = isRefused
         self.isAwaited = isAwaited
         self.deletionsUpTo = deletionsUpTo
+        self.completesDeletions = completesDeletions
         self.isOwned = isOwned
         self.reader = reader
         self.prepared = prepared
@@ -231,7 +236,7 @@ package struct Planner {
         for id in try reader.remoteChildren(of: folder.id, limit: Limits.maximumChangesPerCommit) {
             guard let row = try reader.row(id: id) else { continue }
             guard row.isDeleted else {
-                if row.dirty.contains(.place), try !addMoved(row, from: folder) { return false }
+                if !row.dirty.isDisjoint(with: [.place, .created]), try !addMoved(row, from: folder) { return false }
                 continue
             }
             guard try mayComeAlong(row) else { return false }
@@ -242,15 +247,14 @@ package struct Planner {
         return decisions.count < Limits.maximumChangesPerCommit
     }
 
-    /// Takes along what was moved out of a deleted folder, if it needs nothing else for that: it might need the folder
-    /// to go first.
-    /// - Returns: false if it will go soon, with others of its own.
+    /// Takes along what was moved out of a deleted folder, with all that it needs for that. Without it the cloud keeps
+    /// the folder, another item does not get the folder's name, and `KeptDeletions` sends the deletion again.
+    /// - Returns: false if it will go soon: then the folder waits.
     private mutating func addMoved(_ row: ItemRow, from folder: ItemRow) throws -> Bool {
         guard try mayComeAlong(row) else { return !isAwaited(row, folder) }
-        guard let entry = row.entry, let parent = try reader.row(key: entry.parent), !parent.dirty.contains(.created),
-            try reader.remoteOccupants(of: parent.id, named: entry.name).allSatisfy({ $0.id == row.id }),
-            decisions.count < Limits.maximumChangesPerCommit
-        else { return true }
+        guard completesDeletions else { return true }
+        // More do not fit beside what else goes, and what needs the folder's name may be among them.
+        guard decisions.count < Limits.maximumChangesPerCommit / 2, depth < SyncLimits.deepestMove else { return true }
         try add(row)
         // It may wait for something all the same.
         return decisions.goes(row.key) || !isAwaited(row, folder)

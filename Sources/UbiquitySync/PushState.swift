@@ -43,6 +43,8 @@ struct PushState {
     var passedOver: PassedOver?
     /// When it was last asked what that holds, then.
     var usageAskedAt: Timestamp?
+    /// Deletions that the cloud answered by keeping the item, and when they are sent again.
+    var keptDeletions: [ItemKey: KeptDeletion] = [:]
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
 
@@ -54,6 +56,12 @@ struct PushState {
         /// Bytes that the account took then.
         var room: Int64
     }
+}
+
+/// A deletion that is sent again.
+struct KeptDeletion {
+    var backoff = Backoff()
+    var until: Timestamp
 }
 
 /// A package's state here gave way.

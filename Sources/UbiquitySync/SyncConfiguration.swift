@@ -20,6 +20,11 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var allowsMassDelete = false
     /// Whether set-user-id and set-group-id bits come from other devices (`Privileges`).
     package var trustsPrivileges = false
+    /// Whether a folder's deletion takes along what was moved out of it, and is sent again if the cloud keeps the
+    /// folder. False only in a simulator.
+    package var completesDeletions = true
+    /// Changes in one commit, but for the ones that a change cannot go without. Smaller only in a simulator.
+    package var changesPerCommit = SyncLimits.changesPerCommit
     /// This boot of the machine.
     package var boot: [UInt8]
     /// Owner of what comes from other devices.
@@ -102,6 +107,9 @@ enum SyncLimits {
     static let rememberedTooLarge = 1000
     /// Changes in one commit: large enough to amortise its fsync, small enough to apply in some 20 ms.
     static let changesPerCommit = 1000
+    /// Items that were moved out of deleted folders and need each other's names are added within each other, so many at
+    /// most: each takes a part of the thread's stack.
+    static let deepestMove = 32
     /// A commit of so many changes is one of many that a program makes one after the other (`cp -r`, `tar`): the next
     /// waits `streamRest`, since every commit costs the cloud a write to the disk and each device a turn of the feed.
     /// A person's saves are fewer and wait for nothing; a full commit has a backlog behind it.

@@ -12,7 +12,7 @@ extension SyncEngine {
     /// Takes a group away that says nothing but folders' times, if that was just done; it is gathered again later.
     /// A full group has others behind it, and goes.
     func holdFolderTimes(_ group: inout [PlannedChange]) {
-        guard group.count < SyncLimits.changesPerCommit, group.isFolderTimes else { return }
+        guard group.count < configuration.changesPerCommit, group.isFolderTimes else { return }
         let now = timekeeper.now()
         let isHeld = push.withLock { state in
             guard let last = state.folderTimesSentAt, last <= now else { return false }

@@ -7,22 +7,27 @@ internal import UbiquityWire
 // Gathering: which changes can go now, and the contents that travel along.
 extension SyncEngine {
     /// The next group, with the contents of small files; nil if nothing can go now.
-    func gather() throws -> Outgoing? {
+    ///
+    /// Programs go on between the choice of the rows and the plan. The two are jobs of their own in the pool, so that a
+    /// simulator lets programs go on there too.
+    func gather() async throws -> Outgoing? {
         var start = firstToLookAt(), windows = 0, leavesPackages = false
         while true {
-            let sendable = try sendableRows(after: start)
+            let first = start
+            let sendable = try await pool.run { try self.sendableRows(after: first) }
             leavesPackages = leavesPackages || sendable.leavesPackages
-            let (outgoing, isAll) = try gather(sendable)
+            let (outgoing, isAll) = try await pool.run { try self.gather(sendable) }
             guard outgoing == nil, isAll else { return outgoing }
             // As many as make a group may all wait for what is held up; what comes after them does not.
-            guard let last = sendable.loose.last, sendable.loose.count >= SyncLimits.changesPerCommit else { break }
+            guard let last = sendable.loose.last, sendable.loose.count >= configuration.changesPerCommit else { break }
             start = last.dirtyOrder
             windows += 1
             if windows >= SyncLimits.windowsOfBacklog { notePassedOver(upTo: start) }
         }
         // Nor does what was changed in a package: of that all must be known.
         guard leavesPackages, mayLookForPackages() else { return nil }
-        return try gather(try sendableRows(after: 0, onlyPackages: true)).0
+        let packages = try await pool.run { try self.sendableRows(after: 0, onlyPackages: true) }
+        return try await pool.run { try self.gather(packages).0 }
     }
 
     /// To look through all that waits takes a while where that is much, and is not done at each change.
@@ -79,7 +84,7 @@ extension SyncEngine {
         var inlineBytes = 0, cleaned = 0, isAll = true
         var room = roomInFullAccount()
         var ready = [ItemRow]()
-        for row in rows where ready.count < SyncLimits.changesPerCommit {
+        for row in rows where ready.count < configuration.changesPerCommit {
             if try isWithoutRoom(row, &room) {
                 if row.hasMoreThanContent { ready.append(row) }
                 continue
@@ -110,7 +115,7 @@ extension SyncEngine {
         }
         func planned(_ deletionsUpTo: Int64) throws -> [PlannedChange] {
             try plan(
-                ready, prepared, limit: SyncLimits.changesPerCommit, deletionsUpTo: deletionsUpTo,
+                ready, prepared, limit: configuration.changesPerCommit, deletionsUpTo: deletionsUpTo,
                 leavingPackages: true)
         }
         var group = try planned(sendable.deletionsUpTo ?? 0)
@@ -156,14 +161,14 @@ extension SyncEngine {
                 } else if let end = ends[place], end > now {
                     finishedAt = min(finishedAt ?? end, end)
                     unfinished.insert(row.key)
-                } else if !onlyPackages, result.loose.count < SyncLimits.changesPerCommit, !isHeld,
+                } else if !onlyPackages, result.loose.count < configuration.changesPerCommit, !isHeld,
                     isSendable(row, now)
                 {
                     result.loose.append(row)
                 }
             }
             // A package is sent only when all of its changes are known.
-            let isEnough = result.loose.count >= SyncLimits.changesPerCommit
+            let isEnough = result.loose.count >= configuration.changesPerCommit
             guard !isEnough || start == 0 && !packages.isEmpty && scanned < SyncLimits.packageScan else { break }
         }
         push.withLock { state in
@@ -183,7 +188,7 @@ extension SyncEngine {
 
     private func isSendable(_ row: ItemRow, _ now: Timestamp) -> Bool {
         if problems.isHeld(.upload, of: row.key) || index.isHeld(row.key) { return false }
-        if row.isDeleted { return true }
+        if row.isDeleted { return !isKeptForNow(row, now) }
         guard row.dirty.contains(.content) else {
             // Nothing waits for rights, times or attributes of a file that have been changed again and again.
             return row.kind != .file || !row.dirty.isDisjoint(with: [.created, .place]) || !isThrottled(row)
@@ -191,6 +196,13 @@ extension SyncEngine {
         // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
         return row.hasMoreThanContent || row.wantsInlineContent && !isResting(row, now)
+    }
+
+    /// Whether its deletion had no effect and is sent again later.
+    private func isKeptForNow(_ row: ItemRow, _ now: Timestamp) -> Bool {
+        guard let until = push.withLock({ $0.keptDeletions[row.key]?.until }) else { return false }
+        // One that is farther away was noted before the clock was set back.
+        return until > now && until <= now.advanced(bySeconds: Backoff.longest / .seconds(1))
     }
 
     /// Until when a new file may still be the temporary one of a program that renames it over a document next: while it
@@ -368,6 +380,7 @@ extension SyncEngine {
             let now = timekeeper.now()
             var planner = Planner(
                 transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo,
+                completesDeletions: configuration.completesDeletions,
                 isOwned: { row in
                     guard leavingPackages else { return false }
                     return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty

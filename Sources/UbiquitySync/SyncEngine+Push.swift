@@ -53,7 +53,9 @@ extension SyncEngine {
             state.rescanAt = state.rescanAt.filter { $0.value > now && $0.value <= latest }
             if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
             if let until = state.finishedAt, until <= now { state.finishedAt = nil }
-            return [state.rescanAt.values.min(), state.deletionsWaitUntil, state.finishedAt].compactMap { $0 }.min()
+            let kept = state.keptDeletions.values.map(\.until).filter { $0 > now && $0 <= latest }.min()
+            let rescan = state.rescanAt.values.min()
+            return [kept, rescan, state.deletionsWaitUntil, state.finishedAt].compactMap { $0 }.min()
         }
         var wait = min(index.timeUntilHoldEnds() ?? SyncLimits.pollInterval, SyncLimits.pollInterval)
         if let due = [problems.nextRetry(.upload, after: now), rests].compactMap({ $0 }).min() {
@@ -84,8 +86,7 @@ extension SyncEngine {
     private func pushOnce() async throws -> Int? {
         try connection.requireAllowed()
         await refreshUsageOfFullAccount()
-        let outgoing = try await pool.run { try self.gather() }
-        guard let outgoing else { return nil }
+        guard let outgoing = try await gather() else { return nil }
         if !outgoing.ahead.isEmpty {
             do { try await sendAhead(outgoing) } catch let error as UbiquityError
                 where error.code == .noSpace || Self.isAboutContent(error)
@@ -183,14 +184,32 @@ extension SyncEngine {
 
     private func accept(_ group: [PlannedChange], _ response: CommitResponse) throws {
         let (group, response) = try withoutUnheard(group, response)
-        let dropped = try index.write(.remote) { transaction in
+        let keeper = KeptDeletions(
+            isOn: configuration.completesDeletions,
+            attempts: push.withLock { $0.keptDeletions.mapValues(\.backoff.attempts) })
+        let (dropped, kept) = try index.write(.remote) { transaction in
             var applier = CommitApplier(
-                transaction, settler: settler(transaction), boot: configuration.boot)
+                transaction, settler: settler(transaction), boot: configuration.boot, keeper: keeper)
             try applier.apply(group, response)
-            return applier.dropped
+            return (applier.dropped, applier.keptDeletions)
         }
         discard(dropped)
+        noteKeptDeletions(group, kept)
         noteSent(group)
+    }
+
+    /// A deletion that had no effect rests longer each time before it is sent again.
+    private func noteKeptDeletions(_ group: [PlannedChange], _ kept: Set<ItemKey>) {
+        let now = timekeeper.now()
+        push.withLock { state in
+            for change in group where !kept.contains(change.row.key) { state.keptDeletions[change.row.key] = nil }
+            if state.keptDeletions.count >= SyncLimits.rememberedBackoffs { state.keptDeletions.removeAll() }
+            for key in kept {
+                var next = state.keptDeletions[key] ?? KeptDeletion(until: now)
+                next.until = now.advanced(bySeconds: next.backoff.next(random) / .seconds(1))
+                state.keptDeletions[key] = next
+            }
+        }
     }
 
     /// What was sent is at the cloud, and the index knows it.

@@ -20,7 +20,7 @@ struct Simulate: ParsableCommand {
     @Option(help: "Only this seed.")
     var seed: UInt64?
 
-    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload or skipped-fsync.")
+    @Option(help: "A fault to put in on purpose: conflict-rule, lost-upload, skipped-fsync or forgotten-deletion.")
     var `break`: PlantedFault?
 
     @Flag(help: "Print all that happened in the shortest failing world.")

@@ -107,4 +107,18 @@ import UbiquityTestSupport
             #expect(try await world.b.read("doc") == [2])
         }
     }
+
+    /// The device does not know of that file when it asks for the deletion.
+    @Test func anotherDeviceMakesAFileInIt() async throws {
+        try await run { world in
+            try world.a.makeFolder("d")
+            try await world.settle()
+            world.a.link.setAway(true)
+            try await world.b.create("d/new", [1])
+            try await world.settle([world.b])
+            try world.a.remove("d")
+            world.a.link.setAway(false)
+            try await settleAndFind(world, ["d", "d/new"])
+        }
+    }
 }

@@ -26,6 +26,18 @@ final class DeviceLife: Sendable {
     private let tasks = Lock<[Task<Void, Never>]>([])
     private let isEnded = Lock(false)
 
+    /// The longest that a job of a busy device waits for a thread.
+    private static let longestWait: UInt64 = 30_000_000
+
+    private static func pause(of device: SimulatedDevice) -> @Sendable () async -> Void {
+        let world = device.world
+        guard device.isBusy else { return { await world.pause() } }
+        return {
+            let wait = world.random.next() % longestWait
+            try? await world.sleep(for: .nanoseconds(Int64(wait)))
+        }
+    }
+
     /// What a start does before anybody can see anything.
     init(_ device: SimulatedDevice, number: Int, _ configuration: SyncConfiguration) throws {
         let world = device.world, name = device.name
@@ -50,7 +62,7 @@ final class DeviceLife: Sendable {
         engine = SyncEngine(
             index: index, store: store, service: device.link, configuration: configuration,
             timekeeper: device.timekeeper, random: world.random,
-            pool: BlockingPool(pausing: { await world.pause() }), logger: logger, executor: executor)
+            pool: BlockingPool(pausing: Self.pause(of: device)), logger: logger, executor: executor)
         guard let container = ContainerID("simulation") else {
             throw UbiquityError(.invalidName, "the simulated container's name is not valid")
         }

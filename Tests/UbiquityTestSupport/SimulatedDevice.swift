@@ -20,6 +20,12 @@ package final class SimulatedDevice: Sendable {
         package var diskFloor: Int64
         package var allowsMassDelete: Bool
         package var trustsPrivileges: Bool
+        /// See `SyncConfiguration.completesDeletions`.
+        package var completesDeletions = true
+        /// Whether jobs wait a moment for a thread, in which programs go on.
+        package var isBusy = false
+        /// See `SyncConfiguration.changesPerCommit`. Nil: the usual number.
+        package var changesPerCommit: Int?
 
         package init(
             policy: SyncConfiguration.Policy = .lazy, skew: Duration = .zero, cacheLimit: Int64? = nil,
@@ -67,6 +73,7 @@ package final class SimulatedDevice: Sendable {
 
     /// How far its clock is ahead of the cloud's.
     var skew: Duration { settings.skew }
+    var isBusy: Bool { settings.isBusy }
 
     /// The present life; throws while the device is down.
     var life: DeviceLife {
@@ -106,6 +113,8 @@ package final class SimulatedDevice: Sendable {
             owner: (1000, 1000))
         result.allowsMassDelete = settings.allowsMassDelete
         result.trustsPrivileges = settings.trustsPrivileges
+        result.completesDeletions = settings.completesDeletions
+        result.changesPerCommit = settings.changesPerCommit ?? result.changesPerCommit
         return result
     }
 

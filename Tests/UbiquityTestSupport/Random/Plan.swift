@@ -57,6 +57,12 @@ package struct Plan: Sendable {
                     random.chance(0.1) ? 31_536_000 * (1 - 2 * random.below(2)) : random.below(600) - 300),
                 cacheLimit: random.chance(0.25) ? 100_000 : nil)
         }
+        if profile == .folders {
+            // Small commits: what belongs together is often cut apart.
+            settings[Self.names[0], default: .init()].changesPerCommit = [2, 5, 20, 1000][Int(seed / 20 % 4)]
+            settings[Self.names[0], default: .init()].allowsMassDelete = true
+            settings[Self.names[0], default: .init()].isBusy = true
+        }
         return Simulation.Options(
             devices: Array(Self.names.prefix(devices)), settings: settings,
             losesPower: profile == .masses

@@ -28,6 +28,7 @@ package struct PlanRun: Sendable {
             switch plan.profile {
             case .turns: try await Turns(world, seed: plan.seed).run()
             case .pairs: try await Pairs(world, seed: plan.seed).run()
+            case .folders: try await Folders(world, seed: plan.seed).run()
             case .masses: try await Masses(world, seed: plan.seed).run()
             default: for round in 0..<plan.rounds { try await run(round, world, packages) }
             }
@@ -38,6 +39,9 @@ package struct PlanRun: Sendable {
     private var options: Simulation.Options {
         var options = plan.options
         if fault != nil { options.hasCloudOnDisk = false }
+        if fault == .forgottenDeletion {
+            for name in options.devices { options.settings[name, default: .init()].completesDeletions = false }
+        }
         return options
     }
 

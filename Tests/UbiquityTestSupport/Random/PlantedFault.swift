@@ -6,10 +6,14 @@ package enum PlantedFault: String, Sendable, CaseIterable {
     case lostUpload = "lost-upload"
     /// A sync of a file says that it succeeded and does nothing.
     case skippedSync = "skipped-fsync"
+    /// A folder is deleted without what was moved out of it, and not again if the cloud keeps it.
+    case forgottenDeletion = "forgotten-deletion"
 
     func plant(in world: Simulation) {
         switch self {
         case .conflictRule, .lostUpload: world.cloud.setFault(self)
+        // Part of the devices' settings.
+        case .forgottenDeletion: break
         case .skippedSync: for device in world.devices { device.disk.skipContentSyncs() }
         }
     }

@@ -16,6 +16,8 @@ package enum Profile: String, Sendable, CaseIterable {
     case outage
     /// Very many files are removed at once: that is held until somebody says so.
     case masses
+    /// One device renames, exchanges and removes folders while its commits are on their way.
+    case folders
     /// One device at a time does something, and all see just that: compared with a model that knows of no devices.
     case turns
     /// Two devices change one thing each without knowing of each other: compared with the table of conflicts.
@@ -24,7 +26,7 @@ package enum Profile: String, Sendable, CaseIterable {
     static func of(_ seed: UInt64) -> Profile {
         let order: [Profile] = [
             .storm, .disks, .reunion, .storm, .pairs, .disks, .cloud, .documents, .turns, .pairs, .storm, .disks, .outage,
-            .storm, .documents, .disks, .together, .cloud, .masses, .pairs,
+            .folders, .documents, .disks, .together, .cloud, .masses, .pairs,
         ]
         return order[Int(seed % UInt64(order.count))]
     }
@@ -48,7 +50,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .documents: 20
         case .reunion, .outage, .cloud: 12
         case .disks: 15
-        case .turns, .pairs, .masses: 0
+        case .turns, .pairs, .masses, .folders: 0
         }
     }
 
@@ -58,7 +60,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .reunion, .outage: 2
         case .disks, .documents: 4
         case .cloud: 6
-        case .together, .turns, .pairs, .masses: 0
+        case .together, .turns, .pairs, .masses, .folders: 0
         }
     }
 
@@ -71,7 +73,7 @@ package enum Profile: String, Sendable, CaseIterable {
         case .outage: .seconds(60)
         case .reunion: .seconds(15)
         case .disks: .seconds(3)
-        case .turns, .pairs, .masses: .seconds(1)
+        case .turns, .pairs, .masses, .folders: .seconds(1)
         }
     }
 
@@ -92,7 +94,7 @@ package enum Profile: String, Sendable, CaseIterable {
 
     var mishaps: [(Action, Int)] {
         switch self {
-        case .together, .turns, .pairs, .masses: []
+        case .together, .turns, .pairs, .masses, .folders: []
         case .reunion: [(.away, 3), (.fillAccount, 1), (.freeAccount, 1)]
         case .outage: [(.forgetDeletions, 3), (.kill, 1), (.start, 1)]
         case .cloud:
