@@ -65,9 +65,12 @@ struct AccountFolder: Hashable, Sendable {
         return folders
     }
 
-    /// All of a device that have a container, with the cloud's address as far as that is noted.
-    static func all(ofDevice device: String) throws(UbiquityError) -> [(folder: String, account: String, url: String?)] {
-        var found = [(folder: String, account: String, url: String?)]()
+    /// An account's folder with the cloud's address as far as that is noted.
+    typealias Listed = (folder: String, account: String, url: String?)
+
+    /// All of a device that have a container.
+    static func all(ofDevice device: String) throws(UbiquityError) -> [Listed] {
+        var found = [Listed]()
         for name in try folders(in: device) {
             let path = Path.join(device, name)
             guard try folders(in: path).contains(where: { FileSystem.isFile(Path.join(path, $0) + "/index.db") }) else {

@@ -66,9 +66,9 @@ package struct AccountNotice: Hashable, Sendable {
         guard !kept.isEmpty else { return used }
         var parts = kept.prefix(Self.longestList).map(Self.text)
         if kept.count > parts.count { parts.append("\(kept.count - parts.count) more accounts") }
-        let verb = parts.count == 1 && kept[0].files == 1 ? "stays" : "stay"
-        return "\(used); \(parts.joined(separator: ", ")) \(verb) on this device and \(verb == "stay" ? "are" : "is") not shown: "
-            + "\(hint), then unmount and mount again"
+        let isOne = parts.count == 1 && kept[0].files == 1
+        let verbs = isOne ? "stays on this device and is" : "stay on this device and are"
+        return "\(used); \(parts.joined(separator: ", ")) \(verbs) not shown: \(hint), then unmount and mount again"
     }
 
     private static let embedded = "the cloud on this machine"

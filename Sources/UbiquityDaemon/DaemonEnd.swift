@@ -1,4 +1,3 @@
-import Glibc
 import UbiquityCore
 import UbiquityFUSE
 import UbiquitySystem
@@ -20,7 +19,7 @@ struct DaemonEnd {
     /// Whether the container's mount is in the mount table.
     let isMounted: () throws(UbiquityError) -> Bool
     /// Waits for `interval`.
-    var pause: () -> Void = { _ = poll(nil, 0, interval) }
+    var pause: () -> Void = { ProcessLock.pause(milliseconds: interval) }
 
     /// Returns at once if the daemon serves the mount.
     /// - Returns: the process that still holds the lock; nil if none does.

@@ -181,8 +181,8 @@ extension ItemIndex {
         }
     }
 
-    /// Files in the tree of an index, which another process may have open. Nothing is changed. What its journal has
-    /// beyond the database is not counted.
+    /// Files in the tree of an index, which another process may have open. Nothing is changed. Changes that
+    /// only its journal has are not counted.
     package static func fileCount(ofIndexAt path: String) throws -> Int64 {
         var configuration = Configuration()
         configuration.readonly = true

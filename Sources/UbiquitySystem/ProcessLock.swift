@@ -61,6 +61,9 @@ package final class ProcessLock: Sendable {
 
     private static let endingMark = " ending"
 
+    /// Blocks the thread, for callers that look at a lock again and again.
+    package static func pause(milliseconds: Int32) { _ = poll(nil, 0, milliseconds) }
+
     /// The process that holds the lock at `path`; nil if none does.
     package static func holder(of path: String) throws(UbiquityError) -> Int32? { try state(of: path)?.process }
 

@@ -10,7 +10,7 @@ import UbiquitySystem
         let path: String
         private(set) var lock: ProcessLock?
         private(set) var looks = 0
-        /// What happens after some of the looks.
+        /// Actions by the number of looks before them.
         var events: [Int: (Held) -> Void] = [:]
 
         init(_ folder: String) throws {
