@@ -36,14 +36,11 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let report = try await examine()
-        for finding in report.findings {
-            if output.asJSON { try Output.json(finding) } else { Output.line(Self.text(of: finding)) }
-        }
-        if !output.asJSON {
-            Output.line(Self.summary(of: report))
-        } else if report.findings.isEmpty {
-            // A line for each finding; without any, one that says what was looked at.
+        if output.asJSON {
             try Output.json(report)
+        } else {
+            report.findings.forEach { Output.line(Self.text(of: $0)) }
+            Output.line(Self.summary(of: report))
         }
         if report.isUnwell { throw ExitCode(ExitStatus.failed) }
         if let problem = report.cloudProblem {

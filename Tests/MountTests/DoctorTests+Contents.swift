@@ -128,7 +128,8 @@ extension DoctorTests {
         }
     }
 
-    @Test func nothingWrongIsSaidInJSONToo() async throws {
+    /// One object, whether something is wrong or not.
+    @Test func reportInJSONHasOneShape() async throws {
         try await World.run { world in
             let a = try await world.mounted("a")
             try await a.shell("echo x > x")
@@ -137,6 +138,11 @@ extension DoctorTests {
             #expect(outcome.status == 0)
             let report = try ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8)
             #expect(report.findings == [] && report.contents == 1 && report.items == 1 && report.cloudProblem == nil)
+            try await a.unmount()
+            try await world.shell("rm $(find '\(a.containerState)/content' -type f -size 2c)")
+            let other = try await world.attempt([World.program, "doctor", "--check", "--json", "--state", a.state])
+            #expect(other.status == 1 && other.out.split(separator: "\n").count == 1, "\(other)")
+            #expect(try ControlCodec.decode(DoctorReport.self, from: other.text.utf8).findings.count == 1)
         }
     }
 }

@@ -20,9 +20,7 @@ import UbiquityControl
     private static func findings(_ outcome: Command.Outcome) throws -> [DoctorFinding] {
         // Else nothing would tell why the cloud was not asked, or nothing was found.
         if outcome.status > 1 || outcome.status == 1 && outcome.out.isEmpty { Issue.record("\(outcome)") }
-        // Instead of findings, that there are none.
-        if (try? ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8))?.findings.isEmpty == true { return [] }
-        return try outcome.out.split(separator: "\n").map { try ControlCodec.decode(DoctorFinding.self, from: $0.utf8) }
+        return try ControlCodec.decode(DoctorReport.self, from: outcome.text.utf8).findings
     }
 
     /// Finds nothing now, however it is asked.
