@@ -39,6 +39,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            NewConflicts.show()
         } catch {
             ExitStatus.end(with: error)
         }

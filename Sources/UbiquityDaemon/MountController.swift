@@ -17,6 +17,7 @@ final class MountController: Sendable {
     /// Who asks for the end.
     let stops = ControlActivity()
     let merges: MergeRunner
+    private let conflicts: ConflictWatch
     let indexGuard: HeldIndexGuard
     /// Claims that clients have named, until they end.
     let namedClaims = Lock<[NamedClaim: ClaimID]>([:])
@@ -29,6 +30,7 @@ final class MountController: Sendable {
     init(_ parts: MountParts) {
         self.parts = parts
         merges = MergeRunner(parts)
+        conflicts = ConflictWatch(parts)
         indexGuard = HeldIndexGuard(parts)
     }
 
