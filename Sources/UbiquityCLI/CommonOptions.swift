@@ -91,3 +91,9 @@ struct OutputOptions: ParsableArguments {
     @Flag(name: .customLong("json"), help: "Print JSON, one object a line.")
     var asJSON = false
 }
+
+/// Whether messages other than warnings and errors are left out.
+struct QuietOptions: ParsableArguments {
+    @Flag(name: [.customShort("q"), .customLong("quiet")], help: "Print warnings and errors only.")
+    var isQuiet = false
+}

@@ -36,8 +36,8 @@ struct CoordinateCommand: AsyncParsableCommand {
 
     func validate() throws {
         if command.isEmpty { throw ValidationError("name a command after --") }
-        if let timeout, !(timeout >= 0 && timeout.isFinite) {
-            throw ValidationError("--timeout must be a number of seconds, 0 or more")
+        if let timeout, !(0...WaitCommand.longestTimeout).contains(timeout) {
+            throw ValidationError("--timeout must be a number of seconds from 0 to \(Int(WaitCommand.longestTimeout))")
         }
         let known = use == .read ? ClaimItem.readingOptions : ClaimItem.writingOptions
         guard let unknown = option.first(where: { !known.contains($0) }) else { return }

@@ -11,7 +11,9 @@ final class DownloadWatch: Sendable {
     private let task: Lock<Task<Void, any Error>?> = Lock(nil)
 
     /// Starts to ask the daemon for the bytes that remain.
-    init(_ doing: String, _ daemon: DaemonConnection, _ progress: Progress, uploads: Bool = false) {
+    init(
+        _ doing: String, _ daemon: DaemonConnection, _ progress: Progress, downloads: Bool = true, uploads: Bool = false
+    ) {
         guard ProcessHost.isTerminal(2) else { return }
         let hasText = hasText
         let work = Task {
@@ -19,7 +21,7 @@ final class DownloadWatch: Sendable {
             while !Task.isCancelled {
                 // A daemon that does not answer is noticed by the command itself.
                 guard let status = try? await daemon.status() else { return }
-                let remaining = status.downloads.bytes + (uploads ? status.uploads.bytes : 0)
+                let remaining = (downloads ? status.downloads.bytes : 0) + (uploads ? status.uploads.bytes : 0)
                 transfer.record(remaining: remaining, at: Output.now())
                 if let text = transfer.text {
                     hasText.withLock { $0 = true }

@@ -53,8 +53,7 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Stay, and write the log to standard error.")
     var foreground = false
 
-    @Flag(name: .shortAndLong, help: "Print warnings and errors only.")
-    var quiet = false
+    @OptionGroup var quiet: QuietOptions
 
     @Flag(help: .hidden)
     var report = false
@@ -83,11 +82,17 @@ struct MountCommand: AsyncParsableCommand {
         let path = try UserConfiguration.path()
         Output.messages(try UserConfiguration.load().complaints.map { Output.shown("\(path), \($0); it is ignored") })
         guard !foreground else { return try await MountServer.run(settings, reporting: report) }
-        let notices = try await Progress.showing("mounting …", unless: quiet) { _ in
-            try MountLauncher.launch(settings)
+        let notices = try await Progress.showing("mounting …", unless: quiet.isQuiet) { progress in
+            // Launching blocks, and the progress line needs a thread meanwhile.
+            let pool = BlockingPool(name: "mount", threads: 1)
+            return try await pool.run {
+                try MountLauncher.launch(settings) { count in
+                    if count > 0 { progress.update("mounting … \(Output.count(Int(count), "item")) listed") }
+                }
+            }
         }
         Output.messages(notices)
-        guard !quiet else { return }
+        guard !quiet.isQuiet else { return }
         let account = try AccountNotice(deviceFolder: settings.deviceFolder).text
         Output.message("mounted container \(settings.container) on \(settings.mountPoint): \(account)")
     }
@@ -103,8 +108,16 @@ struct MountCommand: AsyncParsableCommand {
     }
 
     private func settings() throws -> MountSettings {
-        try MountSettings(
-            deviceFolder: stateFolder(), container: container, deviceName: device, policy: policy,
+        let folder = try stateFolder()
+        // A daemon gets limits that were checked, or defaults.
+        if !report {
+            let limits = try SizeLimits(stateFolder: folder)
+            do throws(UbiquityError) { try limits.require(cacheLimit: cacheLimit, diskFloor: diskFloor) } catch {
+                throw WrongUsage(cause: error)
+            }
+        }
+        return try MountSettings(
+            deviceFolder: folder, container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
             allowsMassDelete: allowMassDelete, trustsPrivileges: trustSuid, isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },

@@ -49,9 +49,11 @@ struct ServeCommand: AsyncParsableCommand {
         guard tlsCertificate == nil || socket == nil && !embedded else {
             throw ValidationError("TLS is for --listen, not for a Unix socket")
         }
-        guard keep.map({ $0 >= 0 && $0.isFinite }) ?? true, keepVersions ?? 0 >= 0 else {
-            throw ValidationError("--keep and --keep-versions must be 0 or more")
+        guard keep.map({ (0...UserConfiguration.longestKeep).contains($0) }) ?? true else {
+            throw ValidationError("--keep must be a number of days from 0 to \(Int(UserConfiguration.longestKeep))")
         }
+        guard keepVersions ?? 0 >= 0 else { throw ValidationError("--keep-versions must be 0 or more") }
+        guard quota ?? 1 > 0 else { throw ValidationError("--quota must be 1 byte or more: nothing fits in 0") }
         let ways = [listen != nil, socket != nil, embedded].count { $0 }
         guard ways <= 1 else { throw ValidationError("--listen, --socket and --embedded exclude each other") }
         do { try listen.map(CloudProcess.check(address:)) } catch let error as UbiquityError {

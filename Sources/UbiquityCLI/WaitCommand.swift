@@ -26,10 +26,14 @@ struct WaitCommand: AsyncParsableCommand {
 
     @OptionGroup var state: StateOptions
     @OptionGroup var output: OutputOptions
+    @OptionGroup var quiet: QuietOptions
+
+    /// Seconds: three years.
+    static let longestTimeout = 1e8
 
     func validate() throws {
-        if let timeout, !(timeout >= 0 && timeout.isFinite) {
-            throw ValidationError("--timeout must be a number of seconds, 0 or more")
+        if let timeout, !(0...Self.longestTimeout).contains(timeout) {
+            throw ValidationError("--timeout must be a number of seconds from 0 to \(Int(Self.longestTimeout))")
         }
     }
 
@@ -38,10 +42,10 @@ struct WaitCommand: AsyncParsableCommand {
         let located = try LocatedPaths(paths + mount, state, needsAll: true)
         let end = timeout.map { Output.now() + $0 }
         var isDone = true
-        try await Progress.showing("waiting …") { progress in
+        try await Progress.showing("waiting …", unless: quiet.isQuiet) { progress in
             try await located.forEachMount { daemon, items in
-                let watch = DownloadWatch("waiting", daemon, progress, uploads: true)
-                defer { watch.end() }
+                let watch = quiet.isQuiet ? nil : DownloadWatch("waiting", daemon, progress, uploads: true)
+                defer { watch?.end() }
                 let paths = ShownPaths(mountPoint: items.first?.location.mountPoint ?? [])
                 let request = WaitRequest(
                     paths: items.map(\.relativePath), uploaded: uploaded, downloaded: downloaded,

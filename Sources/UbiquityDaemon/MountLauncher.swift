@@ -10,15 +10,19 @@ package enum MountLauncher {
     private static let limit = Duration.seconds(60)
     private static let tick: Int32 = 1000
 
+    /// Blocks.
+    /// - Parameter listed: Called with the number of items that the first listing has so far.
     /// - Returns: lines to tell the person.
     /// - Throws: `UbiquityError` with the daemon's reason; nothing has been changed then.
-    package static func launch(_ settings: MountSettings) throws(UbiquityError) -> [String] {
+    package static func launch(
+        _ settings: MountSettings, listed: (Int64) -> Void = { _ in }
+    ) throws(UbiquityError) -> [String] {
         var settings = settings
         settings.mountPoint = try preflight(settings)
         let folder = try containerFolder(settings)
         try folder.make()
         let (process, pipe) = try start(settings, log: folder.log)
-        return try awaitReport(pipe: pipe, process: process, log: folder.log).notices ?? []
+        return try awaitReport(pipe: pipe, process: process, log: folder.log, listed: listed).notices ?? []
     }
 
     /// - Returns: the reading end of the daemon's pipe. The writing end is the daemon's alone when this returns, so
@@ -63,30 +67,44 @@ package enum MountLauncher {
     }
 
     private static func awaitReport(
-        pipe: FileDescriptor, process: Int32, log: String
+        pipe: FileDescriptor, process: Int32, log: String, listed: (Int64) -> Void
     ) throws(UbiquityError) -> MountReport {
         let end = ContinuousClock.now + limit
-        let bytes = try describing("wait for the daemon") { () throws(Errno) -> [UInt8]? in
-            var report = [UInt8]()
-            while report.last != UInt8(ascii: "\n"), report.count < MountReport.maximumLength {
-                guard ContinuousClock.now < end else { return nil }
-                guard try pipe.waitUntilReadable(milliseconds: tick) else { continue }
-                let part = try pipe.readSome(count: MountReport.maximumLength)
-                if part.isEmpty { break }
-                report += part
+        var unread = [UInt8]()
+        while true {
+            guard let line = try nextLine(pipe, &unread, until: end) else {
+                throw UbiquityError(
+                    .timedOut, "the mount is not usable after \(limit)", at: log,
+                    remedy: "see that log; process \(process) still tries")
             }
-            return report
+            guard !line.isEmpty else {
+                throw UbiquityError(
+                    .io, "the daemon ended before the mount was usable", at: log, remedy: "see that log")
+            }
+            let report = try ControlCodec.decode(MountReport.self, from: line)
+            if let failure = report.failure { throw failure.error }
+            guard let count = report.listedItems else { return report }
+            listed(count)
         }
-        guard let bytes else {
-            throw UbiquityError(
-                .timedOut, "the mount is not usable after \(limit)", at: log,
-                remedy: "see that log; process \(process) still tries")
+    }
+
+    /// The next message with its line feed; empty at the end of the pipe, nil when the time is over.
+    private static func nextLine(
+        _ pipe: FileDescriptor, _ unread: inout [UInt8], until end: ContinuousClock.Instant
+    ) throws(UbiquityError) -> [UInt8]? {
+        while true {
+            if let feed = unread.firstIndex(of: UInt8(ascii: "\n")) {
+                defer { unread.removeFirst(feed + 1) }
+                return Array(unread[...feed])
+            }
+            guard ContinuousClock.now < end else { return nil }
+            let part = try describing("wait for the daemon") { () throws(Errno) -> [UInt8]? in
+                guard try pipe.waitUntilReadable(milliseconds: tick) else { return nil }
+                return try pipe.readSome(count: MountReport.maximumLength)
+            }
+            guard let part else { continue }
+            if part.isEmpty || unread.count > MountReport.maximumLength { return unread }
+            unread += part
         }
-        guard !bytes.isEmpty else {
-            throw UbiquityError(.io, "the daemon ended before the mount was usable", at: log, remedy: "see that log")
-        }
-        let report = try ControlCodec.decode(MountReport.self, from: bytes)
-        if let failure = report.failure { throw failure.error }
-        return report
     }
 }

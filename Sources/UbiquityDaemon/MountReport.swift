@@ -2,11 +2,16 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// What a daemon tells the process that started it, once, over a pipe: that the mount is usable, or why it is not.
+/// What a daemon tells the process that started it over a pipe, a line each: how far the first listing is, and in the
+/// end that the mount is usable or why it is not.
 struct MountReport: Codable, Hashable, Sendable {
     var failure: ControlFailure?
     /// Lines for the person.
     var notices: [String]?
+    /// Items listed so far. A message with this only reports progress; others follow.
+    var listedItems: Int64?
+
+    init(listedItems: Int64) { self.listedItems = listedItems }
 
     init(failure: ControlFailure? = nil, notices: [String]? = nil) {
         self.failure = failure

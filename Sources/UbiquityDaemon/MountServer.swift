@@ -3,6 +3,7 @@ import Logging
 import UbiquityControl
 import UbiquityCore
 import UbiquityFUSE
+import UbiquityIndex
 import UbiquitySync
 import UbiquitySystem
 
@@ -47,7 +48,11 @@ package enum MountServer {
         for notice in mount.parts.notices { logger.warning("\(notice)") }
         let report = pipe.map { pipe in
             Task {
+                let progress = Task { try await Self.reportListing(of: mount.parts, over: pipe) }
                 await mount.parts.engine.awaitFirstListing(atMost: Self.firstListingLimit)
+                progress.cancel()
+                // The pipe carries one message after the other. An error ends the progress only.
+                _ = await progress.result
                 guard !Task.isCancelled else { return false }
                 Self.send(MountReport(notices: mount.parts.notices), over: pipe, logger)
                 return true
@@ -62,6 +67,18 @@ package enum MountServer {
         try outcome.get()
         logger.notice("unmounted and ended")
         withExtendedLifetime(signals) {}
+    }
+
+    /// Between two messages about the first listing.
+    private static let listingInterval = Duration.milliseconds(150)
+
+    /// Until the task is cancelled.
+    private static func reportListing(of parts: MountParts, over pipe: FileDescriptor) async throws {
+        while true {
+            try await parts.timekeeper.sleep(for: listingInterval)
+            let count = try await parts.pool.run { [index = parts.index] in try index.read { try $0.itemCount() } }
+            try MountReport(listedItems: count).send(over: pipe)
+        }
     }
 
     private static func send(_ report: MountReport, over pipe: FileDescriptor, _ logger: Logger) {

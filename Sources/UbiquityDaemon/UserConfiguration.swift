@@ -13,6 +13,8 @@ package struct UserConfiguration: Hashable, Sendable {
     private static let keep = "keep"
     private static let keepVersions = "keep-versions"
     private static let trustSuid = "trust-suid"
+    /// Days: a hundred years.
+    package static let longestKeep = 36_525.0
 
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize", "noatime-reader"]
@@ -60,8 +62,13 @@ package struct UserConfiguration: Hashable, Sendable {
             if name == mergePrefix { return "'merge.' lacks an extension" }
             return value.isEmpty ? "'\(name)' has no command" : nil
         }
-        if name == quota { return (try? ByteSize.parse(value)) == nil ? "'quota' is a size, for example 50G" : nil }
-        if name == keep { return days(value) == nil ? "'keep' is a number of days, for example 90" : nil }
+        if name == quota {
+            return (try? ByteSize.parse(value)).map { $0 > 0 } == true
+                ? nil : "'quota' is a size above 0, for example 50G"
+        }
+        if name == keep {
+            return days(value) == nil ? "'keep' is a number of days from 0 to \(Int(longestKeep)), for example 90" : nil
+        }
         if name == keepVersions {
             return versions(value) == nil ? "'keep-versions' is a number of versions, for example 20" : nil
         }
@@ -104,7 +111,7 @@ package struct UserConfiguration: Hashable, Sendable {
     package var trustsPrivileges: Bool { values[Self.trustSuid]?.last == "yes" }
 
     private static func days(_ text: String) -> Double? {
-        Double(text).flatMap { $0 >= 0 && $0.isFinite ? $0 : nil }
+        Double(text).flatMap { (0...longestKeep).contains($0) ? $0 : nil }
     }
 
     private static func versions(_ text: String) -> Int? { Int(text).flatMap { $0 >= 0 ? $0 : nil } }

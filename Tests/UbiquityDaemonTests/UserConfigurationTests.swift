@@ -67,7 +67,7 @@ import UbiquityCore
             #expect(wrong.keptDays == nil && wrong.keptVersions == nil && wrong.complaints.count == 1, "\(line)")
         }
         let wrong = UserConfiguration("quota = much")
-        #expect(wrong.quotaBytes == nil && wrong.complaints == ["line 1: 'quota' is a size, for example 50G"])
+        #expect(wrong.quotaBytes == nil && wrong.complaints == ["line 1: 'quota' is a size above 0, for example 50G"])
     }
 
     private func isIgnored(_ name: String, _ text: String) throws -> Bool {
