@@ -38,6 +38,7 @@ package final class DaemonConnection: Sendable {
     /// Opens the state folder; the socket is connected to by the first call.
     package init(stateFolder: String) throws(MountUnreachable) {
         self.stateFolder = stateFolder
+        if let refusal = DaemonOwner.refusal(stateFolder: stateFolder) { throw MountUnreachable(stateFolder, refusal) }
         do {
             address = try SocketAddressPath(stateFolder + "/" + ControlRoute.socketName)
         } catch {
@@ -48,7 +49,20 @@ package final class DaemonConnection: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         // Else the ninth call would wait for one of the others, and fail.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections
+        configuration.http1_1ConnectionDebugInitializer = { channel in Self.requireOwnDaemon(channel) }
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// Before the first byte is sent.
+    private static func requireOwnDaemon(_ channel: any Channel) -> EventLoopFuture<Void> {
+        guard let socket = channel as? any SocketOptionProvider else {
+            return channel.eventLoop.makeFailedFuture(ForeignDaemon(reason: "the user of its daemon is not known"))
+        }
+        let peer: EventLoopFuture<SocketPeer> = socket.unsafeGetSocketOption(
+            level: .socket, name: NIOBSDSocket.Option(rawValue: SocketPeer.option))
+        return peer.flatMapThrowing { peer in
+            if let refusal = DaemonOwner.refusal(of: peer) { throw ForeignDaemon(reason: refusal) }
+        }
     }
 
     package func close() async {
@@ -250,15 +264,16 @@ package final class DaemonConnection: Sendable {
             throw CancellationError()
         } catch let error as HTTPClientError where error == .deadlineExceeded || error == .connectTimeout {
             throw MountUnreachable(stateFolder, Self.isSilent)
+        } catch let error as ForeignDaemon {
+            throw MountUnreachable(stateFolder, error.reason)
         } catch {
             // What the client says of its connections is long and means one of two things.
             let socket = stateFolder + "/" + ControlRoute.socketName
             if LocalSocket.isListening(socket) {
                 throw MountUnreachable(stateFolder, "its daemon broke off: \(error)")
             }
-            let isForbidden = (try? FileSystem.exists(socket)) == nil
-            throw MountUnreachable(
-                stateFolder, isForbidden ? "it is another user's" : "its daemon has ended; mount it again")
+            let refusal = DaemonOwner.refusal(stateFolder: stateFolder)
+            throw MountUnreachable(stateFolder, refusal ?? "its daemon has ended; mount it again")
         }
     }
 

@@ -49,6 +49,7 @@ package enum MountFinder {
             // Reading a link through a daemon that is stopped would wait until that goes on, and no signal ends it.
             isAlive: { container in
                 if let known = answers[container.source] { return known }
+                guard !isForbidden(stateFolder: container.source) else { return false }
                 let socket = socket(in: container.source)
                 let isAlive = LocalSocket.answers(socket, within: Int32(DaemonConnection.answerTimeout) * 1000)
                 answers[container.source] = isAlive
@@ -60,10 +61,13 @@ package enum MountFinder {
         String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName
     }
 
-    /// Whether it is another user's: the folder of its socket cannot be looked into.
-    package static func isForbidden(stateFolder: [UInt8]) -> Bool {
-        (try? FileSystem.exists(socket(in: stateFolder))) == nil
+    /// Why a container's daemon is not to be asked, since it is another user's; nil if it is this user's.
+    package static func refusal(stateFolder: [UInt8]) -> String? {
+        DaemonOwner.refusal(stateFolder: String(decoding: stateFolder, as: UTF8.self))
     }
+
+    /// Whether a container is another user's.
+    package static func isForbidden(stateFolder: [UInt8]) -> Bool { refusal(stateFolder: stateFolder) != nil }
 
     /// Whether the daemon of a container answers at its socket.
     package static func isAlive(stateFolder: [UInt8]) -> Bool {

@@ -13,8 +13,13 @@ struct StateOptions: ParsableArguments {
             valueName: "dir"))
     var folder: String?
 
-    /// The folder, absolute.
-    func resolved() throws -> String { try DeviceFolder.path(option: folder) }
+    /// The folder, absolute. Throws `.notPermitted` if another user may change it: it holds tokens, and commands would
+    /// write there with this user's rights.
+    func resolved() throws -> String {
+        let path = try DeviceFolder.path(option: folder)
+        try TrustedPath.require(path, as: "the state folder")
+        return path
+    }
 }
 
 /// The same for commands that find the mount by a path, or take the only one there is.

@@ -30,6 +30,7 @@ struct LoginCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let stateFolder = try state.resolved()
         let given = SignIn(
             url: url, account: account, token: try token(),
             certificates: try certificateAuthority.map(certificates))
@@ -42,8 +43,8 @@ struct LoginCommand: AsyncParsableCommand {
                 throw CloudUnreachable(cause: error)
             }
         }
-        try signIn.save(deviceFolder: state.resolved())
-        Output.message("signed in: \(try AccountNotice(deviceFolder: state.resolved()).text)")
+        try signIn.save(deviceFolder: stateFolder)
+        Output.message("signed in: \(try AccountNotice(deviceFolder: stateFolder).text)")
         try state.tellOfMounts()
     }
 

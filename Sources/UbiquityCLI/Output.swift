@@ -9,8 +9,10 @@ enum Output {
         ProcessHost.write(PlainText.escaped(text, keeping: TerminalStyle.sequences) + "\n", to: 1)
     }
 
-    /// The result as JSON, which escapes by itself.
-    private static func jsonLine(_ text: String) { ProcessHost.write(text + "\n", to: 1) }
+    /// One line of JSON. The encoder escapes control characters; marks of direction and the like are left.
+    private static func jsonLine(_ bytes: [UInt8], to descriptor: Int32 = 1) {
+        ProcessHost.write(PlainText.escapedJSON(String(decoding: bytes, as: UTF8.self)) + "\n", to: descriptor)
+    }
 
     /// A page of several lines, for example a help text.
     static func page(_ text: String, to descriptor: Int32 = 1) {
@@ -22,7 +24,7 @@ enum Output {
 
     /// One result as JSON on one line.
     static func json(_ value: some Encodable) throws(UbiquityError) {
-        jsonLine(String(decoding: try ControlCodec.encode(value), as: UTF8.self))
+        jsonLine(try ControlCodec.encode(value))
     }
 
     /// Whether the command line asks for JSON. Messages and errors are JSON then too, one object a line.
@@ -53,7 +55,7 @@ enum Output {
     private static func jsonMessage(_ value: some Encodable) {
         // Texts and numbers always have a form in JSON.
         guard let bytes = try? ControlCodec.encode(value) else { return }
-        ProcessHost.write(String(decoding: bytes, as: UTF8.self) + "\n", to: 2)
+        jsonLine(bytes, to: 2)
     }
 
     /// Messages that are one list: a screenful of them.

@@ -15,6 +15,8 @@ struct UnmountCommand: AsyncParsableCommand {
     @Flag(help: "Take the mount away even while programs use it.")
     var lazy = false
 
+    @OptionGroup var quiet: QuietOptions
+
     @Argument(help: "The mount point.")
     var mountPoint: String
 
@@ -32,10 +34,10 @@ struct UnmountCommand: AsyncParsableCommand {
             throw UbiquityError(.invalid, "not a mount point", at: mountPoint, remedy: "the mount point is \(real)")
         }
         let folder = String(decoding: location.stateFolder, as: UTF8.self)
+        if let refusal = MountFinder.refusal(stateFolder: location.stateFolder) {
+            throw MountUnreachable(mountPoint, refusal)
+        }
         guard MountFinder.isAlive(stateFolder: location.stateFolder) else {
-            guard !MountFinder.isForbidden(stateFolder: location.stateFolder) else {
-                throw MountUnreachable(mountPoint, "it is another user's")
-            }
             return try clear(location, "the daemon had died")
         }
         ProcessHost.leave(location.mountPoint)
@@ -46,15 +48,20 @@ struct UnmountCommand: AsyncParsableCommand {
             return try clear(location, "the daemon does not answer, and has lost its mount")
         }
         // Programs that use a mount which was taken away lazily are served until they let go.
-        if !lazy { try await Progress.showing("unmounting …") { _ in try await waitForEnd(of: folder) } }
+        if !lazy {
+            try await Progress.showing("unmounting …", unless: quiet.isQuiet) { _ in try await waitForEnd(of: folder) }
+        }
         try show(report)
     }
 
     private func stop(_ folder: String, _ paths: ShownPaths) async throws -> StopReport {
-        try await Progress.showing("unmounting …") { progress in
+        try await Progress.showing("unmounting …", unless: quiet.isQuiet) { progress in
             try await Daemon.connected(to: folder) { daemon in
                 if waitUploaded {
                     progress.update("waiting until everything is uploaded …")
+                    let watch = quiet.isQuiet
+                        ? nil : DownloadWatch("uploading", daemon, progress, downloads: false, uploads: true)
+                    defer { watch?.end() }
                     let report = try await daemon.wait(WaitRequest(paths: [""], uploaded: true))
                     guard report.done else {
                         progress.clear()

@@ -4,6 +4,7 @@ import NIOPosix
 import NIOSSL
 
 internal import UbiquityCore
+internal import UbiquitySystem
 
 extension Transport {
     /// One connection's settings. No redirects, no compression, no retries: the engine decides when to try again.
@@ -16,6 +17,11 @@ extension Transport {
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = ClientLimits.connections
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { channel in enlargeBuffers(of: channel) }
+        if case .unixSocket(let path) = address {
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                requireOwnUser(channel, path).flatMap { enlargeBuffers(of: channel) }
+            }
+        }
         if case .web(_, let certificates?) = address {
             configuration.tlsConfiguration = try trusting(certificates)
         }
@@ -70,6 +76,21 @@ extension Transport {
                 remedy: "sign in with --certificate-authority FILE; the file is in PEM")
         }
         return tls
+    }
+
+    /// Nothing is sent to a process of another user, which could pose as this user's cloud.
+    private static func requireOwnUser(_ channel: any Channel, _ path: String) -> EventLoopFuture<Void> {
+        guard let socket = channel as? any SocketOptionProvider else {
+            return channel.eventLoop.makeFailedFuture(ChannelError.operationUnsupported)
+        }
+        let peer: EventLoopFuture<SocketPeer> = socket.unsafeGetSocketOption(
+            level: .socket, name: NIOBSDSocket.Option(rawValue: SocketPeer.option))
+        return peer.flatMapThrowing { peer in
+            guard !peer.isOwnUser else { return }
+            throw UbiquityError(
+                .notPermitted, "the cloud at this socket is another user's, \(UserName.text(peer.user)); this program "
+                    + "runs as \(UserName.own)", at: path, remedy: "run the command as that user")
+        }
     }
 
     /// Fewer and larger reads and writes than by default: chunks are 256 KiB on average.

@@ -45,6 +45,8 @@ final class Listener: Sendable {
         if let tls {
             let secured = try TLSChannel(channel, tlsConfiguration: tls)
             (start, stop) = Self.server(secured, configuration, ready, logger)
+        } else if place != nil {
+            (start, stop) = Self.server(OwnUserChannel(channel), configuration, ready, logger)
         } else {
             (start, stop) = Self.server(channel, configuration, ready, logger)
         }

@@ -34,6 +34,16 @@ package enum PlainText {
         return result + escaped(String(text.unicodeScalars[start...]))
     }
 
+    /// The same for JSON on one line, which stays the same JSON: such characters only stand in its texts.
+    package static func escapedJSON(_ json: String) -> String {
+        guard json.unicodeScalars.contains(where: isUnsafe) else { return json }
+        return json.unicodeScalars.reduce(into: "") { result, scalar in
+            guard isUnsafe(scalar) else { return result.unicodeScalars.append(scalar) }
+            let digits = String(scalar.value, radix: 16)
+            result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+        }
+    }
+
     private static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         // Control characters: C0, DEL and C1.

@@ -26,6 +26,7 @@ package struct Accounts: Sendable {
             throw UbiquityError(
                 .offline, "no cloud serves this data", at: data, remedy: "start one: ubiquity serve --data \(data)")
         }
+        try TrustedPath.require(data, as: "the data folder")
         let administrator = try CloudAdministrator(.unixSocket(path: CloudFolder.socket(data)))
         do {
             let answer = try await question(administrator)

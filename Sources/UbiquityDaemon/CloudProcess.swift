@@ -42,6 +42,7 @@ package enum CloudProcess {
         ProcessHost.keepNewFilesPrivate()
         try ProcessHost.raiseOpenFileLimit()
         let logger = LogFile(path: place == .embedded ? CloudFolder.log(data) : nil).logger()
+        try TrustedPath.require(data, as: "the data folder")
         try describing("make the data folder", at: data) { () throws(Errno) in
             try FileSystem.makeDirectories(data)
         }

@@ -41,7 +41,8 @@ final class ControlServer: Sendable {
         quiet.logLevel = .critical
         let arrivals = Arrivals()
         let application = Application(
-            router: routes.router(), server: HTTPServerBuilder { KeptChannel(HTTP1Channel(responder: $0), arrivals) },
+            router: routes.router(),
+            server: HTTPServerBuilder { KeptChannel(OwnUserChannel(HTTP1Channel(responder: $0)), arrivals) },
             configuration: ApplicationConfiguration(address: .unixDomainSocket(path: address.usable)),
             onServerRunning: { _ in signal.yield() }, logger: quiet)
         let events = routes.controller.events, queries = routes.controller.queries

@@ -2,11 +2,11 @@ import UbiquityCore
 import UbiquitySystem
 
 /// Whether only this user and root can change a file or a folder (`TrustedFolders`).
-enum TrustedPath {
+package enum TrustedPath {
     /// Throws `.notPermitted`, and says which folder is to be changed and how. A path that does not exist yet is
     /// checked as far as it does.
     /// - Parameter purpose: Names the path in the message, for example "the state folder".
-    static func require(_ path: String, as purpose: String) throws(UbiquityError) {
+    package static func require(_ path: String, as purpose: String) throws(UbiquityError) {
         let full = try AbsolutePath.resolved(path)
         let found = try describing("check who may change it", at: path) {
             () throws(Errno) -> (folder: String, doubt: TrustedFolders.Doubt)? in
@@ -22,8 +22,10 @@ enum TrustedPath {
         switch found.doubt {
         case .owner(let user):
             throw UbiquityError(
-                .notPermitted, "\(purpose) is not used: user \(user) owns it or a folder above it", at: found.folder,
-                remedy: "change its owner with 'chown', or use a path that this user or root owns")
+                .notPermitted,
+                "\(purpose) is not used: \(UserName.text(user)) owns it or a folder above it, and this program "
+                    + "runs as \(UserName.own)",
+                at: found.folder, remedy: "change its owner with 'chown', or use a path that this user or root owns")
         case .writableByOthers:
             throw UbiquityError(
                 .notPermitted, "\(purpose) is not used: other users may write to it or to a folder above it",

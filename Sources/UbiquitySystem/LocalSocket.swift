@@ -14,12 +14,20 @@ package enum LocalSocket {
         } catch { return error == .EAGAIN }
     }
 
-    /// Whether a process that serves HTTP at the path answers at all within the time. Blocks.
+    /// The user of the process that listens at the path; nil if none does, or it takes no connection now.
+    package static func listener(_ path: String) -> SocketPeer? {
+        guard let connection = try? connected(path) else { return nil }
+        return try? SocketPeer(of: connection)
+    }
+
+    /// Whether a process of this user that serves HTTP at the path answers at all within the time. Nothing is sent to
+    /// a process of another user. Blocks.
     package static func answers(_ path: String, within milliseconds: Int32) -> Bool {
         var left = milliseconds
         while true {
             do throws(Errno) {
                 let connection = try connected(path)
+                guard try SocketPeer(of: connection).isOwnUser else { return false }
                 try connection.send(Array("OPTIONS / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".utf8))
                 return try connection.waitUntilReadable(milliseconds: max(0, left))
             } catch {

@@ -31,4 +31,11 @@ import UbiquityControl
     @Test func linesOfAPageStay() {
         #expect(PlainText.escapedLines("a\nb\u{1B}c\n") == "a\nb\\u{1B}c\n")
     }
+
+    @Test func escapedJSONIsTheSameJSON() throws {
+        let texts = ["a\u{202E}b\u{85}\u{7F}", "\u{2028}\u{1B}[2J\r\n", "ä \u{1F600} \\ \" /"]
+        let json = PlainText.escapedJSON(String(decoding: try ControlCodec.encode(texts), as: UTF8.self))
+        #expect(try ControlCodec.decode([String].self, from: json.utf8) == texts)
+        #expect(PlainText.escaped(json) == json && json.contains("\\u202e") && json.contains("\\u007f"))
+    }
 }
