@@ -5,7 +5,7 @@ import UbiquityCore
 import UbiquityIndex
 import UbiquitySystem
 
-/// Writes each new conflict to the log, and to the file from which the next interactive command announces it.
+/// Writes each new conflict to the log and to a file. The next interactive command reads the file and announces it.
 ///
 /// Events for listeners are sent by `EventPump`. Conflicts are noticed here whether anybody listens or not.
 final class ConflictWatch: Sendable {

@@ -2,8 +2,8 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// What a daemon tells the process that started it over a pipe, a line each: how far the first listing is, and in the
-/// end that the mount is usable or why it is not.
+/// One line from a daemon to the process that started it, over a pipe: how far the first listing is, and in the end
+/// that the mount is usable or why it is not.
 struct MountReport: Codable, Hashable, Sendable {
     var failure: ControlFailure?
     /// Lines for the person.

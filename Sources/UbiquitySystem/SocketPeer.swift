@@ -16,7 +16,7 @@ package struct SocketPeer: Hashable, Sendable {
         self.group = group
     }
 
-    /// Of a connected socket.
+    /// Reads the peer of a connected socket.
     package init(of socket: FileDescriptor) throws(Errno) {
         var peer = SocketPeer(process: 0, user: 0, group: 0)
         var length = socklen_t(MemoryLayout<SocketPeer>.size)

@@ -3,7 +3,7 @@ import Testing
 @testable import UbiquityDaemon
 import UbiquityCore
 
-/// The line by which `mount`, `login` and `logout` name the account and the documents that are not shown.
+/// `mount`, `login` and `logout` name the account, and count the documents that are not shown.
 @Suite struct AccountNoticeTests {
     private let local = AccountNotice.Kept(account: "local", isEmbedded: true, files: 3)
 
