@@ -35,8 +35,19 @@ import UbiquityWire
         }
     }
 
+    @Test func metricsOverTCPAreRefused() async throws {
+        try await Harness.withServer(.tcp) { running, _ in
+            for token in [nil, FakeCloud.token] {
+                let refused = try await Plain.send(.GET, "/metrics", to: running, token: token)
+                #expect(refused.status == 403)
+                #expect(!refused.text.contains("ubiquity_requests_total"))
+                #expect(try await Plain.send(.GET, "/healthz", to: running, token: token).text == "ok\n")
+            }
+        }
+    }
+
     @Test func healthAndMetrics() async throws {
-        try await Harness.withServer(.tcp) { running, client in
+        try await Harness.withServer(.unixSocket) { running, client in
             try await client.upload(TestChunks.make(1, length: 1000))
             let health = try await Plain.send(.GET, "/healthz", to: running, token: nil)
             #expect(health.status == 200)

@@ -144,6 +144,32 @@ import UbiquityWire
         }
     }
 
+    @Test func deletedAccountsEventStreamsEnd() async throws {
+        try await RealCloud.run { _, web, cloud in
+            let (alice, bob) = (try await cloud.createAccount("alice"), try await cloud.createAccount("bob"))
+            let clients = [
+                try RealCloud.client(web, token: alice, device: 1), try RealCloud.client(web, token: bob, device: 2),
+            ]
+            let ended = Lock<Set<Int>>([])
+            var streams = [Task<Void, Never>]()
+            for (number, client) in clients.enumerated() {
+                _ = try await client.open()
+                let news = try await client.news()
+                streams.append(
+                    Task {
+                        // The stream's end is what counts, with an error or without.
+                        do { for try await _ in news {} } catch {}
+                        ended.withLock { _ = $0.insert(number) }
+                    })
+            }
+            try await cloud.deleteAccount("alice")
+            try await Harness.eventually("the stream ends") { ended.withLock { $0.contains(0) } }
+            #expect(ended.withLock { $0 } == [0])
+            for stream in streams { stream.cancel() }
+            for client in clients { await client.shutdown() }
+        }
+    }
+
     @Test func wrongContentsAreRefused() async throws {
         try await RealCloud.run { socket, _, _ in
             let one = try RealCloud.client(socket, device: 1)

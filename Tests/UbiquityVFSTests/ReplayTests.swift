@@ -333,13 +333,28 @@ import UbiquityVFS
         #expect(call.kind == .replace && call.target?.name == name("a"))
         let wings = try #require(try container.fs.replayLookup(parent: 1, name: call.place.folder))
         #expect(wings.ino == call.place.inode && wings.isDirectory)
-        #expect(try container.fs.lookup(parent: 1, name: call.place.folder) == nil)
         #expect(try container.fs.replayLookup(parent: wings.ino, name: call.place.name)?.ino == now.ino)
         #expect(try container.fs.replayLookup(parent: 1, name: name("a"))?.ino == row.ino)
         try container.fs.replayRename(parent: wings.ino, name: call.place.name, newParent: 1, newName: name("a"))
         container.fs.finishReplay(true)
         #expect(try container.lookup("a")?.ino == now.ino)
         #expect(container.fs.violation(whileIdle: true) == nil)
+    }
+
+    /// The folder from which replacements come has a name that no item can have.
+    @Test func replacementHidesNoItem() throws {
+        let container = try replaying()
+        let row = try container.cloud.add("a", [1])
+        let other = try container.cloud.add(".ubiquity-arriving", [2])
+        while container.fs.nextReplay() != nil { container.fs.finishReplay(false) }
+        _ = try container.lookup("a")
+        try container.cloud.replace(row.key, [1, 2, 3])
+        let call = try #require(container.fs.nextReplay())
+        #expect(call.kind == .replace && (try? ItemName(call.place.folder)) == nil)
+        #expect(try container.fs.replayLookup(parent: 1, name: call.place.folder)?.ino == call.place.inode)
+        #expect(try container.fs.replayLookup(parent: 1, name: name(".ubiquity-arriving"))?.ino == other.ino)
+        #expect(throws: (any Error).self) { try container.fs.lookup(parent: 1, name: call.place.folder) }
+        container.fs.finishReplay(false)
     }
 
     @Test func moreThanWatchersCanKeepIsNotKept() throws {
