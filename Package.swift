@@ -25,6 +25,7 @@ let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 
 func module(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
@@ -152,7 +153,8 @@ let package = Package(
         ]),
         tests("UbiquityCloudServerTests", [
             "UbiquityCloudServer", "UbiquityCloudClient", "UbiquityCloudStore", "UbiquityCore", "UbiquitySystem",
-            "UbiquityWire", "UbiquityTestSupport", asyncHTTPClient, nioCore, nioPosix, nioHTTP1, crypto, logging,
+            "UbiquityWire", "UbiquityTestSupport", asyncHTTPClient, nioCore, nioEmbedded, nioPosix, nioHTTP1, nioSSL,
+            crypto, logging,
         ]),
         tests("UbiquityDaemonTests", [
             "UbiquityDaemon", "UbiquityControl", "UbiquityContent", "UbiquityCore", "UbiquityIndex", "UbiquitySystem",

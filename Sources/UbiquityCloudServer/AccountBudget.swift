@@ -1,15 +1,18 @@
 internal import UbiquitySystem
 
-/// The server has as many bytes of large requests in memory as it may.
-struct Overloaded: Error {}
+/// The server has as much to do at one time as it may.
+struct Overloaded: Error {
+    let reason: String
+}
 
-/// Bytes of large requests that are in memory: of each account, and of all together. A request waits until there is
-/// space for all of it, first come, first served, and is refused after a while.
-final class BodyBudget: Sendable {
+/// Divides an amount among accounts: bytes of requests in memory, or uploads at one time. A request waits until there
+/// is enough for it, first come, first served, and is refused after a while. An account at its limit does not block
+/// other accounts.
+final class AccountBudget: Sendable {
     private struct Waiter {
         let number: UInt64
         let account: String
-        let bytes: Int
+        let amount: Int
         let continuation: CheckedContinuation<Bool, Never>
     }
 
@@ -25,32 +28,32 @@ final class BodyBudget: Sendable {
     private let total: Int
     private let perAccount: Int
     private let patience: Duration
+    private let refusal: String
     private let state = Lock(State())
 
-    init(
-        total: Int = ServerLimits.bodyBytes, perAccount: Int = ServerLimits.bodyBytesPerAccount,
-        patience: Duration = ServerLimits.bodyPatience
-    ) {
+    /// - Parameter refusal: The reason that a refused request gets.
+    init(total: Int, perAccount: Int, patience: Duration = ServerLimits.patience, refusal: String) {
         self.total = total
         self.perAccount = perAccount
         self.patience = patience
+        self.refusal = refusal
     }
 
-    /// Runs `body` when there is space for so many bytes. Throws `Overloaded` or `CancellationError`.
-    func run<R>(_ bytes: Int, of account: String, _ body: () async throws -> R) async throws -> R {
-        guard bytes > ServerLimits.smallBody else { return try await body() }
-        guard await enter(min(bytes, perAccount, total), account) else {
+    /// Runs `body` when so much is free. Throws `Overloaded` or `CancellationError`.
+    func run<R>(_ amount: Int, of account: String, _ body: () async throws -> R) async throws -> R {
+        let amount = min(amount, perAccount, total)
+        guard await enter(amount, account) else {
             try Task.checkCancellation()
-            throw Overloaded()
+            throw Overloaded(reason: refusal)
         }
-        defer { leave(min(bytes, perAccount, total), account) }
+        defer { leave(amount, account) }
         return try await body()
     }
 
     var used: Int { state.withLock { $0.used } }
     var waiting: Int { state.withLock { $0.waiting.count } }
 
-    private func enter(_ bytes: Int, _ account: String) async -> Bool {
+    private func enter(_ amount: Int, _ account: String) async -> Bool {
         let number = state.withLock { state in
             state.next += 1
             return state.next
@@ -60,7 +63,7 @@ final class BodyBudget: Sendable {
         }
         let isIn = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                wait(Waiter(number: number, account: account, bytes: bytes, continuation: continuation))
+                wait(Waiter(number: number, account: account, amount: amount, continuation: continuation))
             }
         } onCancel: {
             expire(number)
@@ -86,13 +89,13 @@ final class BodyBudget: Sendable {
             var admitted = [Waiter](), blocked = Set<String>()
             for waiter in state.waiting where !blocked.contains(waiter.account) {
                 let usedByIt = state.usedBy[waiter.account, default: 0]
-                guard usedByIt + waiter.bytes <= perAccount else {
+                guard usedByIt + waiter.amount <= perAccount else {
                     blocked.insert(waiter.account)
                     continue
                 }
-                guard state.used + waiter.bytes <= total else { break }
-                state.used += waiter.bytes
-                state.usedBy[waiter.account] = usedByIt + waiter.bytes
+                guard state.used + waiter.amount <= total else { break }
+                state.used += waiter.amount
+                state.usedBy[waiter.account] = usedByIt + waiter.amount
                 admitted.append(waiter)
             }
             let numbers = Set(admitted.map(\.number))
@@ -102,10 +105,10 @@ final class BodyBudget: Sendable {
         for waiter in admitted { waiter.continuation.resume(returning: true) }
     }
 
-    private func leave(_ bytes: Int, _ account: String) {
+    private func leave(_ amount: Int, _ account: String) {
         state.withLock { state in
-            state.used -= bytes
-            state.usedBy[account, default: 0] -= bytes
+            state.used -= amount
+            state.usedBy[account, default: 0] -= amount
             if state.usedBy[account] == 0 { state.usedBy[account] = nil }
         }
         admit()

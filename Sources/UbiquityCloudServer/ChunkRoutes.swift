@@ -31,9 +31,9 @@ struct ChunkRoutes: Sendable {
     }
 
     @Sendable private func upload(_ request: Request, _ context: CloudContext) async throws -> Response {
-        let service = try await access.service(request, context)
+        let (account, service) = try await access.signedIn(request, context)
         try request.announcedLength(limit: ServerLimits.uploadLength)
-        try await access.uploads.run {
+        try await access.uploads.run(1, of: account) {
             var upload = ChunkUpload(service: service)
             do {
                 for try await part in request.body { try await upload.take(part) }

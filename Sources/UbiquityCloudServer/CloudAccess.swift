@@ -1,13 +1,15 @@
 import Hummingbird
 internal import UbiquityCore
-internal import UbiquitySystem
 internal import UbiquityWire
 
 /// Who may do what: from a request to the container it is about.
 struct CloudAccess: Sendable {
     let host: CloudHost
-    let uploads = Gate(limit: ServerLimits.concurrentUploads)
-    let bodies = BodyBudget()
+    let uploads = AccountBudget(
+        total: ServerLimits.uploads, perAccount: ServerLimits.uploadsPerAccount, refusal: "the cloud has many uploads")
+    let bodies = AccountBudget(
+        total: ServerLimits.bodyBytes, perAccount: ServerLimits.bodyBytesPerAccount,
+        refusal: "the cloud has many large requests")
 
     /// The container in the request's path, in the account that the request is signed in to.
     func service(_ request: Request, _ context: CloudContext) async throws -> any CloudService {
@@ -53,24 +55,5 @@ struct CloudAccess: Sendable {
                 name.utf8.count <= MessageLimits.maximumDeviceNameLength
             else { throw UbiquityError(.invalid, "Ubiquity-Device-Name is no percent-encoded name") }
         }
-    }
-}
-
-/// Lets so many through at a time and refuses the rest.
-final class Gate: Sendable {
-    private let limit: Int
-    private let inside = Lock(0)
-
-    init(limit: Int) { self.limit = limit }
-
-    func run<R>(_ body: () async throws -> R) async throws -> R {
-        let isFree = inside.withLock { inside in
-            guard inside < limit else { return false }
-            inside += 1
-            return true
-        }
-        guard isFree else { throw UbiquityError(.tooManyRequests, "too many uploads at once") }
-        defer { inside.withLock { $0 -= 1 } }
-        return try await body()
     }
 }

@@ -1,7 +1,6 @@
 import Hummingbird
 internal import HummingbirdCore
 package import Logging
-internal import NIOCore
 internal import UbiquityCore
 internal import UbiquitySystem
 
@@ -12,18 +11,23 @@ package final class CloudServer: Sendable {
     private let activity = Activity()
     private let counters = Counters()
     private let departures = Departures()
-    private let bodySilence: TimeAmount
+    private let rules: ConnectionRules
+    private let addresses: AddressLimit
+    private let access: CloudAccess
     private let responder: RouterResponder<CloudContext>
 
     package convenience init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger) {
-        self.init(host: host, configuration: configuration, logger: logger, bodySilence: ServerLimits.bodySilence)
+        var rules = ConnectionRules()
+        if let limit = configuration.connectionsPerAddress { rules.connectionsPerAddress = limit }
+        self.init(host: host, configuration: configuration, logger: logger, rules: rules)
     }
 
-    init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger, bodySilence: TimeAmount) {
+    init(host: CloudHost, configuration: CloudServerConfiguration, logger: Logger, rules: ConnectionRules) {
         self.configuration = configuration
         self.logger = logger
-        self.bodySilence = bodySilence
-        let access = CloudAccess(host: host)
+        self.rules = rules
+        addresses = AddressLimit(rules)
+        access = CloudAccess(host: host)
         let router = Router(context: CloudContext.self)
         router.add(middleware: Failures(activity: activity, counters: counters))
         router.add(middleware: DigestCheck())
@@ -55,6 +59,9 @@ package final class CloudServer: Sendable {
 
     var isEnding: Bool { activity.isStopping }
     var isIdle: Bool { activity.isIdle }
+    var metrics: String { counters.text }
+    var connectionCount: Int { addresses.count }
+    var uploads: AccountBudget { access.uploads }
 
     /// Ends `run`. May be called at any time and more than once.
     package func stop() { activity.stop() }
@@ -159,8 +166,9 @@ package final class CloudServer: Sendable {
         let isLocal = if case .unixSocket = endpoint { true } else { false }
         let responder = responder
         let logger = logger
-        return CloudChannel(activity: activity, counters: counters, departures: departures, bodySilence: bodySilence) {
-            request, writer, channel in
+        return CloudChannel(
+            activity: activity, counters: counters, departures: departures, rules: rules, addresses: addresses
+        ) { request, writer, channel in
             let context = CloudContext(source: CloudContextSource(logger: logger, channel: channel, isLocal: isLocal))
             var response: Response
             do {

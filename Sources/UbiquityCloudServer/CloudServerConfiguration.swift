@@ -19,15 +19,20 @@ package struct CloudServerConfiguration: Sendable {
     /// Requests that are still being answered this long after the server was told to end are broken off.
     package var shutdownLimit: Duration
 
+    /// Connections that one address may have; nil: the standard. Those from this machine are not counted.
+    package var connectionsPerAddress: Int?
+
     package static let defaultIdleLimit: Duration = .seconds(30)
     package static let defaultShutdownLimit: Duration = .seconds(10)
 
     package init(
-        endpoints: [Endpoint], endsAfterIdle: Duration? = nil, shutdownLimit: Duration = Self.defaultShutdownLimit
+        endpoints: [Endpoint], endsAfterIdle: Duration? = nil, shutdownLimit: Duration = Self.defaultShutdownLimit,
+        connectionsPerAddress: Int? = nil
     ) {
         self.endpoints = endpoints
         self.endsAfterIdle = endsAfterIdle
         self.shutdownLimit = shutdownLimit
+        self.connectionsPerAddress = connectionsPerAddress
     }
 }
 

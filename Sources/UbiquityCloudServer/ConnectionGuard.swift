@@ -15,6 +15,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private let counters: Counters
     private let departures: Departures
     private let silence: TimeAmount
+    private let clock: ConnectionClock
 
     /// A request's head has come and its end has not.
     private var isReading = false
@@ -33,11 +34,14 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var lingeringBytes: Int?
     private var watch: Scheduled<Void>?
 
-    init(activity: Activity, counters: Counters, departures: Departures, silence: TimeAmount) {
+    init(
+        activity: Activity, counters: Counters, departures: Departures, silence: TimeAmount, clock: ConnectionClock
+    ) {
         self.activity = activity
         self.counters = counters
         self.departures = departures
         self.silence = silence
+        self.clock = clock
     }
 
     func handlerAdded(context: ChannelHandlerContext) { counters.addConnections(1) }
@@ -86,6 +90,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         case .end:
             isReading = false
             lingeringBytes = nil
+            clock.requestEnded()
         }
         context.fireChannelRead(data)
     }
@@ -116,6 +121,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     private func begin(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
         isReading = true
+        clock.requestBegan()
         answersDue += 1
         bodyBytes = 0
         bodyBegan = .now()

@@ -48,9 +48,9 @@ struct ContainerRoutes: Sendable {
         let announced = try request.announcedLength(limit: limit)
         // A body of a length that is not announced may be as long as any.
         let length = announced == 0 && request.header("transfer-encoding") != nil ? limit : announced
-        let response = try await access.bodies.run(length, of: account) {
-            try await service.commit(request.message(CommitRequest.self, limit: limit))
-        }
+        let commit = { try await service.commit(request.message(CommitRequest.self, limit: limit)) }
+        let isSmall = length <= ServerLimits.smallBody
+        let response = isSmall ? try await commit() : try await access.bodies.run(length, of: account, commit)
         counters.countCommit()
         return try Response(response, for: request)
     }

@@ -8,6 +8,7 @@ final class Counters: Sendable {
     private let received = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
     private let connections = Atomic<Int>(0)
+    private let refusedConnections = Atomic<Int>(0)
     private let eventStreams = Atomic<Int>(0)
 
     func countRequest() { requests.add(1, ordering: .relaxed) }
@@ -16,6 +17,7 @@ final class Counters: Sendable {
     func countReceived(_ bytes: Int) { received.add(bytes, ordering: .relaxed) }
     func countSent(_ bytes: Int) { sent.add(bytes, ordering: .relaxed) }
     func addConnections(_ change: Int) { connections.add(change, ordering: .relaxed) }
+    func countRefusedConnection() { refusedConnections.add(1, ordering: .relaxed) }
     func addEventStreams(_ change: Int) { eventStreams.add(change, ordering: .relaxed) }
 
     /// In Prometheus' text format.
@@ -26,6 +28,9 @@ final class Counters: Sendable {
             + Self.line("ubiquity_received_bytes_total", "counter", "Bytes of request bodies.", received)
             + Self.line("ubiquity_sent_bytes_total", "counter", "Bytes of answer bodies.", sent)
             + Self.line("ubiquity_connections", "gauge", "Open connections.", connections)
+            + Self.line(
+                "ubiquity_refused_connections_total", "counter",
+                "Connections closed because their address had too many.", refusedConnections)
             + Self.line("ubiquity_event_streams", "gauge", "Open event streams.", eventStreams)
     }
 

@@ -38,8 +38,8 @@ struct Failures: RouterMiddleware {
     private static func describe(_ error: any Error, request: Request) -> (status: Int, failure: WireFailure) {
         switch error {
         case let damaged as DamagedRequest: return (503, WireFailure(error: damaged.failure))
-        case is Overloaded:
-            return (503, WireFailure(error: UbiquityError(.tooManyRequests, "the cloud has many large requests")))
+        case let error as Overloaded:
+            return (503, WireFailure(error: UbiquityError(.tooManyRequests, error.reason)))
         case let error as RefusedRange:
             return (416, WireFailure(error: UbiquityError(.invalid, error.reason)))
         case let error as any HTTPResponseError:

@@ -4,6 +4,14 @@ internal import UbiquityWire
 
 /// Every bound of the server that its callers need not know.
 enum ServerLimits {
+    /// The first header of a connection must be complete so long after the connection was accepted, a later one so long
+    /// after its first byte. Otherwise the connection is closed.
+    static let headerTime: TimeAmount = .seconds(10)
+    /// A connection whose client takes no byte of its answer for so long is closed.
+    static let answerSilence: TimeAmount = .seconds(30)
+    /// Bytes of an answer that the kernel takes before it has sent them (TCP_NOTSENT_LOWAT). The server sees how fast a
+    /// client reads in steps of half of that: 4 KiB/s are enough to be seen within `answerSilence`.
+    static let kernelBytes = 256 * 1024
     /// A request whose body brings no byte for so long is answered 408 and its connection closed.
     static let bodySilence: TimeAmount = .seconds(20)
     /// From the first `bodySilence` on a body must have come at this average rate, or it is answered 408. A modem's
@@ -36,20 +44,23 @@ enum ServerLimits {
         + Limits.maximumChunksPerRequest * ChunkFrame.headerLength
     /// Chunks of an upload are stored when so many bytes of them are here.
     static let uploadBatchBytes = 4 * 1024 * 1024
-    /// Uploads at one time; each holds one batch and one chunk. More are answered `.tooManyRequests`.
-    static let concurrentUploads = 32
+    /// Uploads at one time, of all accounts and of one. Each holds one batch and one chunk; others wait for `patience`.
+    static let uploads = 64
+    static let uploadsPerAccount = 8
     /// Small chunks of a download are sent together up to so many bytes.
     static let frameBatchBytes = 64 * 1024
     /// Open connections; more wait in the kernel's queue.
     static let connections = 4096
+    /// Open connections of one address; more are closed at once. A device has about six.
+    static let connectionsPerAddress = 512
     /// A body of no more bytes is decoded at once and does not count towards those in memory.
     static let smallBody = 64 * 1024
     /// Bytes of larger bodies in memory at one time: of an account one of the largest and some others, of all four.
     /// Decoded, each takes less than four times its length (`CensusLimits`).
     static let bodyBytesPerAccount = 48 * 1024 * 1024
     static let bodyBytes = 128 * 1024 * 1024
-    /// How long a request waits for the others before it is answered 503.
-    static let bodyPatience: Duration = .seconds(20)
+    /// How long a request waits for others before it is answered 503.
+    static let patience: Duration = .seconds(20)
     /// Large messages that are decoded at one time.
     static let decoders = 2
     /// An account's name in a request of the account routes.

@@ -1,5 +1,4 @@
 import Logging
-import NIOCore
 import UbiquityCloudClient
 @testable import UbiquityCloudServer
 import UbiquityCore
@@ -61,7 +60,7 @@ enum Harness {
 
     static func start(
         _ way: Way, cloud: FakeCloud = FakeCloud(), folder: TestFolder? = nil, endsAfterIdle: Duration? = nil,
-        shutdownLimit: Duration = .seconds(10), bodySilence: TimeAmount = .seconds(20)
+        shutdownLimit: Duration = .seconds(10), rules: ConnectionRules = ConnectionRules()
     ) async throws -> RunningServer {
         let folder = try folder ?? TestFolder()
         let endpoint: CloudServerConfiguration.Endpoint =
@@ -72,19 +71,19 @@ enum Harness {
             }
         return try await start(
             endpoint, cloud: cloud, folder: folder, endsAfterIdle: endsAfterIdle, shutdownLimit: shutdownLimit,
-            bodySilence: bodySilence)
+            rules: rules)
     }
 
     static func start(
         _ endpoint: CloudServerConfiguration.Endpoint, cloud: FakeCloud, folder: TestFolder,
-        endsAfterIdle: Duration? = nil, shutdownLimit: Duration = .seconds(10), bodySilence: TimeAmount = .seconds(20),
-        certificates: String? = nil
+        endsAfterIdle: Duration? = nil, shutdownLimit: Duration = .seconds(10),
+        rules: ConnectionRules = ConnectionRules(), certificates: String? = nil
     ) async throws -> RunningServer {
         let server = CloudServer(
             host: cloud.host,
             configuration: CloudServerConfiguration(
                 endpoints: [endpoint], endsAfterIdle: endsAfterIdle, shutdownLimit: shutdownLimit),
-            logger: logger, bodySilence: bodySilence)
+            logger: logger, rules: rules)
         let (addresses, source) = AsyncStream.makeStream(of: String.self)
         let task = Task {
             defer { source.finish() }

@@ -33,7 +33,7 @@ import UbiquityWire
     private func behindProxy(
         _ body: (FlippingProxy, CloudClient, RunningServer) async throws -> Void
     ) async throws {
-        let running = try await Harness.start(.tcp, bodySilence: .milliseconds(50))
+        let running = try await Harness.start(.tcp, rules: ConnectionRules(bodySilence: .milliseconds(50)))
         let port = try #require("\(running.address)".split(separator: ":").last.flatMap { Int($0) })
         let proxy = try await FlippingProxy(to: port)
         let client = try CloudClient(

@@ -189,7 +189,7 @@ import UbiquityWire
     }
 
     @Test func bodyThatDoesNotComeTimesOut() async throws {
-        let running = try await Harness.start(.unixSocket, bodySilence: .milliseconds(200))
+        let running = try await Harness.start(.unixSocket, rules: ConnectionRules(bodySilence: .milliseconds(200)))
         let answer = try await Plain.exchange(
             "POST /v1/containers/default/commit HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc", with: running)
         #expect(answer.hasPrefix("HTTP/1.1 408"))
