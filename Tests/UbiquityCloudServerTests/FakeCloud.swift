@@ -28,8 +28,12 @@ final class FakeCloud: Sendable {
     var host: CloudHost {
         CloudHost(
             authenticate: { token in
-                guard token == Self.token else { throw UbiquityError(.signedOut, "the token is not valid") }
-                return Self.account
+                if token == Self.token { return Self.account }
+                let name = String(token.trimmingPrefix("token-of-"))
+                guard name != token, self.state.withLock({ $0.accounts.contains(name) }) else {
+                    throw UbiquityError(.signedOut, "the token is not valid")
+                }
+                return name
             },
             service: { account, container in self.container(account, container) },
             overview: { account in throw UbiquityError(.notFound, "nothing to see", at: account) },
@@ -37,7 +41,7 @@ final class FakeCloud: Sendable {
             createAccount: { name in
                 let isNew = self.state.withLock { $0.accounts.insert(name).inserted }
                 guard isNew else { throw UbiquityError(.alreadyExists, "there is an account \(name)") }
-                return "token of \(name)"
+                return "token-of-\(name)"
             },
             accounts: { self.state.withLock { $0.accounts.sorted() } },
             deleteAccount: { name in

@@ -114,7 +114,7 @@ import UbiquityWire
         try await Harness.withServer(.unixSocket) { running, _ in
             let admin = try CloudAdministrator(running.address)
             #expect(try await admin.accounts() == [FakeCloud.account])
-            #expect(try await admin.createAccount("bob") == "token of bob")
+            #expect(try await admin.createAccount("bob") == "token-of-bob")
             let again = await #expect(throws: UbiquityError.self) { _ = try await admin.createAccount("bob") }
             #expect(again?.code == .alreadyExists)
             #expect(try await admin.accounts() == [FakeCloud.account, "bob"])
