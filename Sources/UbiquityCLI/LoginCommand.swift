@@ -25,8 +25,16 @@ struct LoginCommand: AsyncParsableCommand {
             "Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
     var certificateAuthority: String?
 
+    @Flag(help: "Sign in over http:// to another machine: everybody on the way can read the token and all contents.")
+    var insecure = false
+
     func validate() throws {
         guard ContainerID(account) != nil else { throw ValidationError("--account: \(ContainerID.rules)") }
+        // An address that is none fails in `run`.
+        guard !insecure, (try? SignIn.isExposed(url: url)) == true else { return }
+        throw ValidationError(
+            "\(Output.shown(url)) has no TLS: everybody on the way could read the token and all contents. Use "
+                + "https://, or --insecure in a network where that does no harm")
     }
 
     func run() async throws {

@@ -42,6 +42,15 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: .init("The certificate's key in PEM.", valueName: "file"))
     var tlsKey: String?
 
+    @Flag(help: "Listen beyond this machine without TLS: everybody on the way can read tokens and contents.")
+    var insecure = false
+
+    @Option(
+        help: .init(
+            "How many connections one address may have; more for a proxy on another machine (default: 512).",
+            valueName: "n"))
+    var connectionsPerAddress: Int?
+
     func validate() throws {
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-certificate and --tls-key go together")
@@ -56,15 +65,28 @@ struct ServeCommand: AsyncParsableCommand {
         guard quota ?? 1 > 0 else { throw ValidationError("--quota must be 1 byte or more: nothing fits in 0") }
         let ways = [listen != nil, socket != nil, embedded].count { $0 }
         guard ways <= 1 else { throw ValidationError("--listen, --socket and --embedded exclude each other") }
-        do { try listen.map(CloudProcess.check(address:)) } catch let error as UbiquityError {
+        guard connectionsPerAddress ?? 1 > 0 else {
+            throw ValidationError("--connections-per-address must be 1 or more")
+        }
+        try checkAddress()
+    }
+
+    private func checkAddress() throws {
+        let isExposed: Bool
+        do { isExposed = try listen.map(CloudProcess.isExposed(address:)) ?? false } catch let error as UbiquityError {
             throw ValidationError("--listen: \(error)")
+        }
+        guard !isExposed || tlsCertificate != nil || insecure else {
+            throw ValidationError(
+                "--listen beyond this machine without TLS: everybody on the way could read tokens and contents. Give "
+                    + "--tls-certificate and --tls-key, or --insecure in a network where that does no harm")
         }
     }
 
     func run() async throws {
         try await CloudProcess.run(
             data: CloudFolder.path(option: data), place: place(), keepingDays: keep, versions: keepVersions,
-            quotaBytes: quota
+            quotaBytes: quota, connectionsPerAddress: connectionsPerAddress
         ) { address in
             Output.line("listening on \(address)")
         }

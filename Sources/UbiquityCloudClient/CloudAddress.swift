@@ -1,4 +1,5 @@
 package import UbiquityCore
+internal import UbiquitySystem
 
 /// Where a cloud is.
 package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
@@ -17,6 +18,14 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         } else {
             self = .web(url: try Self.checkedURL(text), certificates: certificates)
         }
+    }
+
+    /// Whether what is sent there can be read on its way: HTTP without TLS to a host that may be another machine.
+    package var isExposed: Bool {
+        guard case .web(let url, _) = self, url.hasPrefix("http://") else { return false }
+        let authority = url.dropFirst("http://".count)
+        let port = authority.lastIndex(of: ":").flatMap { authority[$0...].contains("]") ? nil : $0 }
+        return !InternetAddress.isLoopback(host: String(authority[..<(port ?? authority.endIndex)]))
     }
 
     package var description: String {

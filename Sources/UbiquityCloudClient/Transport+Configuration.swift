@@ -22,9 +22,7 @@ extension Transport {
                 requireOwnUser(channel, path).flatMap { enlargeBuffers(of: channel) }
             }
         }
-        if case .web(_, let certificates?) = address {
-            configuration.tlsConfiguration = try trusting(certificates)
-        }
+        if case .web(_, let certificates) = address { configuration.tlsConfiguration = try tls(trusting: certificates) }
         return configuration
     }
 
@@ -64,8 +62,11 @@ extension Transport {
     private static let userTimeout = ChannelOptions.Types.SocketOption(
         level: .tcp, name: NIOBSDSocket.Option(rawValue: 18))
 
-    private static func trusting(_ certificates: String) throws(UbiquityError) -> TLSConfiguration {
+    /// - Parameter certificates: nil for those that the system trusts.
+    private static func tls(trusting certificates: String?) throws(UbiquityError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        guard let certificates else { return tls }
         do {
             let authorities = try NIOSSLCertificate.fromPEMBytes(Array(certificates.utf8))
             guard !authorities.isEmpty else { throw UbiquityError(.invalid, "no certificate in it") }

@@ -103,12 +103,14 @@ final class Listener: Sendable {
         return "\(scheme)://\(shown):\(channel.localAddress?.port ?? 0)"
     }
 
-    private static func tls(certificate: String, key: String) throws -> TLSConfiguration {
+    static func tls(certificate: String, key: String) throws -> TLSConfiguration {
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)
             let secret = try NIOSSLPrivateKey(file: key, format: .pem)
-            return TLSConfiguration.makeServerConfiguration(
+            var tls = TLSConfiguration.makeServerConfiguration(
                 certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(secret))
+            tls.minimumTLSVersion = .tlsv12
+            return tls
         } catch {
             throw UbiquityError(
                 .invalid, "cannot read the certificate or its key: \(error)", at: "\(certificate), \(key)")

@@ -40,6 +40,9 @@ package struct Accounts: Sendable {
 }
 
 extension SignIn {
+    /// Whether the token and all contents would go to another machine without TLS. Throws `.invalid`.
+    package static func isExposed(url: String) throws(UbiquityError) -> Bool { try CloudAddress(url).isExposed }
+
     /// Asks the cloud whether it knows the token, and takes note of which cloud it is. Throws `.signedOut`, `.offline`,
     /// `.timedOut`, `.invalid`.
     package mutating func check() async throws {

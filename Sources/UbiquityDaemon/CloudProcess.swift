@@ -24,9 +24,9 @@ package enum CloudProcess {
     /// Earlier versions of one file.
     package static let standardVersions = 100
 
-    /// Whether it is an address to listen on, by its form. Throws `.invalid`.
-    package static func check(address: String) throws {
-        _ = try CloudServerConfiguration.Endpoint.address(address)
+    /// Whether other machines can reach an address to listen on. Throws `.invalid` if its form is wrong.
+    package static func isExposed(address: String) throws -> Bool {
+        !InternetAddress.isLoopback(host: try CloudServerConfiguration.Endpoint.address(address).host)
     }
 
     /// - Parameters:
@@ -34,10 +34,11 @@ package enum CloudProcess {
     ///     `standardDays`.
     ///   - versions: how many earlier versions of one file are kept; nil: the same, else `standardVersions`.
     ///   - quotaBytes: what each account may use; nil: the same, else as till now.
+    ///   - connectionsPerAddress: nil: the standard.
     ///   - listening: Called with the address when devices can connect.
     package static func run(
         data: String, place: Place, keepingDays days: Double?, versions: Int?, quotaBytes: Int64?,
-        listening: @escaping @Sendable (String) -> Void
+        connectionsPerAddress: Int? = nil, listening: @escaping @Sendable (String) -> Void
     ) async throws {
         ProcessHost.keepNewFilesPrivate()
         try ProcessHost.raiseOpenFileLimit()
@@ -56,7 +57,8 @@ package enum CloudProcess {
         let own = CloudFolder.socket(data)
         let configuration = CloudServerConfiguration(
             endpoints: try endpoints(place) + [.unixSocket(path: own)],
-            endsAfterIdle: place == .embedded ? CloudServerConfiguration.defaultIdleLimit : nil)
+            endsAfterIdle: place == .embedded ? CloudServerConfiguration.defaultIdleLimit : nil,
+            connectionsPerAddress: connectionsPerAddress)
         let server = CloudServer(host: CloudHost(cloud), configuration: configuration, logger: logger)
         let signals = TerminationSignals { server.stop() }
         let upkeep = Task { await keepUp(cloud, logger) }
