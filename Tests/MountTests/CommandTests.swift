@@ -249,8 +249,17 @@ import UbiquityControl
     @Test func addressesThatNothingCanListenAt() async throws {
         try await World.run { world in
             let serve = ["serve", "--data", world.folder + "/served"]
-            let unknown = try await world.attempt([World.program] + serve + ["--listen", "nohost.invalid:7070"])
+            let unknown = try await world.attempt([World.program] + serve + ["--listen", "nohost.invalid:7070", "--insecure"])
             #expect(unknown.status == 1 && unknown.err.contains("ubiquity: cannot listen: "), "\(unknown)")
+            for host in ["0.0.0.0", "nohost.invalid", "[::]"] {
+                let exposed = try await world.attempt([World.program] + serve + ["--listen", host + ":0"])
+                #expect(exposed.status == 2 && exposed.err.contains("--insecure"), "\(exposed)")
+            }
+            let login = ["login", "http://nohost.invalid:7070", "--account", "ann", "--state", world.folder + "/s"]
+            let readable = try await world.attempt([World.program] + login)
+            #expect(readable.status == 2 && readable.err.contains("--insecure"), "\(readable)")
+            let offline = try await world.attempt([World.program] + login + ["--insecure", "--token-file", "/dev/null"])
+            #expect(offline.status == 1, "\(offline)")
             let tls = ["--tls-certificate", "a", "--tls-key", "b", "--socket", world.folder + "/s"]
             #expect(try await world.attempt([World.program] + serve + tls).status == 2)
         }

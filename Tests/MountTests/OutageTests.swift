@@ -237,10 +237,10 @@ import UbiquityControl
                     ip addr add 198.18.7.1/24 dev \(name); ip link set \(name) up
                     within() { nsenter --net=/run/netns/\(name) "$@"; }
                     within ip addr add 198.18.7.2/24 dev inside; within ip link set inside up; within ip link set lo up
-                    '\(program)' serve --data served --listen 198.18.7.1:7177 > listening & cloud=$!
+                    '\(program)' serve --data served --listen 198.18.7.1:7177 --insecure > listening & cloud=$!
                     until grep -q listening listening; do kill -0 $cloud; sleep 0.1; done
                     '\(program)' account create ann --data served > token
-                    within '\(program)' login http://198.18.7.1:7177 --account ann --state s --token-file token
+                    within '\(program)' login http://198.18.7.1:7177 --insecure --account ann --state s --token-file token
                     within '\(program)' mount --state s m
                     echo before > m/f; '\(program)' wait --uploaded m
                     within ip addr flush dev inside; within ip addr add 198.18.7.3/24 dev inside

@@ -94,6 +94,12 @@ import UbiquitySystem
         #expect(try CloudAddress("unix:a/b") == .unixSocket(path: "a/b"))
         #expect(try CloudAddress("HTTP://nas:7070/") == .web(url: "http://nas:7070", certificates: nil))
         #expect(try CloudAddress("https://[::1]:1") == .web(url: "https://[::1]:1", certificates: nil))
+        for text in ["http://nas:7070", "HTTP://198.18.7.1", "http://[2001:db8::1]:7", "http://127.0.0.1.example", "http://0"] {
+            #expect(try CloudAddress(text).isExposed, "\(text)")
+        }
+        for text in ["http://127.0.0.1:7070", "http://LOCALHOST", "http://[::1]:7", "https://nas", "/socket"] {
+            #expect(try !CloudAddress(text).isExposed, "\(text)")
+        }
         #expect(try CloudAddress("http://[::1]") == .web(url: "http://[::1]", certificates: nil))
         let impossible = ["http://nas:65536", "http://nas:0", "http://nas:-1", "http://nas:", "http://[::1]:99999"]
         for text in ["", "nas:7070", "ftp://nas", "http://", "http://a/b", "http://a b", "https://u:p@h"] + impossible {
