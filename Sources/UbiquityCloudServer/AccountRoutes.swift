@@ -14,12 +14,12 @@ struct AccountRoutes: Sendable {
     }
 
     @Sendable private func list(_ request: Request, _ context: CloudContext) async throws -> Response {
-        try access.requireOwner(context)
+        try access.requireOwner(context, to: "manage accounts")
         return try Self.answer(AccountList(accounts: await access.host.accounts()))
     }
 
     @Sendable private func create(_ request: Request, _ context: CloudContext) async throws -> Response {
-        try access.requireOwner(context)
+        try access.requireOwner(context, to: "manage accounts")
         let bytes = try await request.bytes(limit: ServerLimits.accountRequestLength)
         let name: String
         do {
@@ -32,7 +32,7 @@ struct AccountRoutes: Sendable {
     }
 
     @Sendable private func delete(_ request: Request, _ context: CloudContext) async throws -> Response {
-        try access.requireOwner(context)
+        try access.requireOwner(context, to: "manage accounts")
         guard let name = context.parameters.get("account").flatMap(PercentEncoding.decode) else {
             throw UbiquityError(.invalidName, "the account's name is not percent-encoded UTF-8")
         }

@@ -29,11 +29,12 @@ struct CloudAccess: Sendable {
     }
 
     /// Refuses what did not come through the Unix socket.
-    func requireOwner(_ context: CloudContext) throws {
+    /// - Parameter action: what was to be done, with its verb.
+    func requireOwner(_ context: CloudContext, to action: String) throws {
         guard context.isLocal else {
             throw UbiquityError(
-                .notPermitted, "accounts are managed on the cloud's own machine",
-                remedy: "use \"ubiquity account\" there")
+                .notPermitted, "only the cloud's owner may \(action), on its own machine",
+                remedy: "use \"ubiquity account\" there, or \"curl --unix-socket\" with the socket in the data folder")
         }
     }
 

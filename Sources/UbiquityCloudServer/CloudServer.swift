@@ -35,7 +35,7 @@ package final class CloudServer: Sendable {
         ChunkRoutes(access: access, departures: departures).add(to: router)
         EventRoutes(access: access, activity: activity, counters: counters, departures: departures).add(to: router)
         AccountRoutes(access: access).add(to: router)
-        StatusRoutes(counters: counters).add(to: router)
+        StatusRoutes(access: access, counters: counters).add(to: router)
         PageRoutes(host: host).add(to: router)
         responder = router.buildResponder()
     }

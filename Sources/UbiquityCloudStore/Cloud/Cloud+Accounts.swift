@@ -46,11 +46,13 @@ extension Cloud {
     /// Deletes an account and everything in it. Throws `.notFound`.
     package func deleteAccount(_ name: String) async throws {
         try await pool.run { [self] in
-            let number = try write { db -> Int64 in
+            let (number, containers) = try write { db -> (Int64, [Int64]) in
                 guard
                     let number = try Int64.fetchOne(
                         db, sql: "SELECT number FROM accounts WHERE name = ?", arguments: [name])
                 else { throw UbiquityError(.notFound, "there is no account of this name", at: name) }
+                let containers = try Int64.fetchAll(
+                    db, sql: "SELECT number FROM containers WHERE account = ?", arguments: [number])
                 for table in ["items", "versions", "commits", "lastCommits"] {
                     try db.execute(
                         sql:
@@ -61,8 +63,9 @@ extension Cloud {
                     try db.execute(sql: "DELETE FROM \(table) WHERE account = ?", arguments: [number])
                 }
                 try db.execute(sql: "DELETE FROM accounts WHERE number = ?", arguments: [number])
-                return number
+                return (number, containers)
             }
+            for container in containers { news.end(of: container) }
             try removeChunks(of: number)
         }
     }

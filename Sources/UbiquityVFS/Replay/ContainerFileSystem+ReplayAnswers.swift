@@ -19,7 +19,7 @@ extension ContainerFileSystem {
 
     /// - Returns: nil if there is nothing of that name.
     package func replayLookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
-        let name = try ItemName.checked(name)
+        let name = name == Replays.wings.bytes ? Replays.wings : try ItemName.checked(name)
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
             // On the way to what was in a folder that has gone on. Something else may have its name by now.
@@ -129,7 +129,8 @@ extension ContainerFileSystem {
 }
 
 extension Replays {
-    /// The name and the inode number of the folder out of which replacements are moved: the last that no version has.
-    static let wings = ItemName(stored: Array(".ubiquity-arriving".utf8))
+    /// The folder from which replacements are moved. Its name is not UTF-8, so no item has it, here or at a cloud. Its
+    /// inode number is the last one below those of versions.
+    static let wings = ItemName(stored: Array(".ubiquity-arriving".utf8) + [0xFF])
     static let wingsInode = VersionNodes.firstNumber - 1
 }
