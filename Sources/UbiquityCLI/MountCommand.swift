@@ -44,6 +44,11 @@ struct MountCommand: AsyncParsableCommand {
     @Flag(help: "Do not let the kernel serve files past the daemon.")
     var noPassthrough = false
 
+    @Flag(
+        name: .customLong("enable-io-uring"),
+        help: "As root: turn on io_uring for all FUSE file systems of this machine, which are faster with it.")
+    var enableRings = false
+
     @Flag(help: "Do not hold deletions of more than half of all items for a confirmation.")
     var allowMassDelete = false
 
@@ -119,7 +124,8 @@ struct MountCommand: AsyncParsableCommand {
         return try MountSettings(
             deviceFolder: folder, container: container, deviceName: device, policy: policy,
             cacheLimit: cacheLimit, diskFloor: diskFloor, allowsPassthrough: !noPassthrough,
-            allowsMassDelete: allowMassDelete, trustsPrivileges: trustSuid, isStrict: coordination == .strict,
+            enablesRings: enableRings, allowsMassDelete: allowMassDelete, trustsPrivileges: trustSuid,
+            isStrict: coordination == .strict,
             options: options.flatMap { $0.split(separator: ",").map(String.init) },
             mountPoint: AbsolutePath.of(mountPoint))
     }

@@ -97,12 +97,13 @@ final class Mount: Sendable {
         let setAside = try engine.recover()
         try fileSystem.adoptWriters()
         fileSystem.beginKeeping(BlockingPool(name: "keep-contents", threads: 1))
+        let rings = settings.rings()
         return MountParts(
             idle: idle, settings: settings, folder: folder, fileSystem: fileSystem, passthrough: passthrough,
-            rings: RequestRings(refusal: settings.ringRefusal ?? RingSupport.enable()), coordination: coordination,
+            rings: RequestRings(refusal: rings.refusal), coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
-                + contents.movedAside.map(folderNotice))
+                + contents.movedAside.map(folderNotice) + (rings.notice.map { [$0] } ?? []))
     }
 
     private static func folderNotice(_ name: String, _ path: String) -> String {

@@ -1,4 +1,5 @@
 import UbiquityCore
+import UbiquityFUSE
 import UbiquitySystem
 import UbiquityWire
 
@@ -23,6 +24,8 @@ package struct MountSettings: Hashable, Sendable {
     package var diskFloor: Int64
     /// False with `--no-passthrough`.
     package var allowsPassthrough: Bool
+    /// With `--enable-io-uring`: turns on what the whole machine has off.
+    package var enablesRings: Bool
     /// With `--allow-mass-delete`: many deletions at once go up like few.
     package var allowsMassDelete: Bool
     /// With `--trust-suid`: set-user-id and set-group-id bits come from other devices.
@@ -42,7 +45,7 @@ package struct MountSettings: Hashable, Sendable {
 
     package init(
         deviceFolder: String, container: String, deviceName: String?, policy: Policy, cacheLimit: Int64?,
-        diskFloor: Int64?, allowsPassthrough: Bool, allowsMassDelete: Bool = false,
+        diskFloor: Int64?, allowsPassthrough: Bool, enablesRings: Bool = false, allowsMassDelete: Bool = false,
         trustsPrivileges: Bool = false, isStrict: Bool = false, options: [String], mountPoint: String
     ) throws(UbiquityError) {
         guard let id = ContainerID(container) else {
@@ -56,6 +59,7 @@ package struct MountSettings: Hashable, Sendable {
         self.cacheLimit = cacheLimit
         self.diskFloor = diskFloor ?? Self.defaultDiskFloor
         self.allowsPassthrough = allowsPassthrough
+        self.enablesRings = enablesRings
         self.allowsMassDelete = allowsMassDelete
         self.trustsPrivileges = trustsPrivileges
         self.isStrict = isStrict
@@ -73,9 +77,12 @@ package struct MountSettings: Hashable, Sendable {
     /// "off" turns passthrough off, for tests and where the command line cannot be changed.
     private static let passthroughVariable = "UBIQUITY_PASSTHROUGH"
 
-    /// Why the kernel's requests are not to come by io_uring; nil if they are.
-    var ringRefusal: String? {
-        ProcessHost.variable(Self.ringVariable) == "off" ? "turned off by \(Self.ringVariable)" : nil
+    /// Whether the kernel's requests come by io_uring.
+    func rings() -> RingSupport.Offer {
+        guard ProcessHost.variable(Self.ringVariable) != "off" else {
+            return RingSupport.Offer(refusal: "turned off by \(Self.ringVariable)")
+        }
+        return RingSupport.offer(turnsOn: enablesRings)
     }
 
     /// "off" turns io_uring off, for tests and where it is not wanted.
@@ -88,6 +95,7 @@ package struct MountSettings: Hashable, Sendable {
         arguments += ["--policy", policy.rawValue, "--disk-floor", String(diskFloor)]
         if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
         if !allowsPassthrough { arguments.append("--no-passthrough") }
+        if enablesRings { arguments.append("--enable-io-uring") }
         if allowsMassDelete { arguments.append("--allow-mass-delete") }
         if trustsPrivileges { arguments.append("--trust-suid") }
         if isStrict { arguments += ["--coordination", "strict"] }

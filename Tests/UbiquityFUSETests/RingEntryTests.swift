@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 @testable import UbiquityFUSE
+import UbiquitySystem
 
 /// What the kernel puts into an entry of a ring, and what is sent from there.
 @Suite struct RingEntryTests {
@@ -83,6 +84,24 @@ import Testing
         for request in 0..<1000 as Range<UInt64> { #expect(giveBack(100 + request * 2 + 1) == nil) }
         #expect(!underWay.begin(100, place))
         #expect(underWay.begin(100 + 999 * 2, place))
+    }
+
+    /// The switch is the whole machine's.
+    @Test func switchStaysOffUnlessItIsToBeTurnedOn() throws {
+        let path = "/tmp/ubiquity-ring-\(getpid())"
+        try SmallFile.publish(Array("N\n".utf8), at: path)
+        defer { unlink(path) }
+        func value() throws -> UInt8? { try SmallFile.read(path, limit: 16)?.first }
+        let asFound = RingSupport.offer(turnsOn: false, parameter: path)
+        #expect(asFound.refusal != nil && asFound.notice == nil)
+        #expect(try value() == UInt8(ascii: "N"))
+        let asked = RingSupport.offer(turnsOn: true, parameter: path)
+        // Where io_uring or the right to it is missing, nothing is turned on.
+        #expect((asked.refusal == nil) == (asked.notice?.contains(path) == true))
+        #expect(try value() == (asked.refusal == nil ? UInt8(ascii: "Y") : UInt8(ascii: "N")))
+        guard asked.refusal == nil else { return }
+        #expect(asFound.refusal?.contains("--enable-io-uring") == true)
+        #expect(RingSupport.offer(turnsOn: false, parameter: path) == RingSupport.Offer())
     }
 
     /// Cores from 0 on have a queue each; other numberings are left to the device.

@@ -5,33 +5,50 @@ internal import UbiquitySystem
 
 /// Whether and how the kernel's requests can come by io_uring on this machine.
 package enum RingSupport {
-    private static let parameter = "/sys/module/fuse/parameters/enable_uring"
+    package static let parameter = "/sys/module/fuse/parameters/enable_uring"
     private static let possibleCores = "/sys/devices/system/cpu/possible"
     /// Each core takes threads and address space.
     private static let maximumCores = 256
 
-    /// Has the kernel offer it, which it does from then on to every file system of this kind (unless root has turned
-    /// io_uring off). That is root's to do; for others it is as root has set it.
-    /// - Returns: why it is not to be had; nil if it is.
-    package static func enable() -> String? {
+    /// Whether requests come by io_uring.
+    package struct Offer: Hashable, Sendable {
+        /// Why they do not; nil if they do.
+        package var refusal: String?
+        /// Tells people of a change to the whole machine.
+        package var notice: String?
+
+        package init(refusal: String? = nil, notice: String? = nil) {
+            self.refusal = refusal
+            self.notice = notice
+        }
+    }
+
+    /// Looks whether the kernel offers it.
+    /// - Parameter turnsOn: Has the kernel offer it, from then on to every FUSE file system of this machine. Only root
+    ///   can.
+    package static func offer(turnsOn: Bool, parameter: String = Self.parameter) -> Offer {
         // See `ServerWatch`. Without it the device is the better way on a machine that is not busy.
         guard CUbiquity_mayChangePolicy() != 0 else {
-            return "it takes the right CAP_SYS_NICE, which this process has not got"
+            return Offer(refusal: "this process lacks the capability CAP_SYS_NICE")
         }
         // Many containers and some machines do without. The kernel would wait for queues that cannot be made.
         do throws(Errno) { _ = try KernelRing(submissions: 2, completions: 4) } catch {
-            return "io_uring is not to be had here: \(error)"
+            return Offer(refusal: "io_uring is not to be had here: \(error)")
         }
         guard let value = try? SmallFile.read(parameter, limit: 16) else {
-            return "the kernel does not offer it (it came with Linux 6.14)"
+            return Offer(refusal: "the kernel does not offer it (it came with Linux 6.14)")
         }
-        if value.first == UInt8(ascii: "Y") { return nil }
+        if value.first == UInt8(ascii: "Y") { return Offer() }
+        guard turnsOn else {
+            return Offer(
+                refusal: "\(parameter) is off; 'ubiquity mount --enable-io-uring' as root turns it on for the machine")
+        }
         do throws(Errno) {
             try FileDescriptor.open(parameter, .writeOnly).write(Array("Y".utf8))
-            return nil
         } catch {
-            return "the kernel's fuse.enable_uring is off, and only root can turn it on"
+            return Offer(refusal: "\(parameter) is off and cannot be turned on: \(error)")
         }
+        return Offer(notice: "\(parameter) is on now, for all FUSE file systems until the machine restarts")
     }
 
     /// As many queues as the kernel wants: one for each core that it could have, from 0 on.
