@@ -43,8 +43,9 @@ package final class CloudClient: CloudService {
 
     // MARK: Control
 
-    package func open() async throws -> ContainerDescription {
-        try await call(.POST, "", answer: ClientLimits.shortAnswerLength)
+    package func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
+        let query = point.map { "?" + Self.query($0) } ?? ""
+        return try await call(.POST, query, answer: ClientLimits.shortAnswerLength)
     }
 
     package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {

@@ -20,7 +20,8 @@ struct ContainerRoutes: Sendable {
     }
 
     @Sendable private func open(_ request: Request, _ context: CloudContext) async throws -> Response {
-        try await Response(access.service(request, context).open(), for: request)
+        let point = request.uri.queryParameters["after"] == nil ? nil : try point(request)
+        return try await Response(access.service(request, context).open(knowing: point), for: request)
     }
 
     @Sendable private func changes(_ request: Request, _ context: CloudContext) async throws -> Response {
@@ -35,11 +36,14 @@ struct ContainerRoutes: Sendable {
 
     /// Which page the query asks for.
     private func page(_ request: Request) throws -> (after: FeedPoint, limit: Int) {
-        let after = try request.number("after", in: 0...Int64.max, else: 0)
         let most = Int64(Limits.maximumItemsPerPage)
-        let point = FeedPoint(
-            Revision(after), mark: try request.unsigned("mark") ?? 0, incarnation: try request.unsigned("incarnation"))
-        return (point, Int(try request.number("limit", in: 1...most, else: most)))
+        return (try point(request), Int(try request.number("limit", in: 1...most, else: most)))
+    }
+
+    private func point(_ request: Request) throws -> FeedPoint {
+        FeedPoint(
+            Revision(try request.number("after", in: 0...Int64.max, else: 0)), mark: try request.unsigned("mark") ?? 0,
+            incarnation: try request.unsigned("incarnation"))
     }
 
     @Sendable private func commit(_ request: Request, _ context: CloudContext) async throws -> Response {

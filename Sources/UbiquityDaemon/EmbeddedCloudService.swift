@@ -12,7 +12,9 @@ struct EmbeddedCloudService: CloudService {
     /// since. (A busy machine takes seconds for what is done in none; a cloud that does not answer takes longer.)
     private static let atOnce = Duration.seconds(5)
 
-    func open() async throws -> ContainerDescription { try await reaching { try await base.open() } }
+    func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
+        try await reaching { try await base.open(knowing: point) }
+    }
 
     func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         try await reaching { try await base.changes(after: point, limit: limit) }

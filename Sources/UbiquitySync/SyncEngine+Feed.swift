@@ -50,7 +50,8 @@ extension SyncEngine {
 
     /// Connects, reads the feed to its end, and stays with it until the connection breaks.
     private func follow() async throws {
-        let description = try await service.open()
+        let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+        let description = try await service.open(knowing: position.incarnation == nil ? nil : position.point)
         try await meet(description)
         connection.answered(usage: (description.usage.usedBytes, description.usage.quotaBytes))
         logger.info("connected", metadata: ["revision": "\(description.revision)"])

@@ -8,15 +8,17 @@ package import UbiquityCore
 /// A cancelled task's call throws `.cancelled` or `CancellationError`.
 package protocol CloudService: Sendable {
     /// Makes the container if it is new and says where it stands.
-    func open() async throws -> ContainerDescription
+    /// - Parameter point: Up to where the device has read the feed. If this history lacks that, an older copy of the
+    ///   cloud's data was put back: the container gets another incarnation.
+    func open(knowing point: FeedPoint?) async throws -> ContainerDescription
 
     /// The items changed after a revision, in the order of their revisions, one page. `.feedCompacted` if deletions
     /// that old have been forgotten: then read the snapshot and drop what is not in it.
     ///
     /// From revision zero the first page is the snapshot's.
     ///
-    /// `.invalid` if the point belongs to another history: an older copy of the cloud's data was put back. Then the
-    /// container has another incarnation, which `open` tells.
+    /// `.invalid` if the point belongs to another history: an older copy of the cloud's data was put back. Reading
+    /// changes nothing; `open(knowing:)` gives the container another incarnation.
     /// - Parameter limit: items wanted, 1 … `Limits.maximumItemsPerPage`. A page ends sooner when its items have
     ///   `Limits.maximumPageBytes`. It never ends inside a revision, so it can be longer by one commit's items.
     func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage
@@ -72,6 +74,9 @@ package protocol CloudService: Sendable {
 }
 
 extension CloudService {
+    /// For a device that has read nothing yet, or compares nothing.
+    package func open() async throws -> ContainerDescription { try await open(knowing: nil) }
+
     /// For a cloud that never forgets a deletion.
     package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         try await changes(after: point, limit: limit)

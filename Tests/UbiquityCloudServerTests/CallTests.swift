@@ -45,6 +45,10 @@ import UbiquityWire
             let point = FeedPoint(Revision(8), mark: .max, incarnation: .max - 1)
             _ = try await client.changes(after: point, limit: 10)
             #expect(running.container.state.withLock { $0.points.last } == point)
+            _ = try await client.open(knowing: FeedPoint(Revision(7), mark: 3, incarnation: 5))
+            _ = try await client.open()
+            #expect(
+                running.container.state.withLock { $0.points.last } == FeedPoint(Revision(7), mark: 3, incarnation: 5))
             let snapshot = try await client.snapshot(after: Revision(100), limit: 11)
             #expect(snapshot.items == [item])
             #expect(snapshot.revision == Revision(111))

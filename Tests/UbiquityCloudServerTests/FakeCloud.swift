@@ -77,8 +77,9 @@ final class FakeContainer: CloudService {
         self.name = name
     }
 
-    func open() async throws -> ContainerDescription {
-        ContainerDescription(
+    func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
+        if let point { state.withLock { $0.points.append(point) } }
+        return ContainerDescription(
             container: name, account: account, incarnation: 0xFEED_0000_0000_0001,
             revision: state.withLock { $0.revision }, usage: try await usage())
     }

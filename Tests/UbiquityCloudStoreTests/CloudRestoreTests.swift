@@ -50,7 +50,17 @@ import UbiquityWire
         return (service, ahead)
     }
 
-    @Test func feedAfterAnotherHistoryDrawsANewIncarnation() async throws {
+    @Test func readingFromAnotherHistoryChangesNothing() async throws {
+        let (service, ahead) = try await overtaken()
+        let beyond = FeedPoint(Revision(1000), incarnation: ahead.incarnation)
+        for point in [ahead, beyond, FeedPoint(Revision(1000))] {
+            #expect(await failure { _ = try await service.changes(after: point, limit: 10) } == .invalid)
+            #expect(await failure { _ = try await service.snapshot(after: point, limit: 10) } == .invalid)
+        }
+        #expect(try await service.open().incarnation == ahead.incarnation)
+    }
+
+    @Test func deviceThatKnowsAnotherHistoryDrawsANewIncarnation() async throws {
         let (service, ahead) = try await overtaken()
         #expect(ahead.revision == Revision(3) && ahead.mark != 0)
         let other = try await point(service)
@@ -59,12 +69,13 @@ import UbiquityWire
         var news = try await service.news().makeAsyncIterator()
         #expect(try await news.next() == Revision(5))
         #expect(await failure { _ = try await service.changes(after: ahead, limit: 10) } == .invalid)
-        let renewed = try await service.open().incarnation
+        let renewed = try await service.open(knowing: ahead).incarnation
         #expect(renewed != ahead.incarnation)
         #expect(try await news.next() == nil, "devices that listen connect anew")
         // Devices that know the old incarnation change nothing any more.
         for late in [ahead, other] {
             #expect(await failure { _ = try await service.snapshot(after: late, limit: 10) } == .invalid)
+            #expect(try await service.open(knowing: late).incarnation == renewed)
         }
         #expect(try await service.open().incarnation == renewed)
         #expect(try await service.changes(after: point(service), limit: 10).items.isEmpty)

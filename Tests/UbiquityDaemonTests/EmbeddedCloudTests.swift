@@ -115,7 +115,7 @@ private final class MissedCloud: CloudService {
     func upload(_ chunks: [Chunk]) async throws { throw other }
     func manifest(of version: VersionID) async throws -> Manifest { throw other }
     func news() async throws -> AsyncThrowingStream<Revision, any Error> { throw other }
-    func open() async throws -> ContainerDescription { throw other }
+    func open(knowing point: FeedPoint?) async throws -> ContainerDescription { throw other }
 }
 
 /// Time that does not pass.

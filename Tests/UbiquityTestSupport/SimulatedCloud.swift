@@ -19,10 +19,10 @@ package final class SimulatedCloud: CloudService {
 
         /// As the real one does (`ContainerService.renew`); another number each time.
         /// - Returns: nil if the device knows this history, else whether this has made it another incarnation.
-        mutating func check(_ point: FeedPoint) -> Bool? {
+        mutating func check(_ point: FeedPoint, renews: Bool) -> Bool? {
             if let known = point.incarnation, known != memory.incarnation { return false }
             guard memory.isReplaced(point) else { return nil }
-            guard point.incarnation != nil || !isRenewed else { return false }
+            guard renews, point.incarnation != nil || !isRenewed else { return false }
             isRenewed = true
             memory.incarnation = memory.incarnation &* 31 &+ memory.nextMark
             memory.nextMark += 1
@@ -59,8 +59,9 @@ package final class SimulatedCloud: CloudService {
 
     // MARK: CloudService
 
-    package func open() async throws -> ContainerDescription {
-        if let stored { return try await stored.reaching { try await $0.open() } }
+    package func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
+        if let stored { return try await stored.reaching { try await $0.open(knowing: point) } }
+        if let point, state.withLock({ $0.check(point, renews: true) }) == true { restart() }
         return state.withLock { state in
             ContainerDescription(
                 container: container, account: "test", incarnation: state.memory.incarnation,
@@ -71,18 +72,18 @@ package final class SimulatedCloud: CloudService {
 
     package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.changes(after: point, limit: limit) } }
-        try requireHistory(of: point, .invalid)
+        try requireHistory(of: point, .invalid, renews: false)
         return try state.withLock { try $0.memory.changes(after: point.revision, limit: limit) }
     }
 
     package func snapshot(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         if let stored { return try await stored.reaching { try await $0.snapshot(after: point, limit: limit) } }
-        try requireHistory(of: point, .invalid)
+        try requireHistory(of: point, .invalid, renews: false)
         return state.withLock { $0.memory.page(after: point.revision, limit: limit) }
     }
 
-    private func requireHistory(of point: FeedPoint, _ code: UbiquityError.Code) throws {
-        guard let isRenewed = state.withLock({ $0.check(point) }) else { return }
+    private func requireHistory(of point: FeedPoint, _ code: UbiquityError.Code, renews: Bool) throws {
+        guard let isRenewed = state.withLock({ $0.check(point, renews: renews) }) else { return }
         if isRenewed { restart() }
         throw UbiquityError(code, "the device knows another history than this one at revision \(point.revision)")
     }
@@ -97,7 +98,7 @@ package final class SimulatedCloud: CloudService {
             return response
         }
         if let known = request.known, state.withLock({ $0.memory.answers[request.id] == nil }) {
-            try requireHistory(of: known, .offline)
+            try requireHistory(of: known, .offline, renews: true)
         }
         let (response, listeners) = try state.withLock { state in
             let before = state.memory.revision

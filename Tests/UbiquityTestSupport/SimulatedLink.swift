@@ -126,7 +126,9 @@ package final class SimulatedLink: CloudService {
 
     // MARK: CloudService
 
-    package func open() async throws -> ContainerDescription { try await call(.open) { try await cloud.open() } }
+    package func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
+        try await call(.open) { try await cloud.open(knowing: point) }
+    }
 
     package func changes(after point: FeedPoint, limit: Int) async throws -> ChangePage {
         // Small pages, so that even small containers have several.

@@ -11,9 +11,13 @@ struct ContainerService: CloudService {
 
     // MARK: Where the container stands
 
-    func open() async throws -> ContainerDescription {
+    func open(knowing point: FeedPoint?) async throws -> ContainerDescription {
         try await cloud.pool.run { [self] in
-            let found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
+            var found = try cloud.read { try self.find($0) } ?? cloud.write { try self.make($0) }
+            if let point, let other = try cloud.read({ try history($0, of: found, lacking: point) }) {
+                try renew(other, point)
+                found = try cloud.read { try self.required($0) }
+            }
             return try cloud.read { db in
                 ContainerDescription(
                     container: container, account: try accountName(db), incarnation: incarnation(of: found),
@@ -107,18 +111,21 @@ struct ContainerService: CloudService {
             throw UbiquityError(.invalid, "a page has 1 to \(Limits.maximumItemsPerPage) items after a revision")
         }
         return try await cloud.pool.run { [self] in
-            do {
-                return try cloud.read { try page($0, after: point, limit, reliesOnDeletions: reliesOnDeletions) }
-            } catch let other as AnotherHistory {
-                try renew(other, point)
-                throw HistoryCheck.error
-            }
+            try cloud.read { try page($0, after: point, limit, reliesOnDeletions: reliesOnDeletions) }
         }
+    }
+
+    /// Nil if the device at that point knows this history.
+    private func history(_ db: Database, of found: Found, lacking point: FeedPoint) throws -> AnotherHistory? {
+        let tables = ContainerTables(db: db, container: found.number)
+        let check = try HistoryCheck(point, found, incarnation: incarnation(of: found), tables)
+        return check == .same ? nil : AnotherHistory(check: check, found: found)
     }
 
     func incarnation(of found: Found) -> UInt64 { cloud.incarnation ^ found.history }
 
-    /// Draws a new incarnation, because a device knows a commit that this history lacks: the data is an older copy.
+    /// Draws a new incarnation, because a device that connects or commits knows a commit that this history lacks: the
+    /// data is an older copy.
     /// Every device then compares all it has with the container. The event stream announces the new incarnation.
     ///
     /// The incarnation changes only if it is still the one that was compared, so one of several devices renews it.
@@ -145,9 +152,7 @@ struct ContainerService: CloudService {
         _ db: Database, after point: FeedPoint, _ limit: Int, reliesOnDeletions: Bool
     ) throws -> ChangePage {
         let found = try required(db), revision = point.revision
-        let check = try HistoryCheck(
-            point, found, incarnation: incarnation(of: found), ContainerTables(db: db, container: found.number))
-        guard check == .same else { throw AnotherHistory(check: check, found: found) }
+        guard try history(db, of: found, lacking: point) == nil else { throw HistoryCheck.error }
         guard !reliesOnDeletions || revision == .zero || revision >= found.purgedThrough else {
             throw UbiquityError(
                 .feedCompacted, "the feed begins after revision \(found.purgedThrough)", remedy: "read the snapshot")

@@ -102,7 +102,8 @@ extension SyncEngine {
         do { try await readFeed() } catch let error as UbiquityError where error.code == .invalid {
             // An older copy of the cloud's data was put back, and this device has read further: from now on it is
             // another one.
-            let renewed = try await service.open()
+            let known = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
+            let renewed = try await service.open(knowing: known.point)
             guard renewed.incarnation != description.incarnation else { throw error }
             guard try await isWellMet(renewed, options, &diagnosis) else { return }
             try await meet(renewed)
