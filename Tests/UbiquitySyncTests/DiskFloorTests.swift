@@ -1,0 +1,74 @@
+import Testing
+import UbiquityCore
+import UbiquityIndex
+import UbiquitySystem
+import UbiquityTestSupport
+@testable import UbiquitySync
+
+/// A disk with less free space than the floor.
+@Suite struct DiskFloorTests: WorldTests {
+    static let seed: UInt64 = 16
+    /// More than any disk has.
+    private static let hugeFloor = SimulatedDevice.Settings(diskFloor: 1 << 60)
+    private static let large = Array(repeating: UInt8(7), count: 100_000)
+
+    private func runBelowFloor(_ scenario: @escaping @Sendable (Simulation) async throws -> Void) async throws {
+        try await run(["a", "b"], ["b": Self.hugeFloor], scenario)
+    }
+
+    @Test func requestedDownloadPassesTheFloorAndStays() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create("f", Self.large)
+            try await world.settle()
+            try await world.b.engine.requestPersistently(world.b.live("f").key)
+            try await world.settle()
+            #expect(try world.b.live("f").contentState == .complete)
+            // Several rounds of eviction.
+            try await world.sleep(.seconds(30))
+            #expect(try world.b.live("f").contentState == .complete)
+            try world.b.engine.keepWithinLimits()
+            #expect(try world.b.live("f").contentState == .complete)
+        }
+    }
+
+    @Test func openPassesTheFloor() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create("f", Self.large)
+            try await world.settle()
+            #expect(try await world.b.read("f") == Self.large)
+        }
+    }
+
+    @Test func ignoreFileComesBelowTheFloorAndStays() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create(".ubiquityignore", Array("*.o\n".utf8))
+            try await world.settle()
+            try await world.sleep(.seconds(30))
+            #expect(try world.b.live(".ubiquityignore").contentState == .complete)
+            try await world.b.create("x.o", [1])
+            try await world.settle()
+            #expect(try world.a.row("x.o") == nil)
+        }
+    }
+
+    @Test func smallPinnedFileComesBelowTheFloor() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create("f", [1, 2, 3, 4, 5, 6])
+            try await world.settle()
+            try world.b.pin("f")
+            try await world.settle()
+            #expect(try world.b.live("f").contentState == .complete)
+        }
+    }
+
+    @Test func eagerDeviceBelowTheFloorHasSmallFilesAlone() async throws {
+        try await run(["a", "b"], ["b": .init(policy: .eager, diskFloor: 1 << 60)]) { world in
+            try await world.a.create("small", [1])
+            try await world.a.create("large", Self.large)
+            try await world.settle()
+            try await world.sleep(.seconds(30))
+            #expect(try world.b.live("small").contentState == .complete)
+            #expect(try world.b.live("large").contentState == ContentState.none)
+        }
+    }
+}
