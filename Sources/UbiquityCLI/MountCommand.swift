@@ -35,7 +35,10 @@ struct MountCommand: AsyncParsableCommand {
     @Option(help: .init("Content that may be kept here, e.g. 10G.", valueName: "size"), transform: Self.size)
     var cacheLimit: Int64?
 
-    @Option(help: .init("Space that stays free on the disk (default: 1G).", valueName: "size"), transform: Self.size)
+    @Option(
+        help: .init(
+            "Space that stays free on the disk (default: 1G, at most a twentieth of the disk).", valueName: "size"),
+        transform: Self.size)
     var diskFloor: Int64?
 
     @Option(help: "posix: programs do not exclude each other; strict: opening waits for other programs' writers.")

@@ -1,4 +1,5 @@
 import UbiquityControl
+import UbiquityCore
 
 /// A mount's and an item's state as text for people.
 enum StatusText {

@@ -37,6 +37,14 @@ extension ContentStore {
         do throws(Errno) { return try file.hasWriters() } catch { return false }
     }
 
+    /// The size of the store's file system, in bytes.
+    package func diskBytes() throws(UbiquityError) -> Int64 {
+        try describing("ask for the size of the disk", at: stagingDirectory) { () throws(Errno) in
+            let status = try FileSystem.fileSystemStatus(stagingDirectory)
+            return status.blocks.multipliedReportingOverflow(by: status.blockSize).partialValue
+        }
+    }
+
     /// Bytes that this user can still write on the store's file system.
     package func availableBytes() throws(UbiquityError) -> Int64 {
         try describing("ask for the free space", at: stagingDirectory) { () throws(Errno) in

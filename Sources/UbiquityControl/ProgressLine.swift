@@ -1,3 +1,5 @@
+import UbiquityCore
+
 /// The progress of a transfer as one line of text: a bar, bytes, rate and remaining time.
 ///
 /// The total may grow while the transfer runs, because more items join it. The rate is the mean since the first sample.

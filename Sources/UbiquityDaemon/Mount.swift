@@ -103,7 +103,18 @@ final class Mount: Sendable {
             rings: RequestRings(refusal: rings.refusal), coordination: coordination,
             presenters: presenters, timekeeper: timekeeper, startedAt: timekeeper.now(), logger: logger, log: log,
             notices: (setAside == 0 ? [] : [lostIndexNotice(setAside, contents)])
-                + contents.movedAside.map(folderNotice) + (rings.notice.map { [$0] } ?? []))
+                + contents.movedAside.map(folderNotice) + lowDiskNotice(engine)
+                + (rings.notice.map { [$0] } ?? []))
+    }
+
+    /// A warning if the disk has less free than the floor, at the start: nothing is refused, and nothing would tell.
+    private static func lowDiskNotice(_ engine: SyncEngine) -> [String] {
+        guard let free = try? engine.freeBytesBelowFloor() else { return [] }
+        return [
+            "only \(ByteSize.text(free)) are free on the disk, and --disk-floor keeps "
+                + "\(ByteSize.text(engine.floor.usual)) free: contents are evicted, and larger files come only when "
+                + "they are opened or 'ubiquity download' asks for them; make room, or give a smaller --disk-floor",
+        ]
     }
 
     private static func folderNotice(_ name: String, _ path: String) -> String {
@@ -146,7 +157,8 @@ final class Mount: Sendable {
         let cloud = try makeCloud(settings, signIn, identity, pool, logger)
         var configuration = SyncConfiguration(
             device: identity.id, deviceName: identity.name, policy: settings.policy.forEngine,
-            cacheLimit: settings.cacheLimit, diskFloor: settings.diskFloor,
+            cacheLimit: settings.cacheLimit,
+            diskFloor: try settings.diskFloor ?? MountSettings.defaultDiskFloor(diskBytes: contents.diskBytes()),
             boot: boot, owner: owner)
         configuration.allowsMassDelete = settings.allowsMassDelete
         configuration.trustsPrivileges = settings.trustsPrivileges || options.trustsPrivileges

@@ -40,9 +40,25 @@ extension MountController {
     }
 
     func setPinned(_ pinned: Bool, _ paths: [String]) -> @Sendable () async throws -> ItemResult? {
-        forEachItem(paths) { [self] place in
-            try await pool.run { try self.engine.setPinned(place.key, pinned) } ? .changed(bytes: nil) : .unchanged
+        // Contents that come because of this command, in bytes.
+        let coming = Lock<Int64>(0)
+        return forEachItem(paths) { [self] place in
+            try await pool.run {
+                let hasChanged = try self.engine.setPinned(place.key, pinned)
+                if pinned, place.kind == .file { try self.requireRoom(for: place.key, coming) }
+                return hasChanged ? .changed(bytes: nil) : .unchanged
+            }
         }
+    }
+
+    /// Throws `.noSpace` if a pinned content cannot come because the disk has no room for it. It stays pinned.
+    private func requireRoom(for key: ItemKey, _ coming: Lock<Int64>) throws {
+        guard let row = try parts.index.row(key: key), row.contentState != .complete else { return }
+        guard let refusal = try engine.refusalForRoom(of: row, after: coming.withLock({ $0 })) else {
+            return coming.withLock { $0 += row.size }
+        }
+        throw UbiquityError(
+            .noSpace, "pinned, but its content does not come: \(refusal.message)", remedy: refusal.remedy)
     }
 
     func download(_ paths: [String]) -> @Sendable () async throws -> ItemResult? {

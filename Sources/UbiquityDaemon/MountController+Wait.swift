@@ -57,10 +57,12 @@ extension MountController {
             // A person's word is waited for in vain here.
             return try await pool.run {
                 if limit > .zero { try check.endRests() }
-                return try check.holds(graceIsOver: graceIsOver) || check.isHeldBack()
+                return try check.holds(graceIsOver: graceIsOver) || check.isHeldBack() || check.lacksRoom()
             }
         }
-        guard isDone, try await !pool.run({ try check.isHeldBack() }) else { return try await unfinished(check) }
+        guard isDone, try await !pool.run({ try check.isHeldBack() || check.lacksRoom() }) else {
+            return try await unfinished(check)
+        }
         try await waitForKernel()
         return WaitReport(done: true)
     }
@@ -103,10 +105,14 @@ extension MountController {
 
     private func reason(_ check: WaitCheck) async throws -> String? {
         if let heldDeletions, try await pool.run({ try check.isHeldBack() }) { return heldDeletions }
+        if try await pool.run({ try check.lacksRoom() }) { return Self.lacksRoom }
         let connection = engine.connection.status
         guard connection.phase == .online else { return "the cloud is away: \(connection.reason)" }
         return try await pool.run { [self] in try waitingForPrograms() ?? waitingForNames() ?? unsettled() }
     }
+
+    private static let lacksRoom = "the disk has no room for contents that are wanted here, listed below; make room "
+        + "or give the mount a smaller --disk-floor"
 
     /// Names what of the cloud's has no place here, if nothing else says what is waited for.
     private func unsettled() throws -> String? {

@@ -20,8 +20,8 @@ package struct MountSettings: Hashable, Sendable {
     package var policy: Policy
     /// Bytes of content that may be kept here; nil is no limit.
     package var cacheLimit: Int64?
-    /// Bytes that stay free on the state folder's disk.
-    package var diskFloor: Int64
+    /// Bytes that stay free on the state folder's disk; nil is the default for that disk.
+    package var diskFloor: Int64?
     /// False with `--no-passthrough`.
     package var allowsPassthrough: Bool
     /// With `--enable-io-uring`: turns on what the whole machine has off.
@@ -37,8 +37,9 @@ package struct MountSettings: Hashable, Sendable {
     /// Absolute.
     package var mountPoint: String
 
-    /// Free space that caching leaves to everyone else, if nothing was said: 1 GiB, enough for a desktop to go on.
-    package static let defaultDiskFloor: Int64 = 1 << 30
+    /// Bytes that contents leave free on the disk if no floor was given: 1 GiB, enough for a desktop to go on, but at
+    /// most a twentieth of a small disk.
+    package static func defaultDiskFloor(diskBytes: Int64) -> Int64 { min(1 << 30, max(0, diskBytes) / 20) }
     package static let defaultContainer = "default"
     /// Bytes of a device's name: as many as the cloud takes.
     package static let maximumDeviceNameLength = MessageLimits.maximumDeviceNameLength
@@ -57,7 +58,7 @@ package struct MountSettings: Hashable, Sendable {
         self.deviceName = deviceName
         self.policy = policy
         self.cacheLimit = cacheLimit
-        self.diskFloor = diskFloor ?? Self.defaultDiskFloor
+        self.diskFloor = diskFloor
         self.allowsPassthrough = allowsPassthrough
         self.enablesRings = enablesRings
         self.allowsMassDelete = allowsMassDelete
@@ -92,7 +93,8 @@ package struct MountSettings: Hashable, Sendable {
     package var serverArguments: [String] {
         var arguments = ["mount", "--foreground", "--report", "--state", deviceFolder, "--container", container.name]
         if let deviceName { arguments += ["--device", deviceName] }
-        arguments += ["--policy", policy.rawValue, "--disk-floor", String(diskFloor)]
+        arguments += ["--policy", policy.rawValue]
+        if let diskFloor { arguments += ["--disk-floor", String(diskFloor)] }
         if let cacheLimit { arguments += ["--cache-limit", String(cacheLimit)] }
         if !allowsPassthrough { arguments.append("--no-passthrough") }
         if enablesRings { arguments.append("--enable-io-uring") }

@@ -59,6 +59,13 @@ final class WaitCheck: Sendable {
         return try isWholeMount || parts.index.read(isWaitingForHeldOnes)
     }
 
+    /// Whether what is waited for needs room on the disk first. A wait for that would last until somebody makes room.
+    func lacksRoom() throws -> Bool {
+        if wanted.idle, try parts.engine.summary().lacksRoom { return true }
+        guard wanted.downloaded, let key = missing.withLock({ $0 }) else { return false }
+        return try isMissing(key) && parts.engine.lacksRoom(key)
+    }
+
     private func isWaitingForHeldOnes(_ reader: IndexReader) throws -> Bool {
         var scope = WaitScope(tops: tops, reader: reader)
         let confirmed = try reader.confirmedDeletions()

@@ -12,7 +12,7 @@ extension IndexReader {
     static let wronglyLocal = "flags & 4 AND key > 1 AND (version IS NOT NULL OR \(isSettledThere))"
     /// Only a folder stays for what is in it.
     static let wronglyLingering = "flags & 32 AND (kind <> 2 OR key = 1 OR \(isSettledThere))"
-    static let knownFlags = 1023
+    static let knownFlags = 4095
     /// Begun anew by a program that has it open, but none has.
     static let wronglyFresh = "flags & 129 = 128"
 }

@@ -362,6 +362,8 @@ public struct ItemFlags: OptionSet, Sendable, Hashable {
     public static let returned = ItemFlags(rawValue: 256)
     /// Hard links lead to it: it has more names than its entry.
     public static let linked = ItemFlags(rawValue: 512)
+    /// A person asked for the download of its content. The disk floor does not evict it within a day of its last use.
+    public static let broughtOnRequest = ItemFlags(rawValue: 1024)
 }
 
 /// Fields of an item changed on this device since the last commit.

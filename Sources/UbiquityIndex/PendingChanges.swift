@@ -56,8 +56,12 @@ extension IndexReader {
 
     /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
     /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
-    /// - Parameter last: The last one of those before; nil for the first.
-    package func evictable(after last: ItemRow? = nil, largerThan size: Int64 = 0, limit: Int) throws -> [ItemRow] {
+    /// - Parameters:
+    ///   - last: The last one of those before; nil for the first.
+    ///   - kept: Files that eviction leaves here.
+    package func evictable(
+        after last: ItemRow? = nil, largerThan size: Int64 = 0, keeping kept: KeptContents = .none, limit: Int
+    ) throws -> [ItemRow] {
         try rows(
             RowCoding.select(
                 """
@@ -65,7 +69,7 @@ extension IndexReader {
                 AND (items.used, items.key) > (?, ?) AND items.size > ?
                 """)
                 + " ORDER BY items.used, items.key LIMIT ?",
-            [
+            kept.values + [
                 .int(last?.usedAt.nanoseconds ?? .min), .int(last?.key.rawValue ?? 0), .int(size), .int(Int64(limit)),
             ])
     }
@@ -76,25 +80,26 @@ extension IndexReader {
     }
 
     /// Of those that came in part: which, and their contents.
-    package func evictableParts() throws -> [(key: ItemKey, content: ContentID)] {
+    package func evictableParts(keeping kept: KeptContents = .none) throws -> [(key: ItemKey, content: ContentID)] {
         var result = [(key: ItemKey, content: ContentID)]()
         try db.run(
             """
             SELECT items.key, items.content FROM items
             WHERE \(Self.isLeftInPart) AND \(Self.isEvictable)
-            """, []
+            """, kept.values
         ) { result.append((ItemKey($0.int(0)), ContentID($0.int(1)))) }
         return result
     }
 
     /// The bytes of all those together that are wholly here.
-    package func evictableBytes() throws -> Int64 {
-        try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", []) ?? 0
+    package func evictableBytes(keeping kept: KeptContents = .none) throws -> Int64 {
+        try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", kept.values) ?? 0
     }
 
     /// Whether any is wholly here.
     package func hasEvictable() throws -> Bool {
-        try number("SELECT 1 FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable) LIMIT 1", []) != nil
+        let question = "SELECT 1 FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable) LIMIT 1"
+        return try number(question, KeptContents.none.values) != nil
     }
 
     private static let isWhole = "items.contentState = 2"
@@ -102,10 +107,12 @@ extension IndexReader {
         "items.contentState = 1 AND items.flags & \(ItemFlags([.keptCurrent, .downloadRequested]).rawValue) = 0"
 
     /// That there is a content, which the rest says too, is there for the index of contents.
+    /// The two values are those of `KeptContents`.
     private static let isEvictable = """
         items.content IS NOT NULL AND items.kind = 1 AND items.dirty = 0
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
-        AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > 0
+        AND items.flags & \(ItemFlags([.writing, .pinned, .excluded]).rawValue) = 0 AND items.size > ?
+        AND NOT (items.flags & \(ItemFlags.broughtOnRequest.rawValue) AND items.used >= ?)
         """
 
     /// Placeholders that should be here: pinned, kept current or asked for, and all others that have no more bytes than

@@ -63,6 +63,11 @@ final class Problems: Sendable {
         table.withLock { _ = $0.removeValue(forKey: Key(item: item, direction: direction)) }
     }
 
+    /// Whether a download failed with that code.
+    func areAny(_ code: UbiquityError.Code) -> Bool {
+        table.withLock { table in table.contains { $0.key.direction == .download && $0.value.error.code == code } }
+    }
+
     func clearAll() { table.withLock { $0.removeAll() } }
 
     func problem(_ direction: TransferDirection, of item: ItemKey) -> TransferProblem? {

@@ -75,7 +75,7 @@ extension SyncEngine {
             next.content = nil
             next.contentState = .none
             next.flags.remove(.keptCurrent)
-            next.flags.remove(.downloadRequested)
+            next.flags.subtract([.downloadRequested, .broughtOnRequest])
             try transaction.update(next, before: row)
             guard let content = row.content else {
                 // It was asked for, and is not wanted any more.

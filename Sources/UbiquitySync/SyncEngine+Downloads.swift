@@ -141,7 +141,8 @@ extension SyncEngine {
 
     func downloadInBackground(_ row: ItemRow) async {
         do {
-            let download = try await withRoom(for: bytesToCome(row)) {
+            let coming = try await bytesToCome(row)
+            let download = try await withRoom(for: coming.missing, above: floor.bytes(for: row, size: coming.size)) {
                 let download = row.contentState == .complete
                     ? try await beginReplacement(row) : try await openedDownload(row.key)
                 download.setBackground()
@@ -156,15 +157,19 @@ extension SyncEngine {
         }
     }
 
-    private func bytesToCome(_ row: ItemRow) async throws -> Int64 {
+    /// - Returns: The size of the content that is to come, and how much of it is not here yet.
+    private func bytesToCome(_ row: ItemRow) async throws -> (size: Int64, missing: Int64) {
         try await pool.run { [index, downloads, store] in
             if row.contentState == .complete {
-                return try index.read { try $0.remote(id: row.id) }?.content?.size ?? row.size
+                let size = try index.read { try $0.remote(id: row.id) }?.content?.size ?? row.size
+                return (size, size)
             }
             // What of it is here has its room, also what an earlier run has left.
-            if let download = downloads.download(of: row.key) { return row.size - download.content.presentBytes }
+            if let download = downloads.download(of: row.key) {
+                return (row.size, row.size - download.content.presentBytes)
+            }
             let status = try row.content.flatMap { try store.status(of: $0) }
-            return max(0, row.size - (status?.blocks ?? 0) * 512)
+            return (row.size, max(0, row.size - (status?.blocks ?? 0) * 512))
         }
     }
 

@@ -69,7 +69,7 @@ extension SyncEngine: Materializer {
     package func requestPersistently(_ keys: [ItemKey]) async throws {
         try await pool.run { [self] in
             try changeFlags(of: keys) { row in
-                if row.isPlaceholder { row.flags.insert(.downloadRequested) }
+                if row.isPlaceholder { row.flags.formUnion([.downloadRequested, .broughtOnRequest]) }
             }
         }
         // Nothing tries it while the cloud is away, and so nothing else would say why it does not come.

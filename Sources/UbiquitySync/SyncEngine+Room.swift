@@ -1,7 +1,7 @@
 internal import Logging
 internal import UbiquityContent
-internal import UbiquityCore
-internal import UbiquityIndex
+package import UbiquityCore
+package import UbiquityIndex
 internal import UbiquitySystem
 
 // The room that contents may take: below the cache limit, above the disk floor.
@@ -12,10 +12,11 @@ extension SyncEngine {
         configuration.policy == .eager ? try freeRoom() : 0
     }
 
-    /// Bytes that can come without another content having to go.
+    /// Bytes that can come without another content having to go. Small files pass the disk floor.
     func freeRoom() throws -> Int64 {
         let promised = promisedBytes.withLock { $0 }
-        let onDisk = try store.availableBytes() - floor - bytesComing() - promised
+        let free = try store.availableBytes() - bytesComing() - promised
+        let onDisk = max(free - floor.usual, min(DiskFloor.smallFile, free - DiskFloor.reserve))
         guard let limit = configuration.cacheLimit else { return max(0, onDisk) }
         let inCache = try limit - cachedBytes(ofAtMost: limit) - bytesComing(ofAtMost: limit) - promised
         return max(0, min(onDisk, inCache))
@@ -45,28 +46,33 @@ extension SyncEngine {
         download.content.size - download.content.presentBytes
     }
 
-    /// What stays free, also with a smaller disk floor: below its reserve a download does not go on, and below that of
-    /// the index (`IndexReserve`) programs make nothing new.
-    private var floor: Int64 { max(configuration.diskFloor, PartialContent.reservedSpace) }
+    package var floor: DiskFloor { DiskFloor(configured: configuration.diskFloor) }
+
+    /// The free bytes of the disk if they are fewer than the floor; else nil.
+    package func freeBytesBelowFloor() throws -> Int64? {
+        let free = try store.availableBytes()
+        return free < floor.usual ? free : nil
+    }
 
     /// Runs `begin`, which begins a download that no program waits for, if there is room for the whole content, or
     /// can be made. One that does not fit would come as far as it can, be given up, and come again.
+    /// - Parameter floor: Bytes that stay free on the disk.
     /// - Throws: `.noSpace`.
-    func withRoom<Result: Sendable>(for size: Int64, _ begin: () async throws -> Result) async throws -> Result {
+    func withRoom<Result: Sendable>(
+        for size: Int64, above floor: Int64, _ begin: () async throws -> Result
+    ) async throws -> Result {
         try await pool.run { [self] in
-            guard try !promiseRoom(for: size) else { return }
-            try makeRoom(for: size, whole: true)
-            guard try !promiseRoom(for: size) else { return }
-            throw UbiquityError(
-                .noSpace, "the disk has no room for the content, which has \(size) bytes",
-                remedy: "it comes when there is room: evict, unpin or delete something")
+            guard try !promiseRoom(for: size, above: floor) else { return }
+            try makeRoom(for: size, wholeAbove: floor)
+            guard try !promiseRoom(for: size, above: floor) else { return }
+            throw try self.floor.refusal(of: size, free: store.availableBytes(), floor: floor)
         }
         defer { promisedBytes.withLock { $0 -= size } }
         return try await begin()
     }
 
     /// Downloads that a program waits for bring only what it reads: they promise nothing.
-    private func promiseRoom(for size: Int64) throws -> Bool {
+    private func promiseRoom(for size: Int64, above floor: Int64) throws -> Bool {
         let free = try store.availableBytes() - floor
         let coming = backgroundBytesComing()
         return promisedBytes.withLock { promised in
@@ -78,16 +84,18 @@ extension SyncEngine {
 
     /// Gives up the least recently used contents, so that one of `size` bytes can come. If there are not enough that
     /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
-    /// - Parameter whole: whether it is of use only as a whole: nothing goes for what has no room even then. Else room
-    ///   is made for what is read first: a program may look at the beginning and no more. What follows has others go
-    ///   when it is there, or when there is no room for it (`keepWithinLimits`, `makeRoomNow`).
-    func makeRoom(for size: Int64, whole: Bool = false) throws {
+    /// - Parameter wholeFloor: the bytes that stay free on the disk, for a content that is useful only as a whole. If
+    ///   it has no room even after eviction, nothing is evicted. Without it, room is made for the first bytes alone: a
+    ///   program may read no more than the beginning. Later bytes evict others when they come (`keepWithinLimits`,
+    ///   `makeRoomNow`).
+    func makeRoom(for size: Int64, wholeAbove wholeFloor: Int64? = nil) throws {
         guard size > 0 else { return }
-        let needed = whole ? size : min(size, Int64(SyncLimits.followingFetchBytes))
+        let needed = wholeFloor == nil ? min(size, Int64(SyncLimits.followingFetchBytes)) : size
+        let floor = wholeFloor ?? floor.usual
         var disk = try floor + backgroundBytesComing() + needed - store.availableBytes(), cache: Int64 = 0
-        if whole {
+        if wholeFloor != nil {
             disk += promisedBytes.withLock { $0 }
-            guard try disk <= 0 || disk <= evictableBytes() else { return }
+            guard try disk <= 0 || disk <= evictableBytes(above: floor) else { return }
         }
         // What is larger than the cache goes again when it is closed; for it nothing else need go.
         if let limit = configuration.cacheLimit, size <= limit {
@@ -95,7 +103,7 @@ extension SyncEngine {
         }
         // Somewhat more than that, since looking for what may go costs more the more there is.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
-        try evictLeastUsed(disk: disk, cache: cache, slack: slack)
+        try evictLeastUsed(disk: disk, above: floor, cache: cache, slack: slack)
     }
 
     /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has
@@ -105,9 +113,9 @@ extension SyncEngine {
         // To look through everything for each few MiB would take longer than they do.
         guard timekeeper.now() >= nextRoomAhead.withLock({ $0 }) else { return }
         do {
-            let short = try floor + fetchingBytes.withLock { $0 } - store.availableBytes()
+            let short = try floor.usual + fetchingBytes.withLock { $0 } - store.availableBytes()
             let following = min(max(0, Self.missing(download) - count), SyncLimits.roomAhead)
-            if try short <= 0 || evictLeastUsed(disk: short + following) { return }
+            if try short <= 0 || evictLeastUsed(disk: short + following, above: floor.usual) { return }
         } catch {
             logger.warning("cannot make room for a download", metadata: ["reason": "\(error)"])
         }
@@ -115,13 +123,41 @@ extension SyncEngine {
         nextRoomAhead.withLock { $0 = next }
     }
 
-    /// The bytes that may go.
-    private func evictableBytes() throws -> Int64 {
-        let (whole, parts) = try index.read { (try $0.evictableBytes(), try $0.evictableParts()) }
+    /// The bytes that may go so that others are free above the floor.
+    private func evictableBytes(above floor: Int64) throws -> Int64 {
+        let kept = keptContents(above: floor)
+        let (whole, parts) = try index.read {
+            (try $0.evictableBytes(keeping: kept), try $0.evictableParts(keeping: kept))
+        }
         return try parts.reduce(whole) { sum, part in
             guard downloads.download(of: part.key) == nil else { return sum }
             return sum + (try store.status(of: part.content)?.allocatedBytes ?? 0)
         }
+    }
+
+    /// Contents that stay when others are evicted so that this floor is free. Nothing but ignore files stays when the
+    /// reserve itself is short. With the eager policy small files stay: they would come again at once.
+    private func keptContents(above floor: Int64) -> KeptContents {
+        guard floor > DiskFloor.reserve else { return .none }
+        return KeptContents(
+            size: configuration.policy == .eager ? DiskFloor.smallFile : 0,
+            requestedSince: timekeeper.now().advanced(bySeconds: -DiskFloor.requestedStay))
+    }
+
+    /// The room for contents as it is now.
+    func diskRoom() throws -> DiskRoom {
+        try DiskRoom(
+            floor: floor, free: store.availableBytes(), evictable: evictableBytes(above: floor.usual),
+            evictableForReserve: evictableBytes(above: DiskFloor.reserve))
+    }
+
+    /// Why a content that is to come by itself does not fit; nil if it does.
+    /// - Parameter others: Bytes that are to come before it.
+    package func refusalForRoom(of row: ItemRow, after others: Int64) throws -> UbiquityError? {
+        guard try row.size + others > freeRoom() else { return nil }
+        let room = try diskRoom()
+        guard !room.fits(row, size: row.size, after: others) else { return nil }
+        return floor.refusal(of: row.size, free: room.free, floor: floor.bytes(for: row, size: row.size))
     }
 
     /// Whether there is anything that may go.
@@ -134,7 +170,7 @@ extension SyncEngine {
     /// - Returns: whether there is room for them.
     func makeRoomNow(for bytes: Int64) throws -> Bool {
         try makeRoom(for: bytes)
-        return try store.availableBytes() >= PartialContent.reservedSpace + bytes
+        return try store.availableBytes() >= DiskFloor.reserve + bytes
     }
 
     /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
@@ -187,9 +223,10 @@ extension SyncEngine {
         let free = try store.availableBytes()
         // The eager policy would take for itself what is made free beyond the floor, and that would be made free again.
         let isLazy = configuration.policy == .lazy
+        let floor = floor.usual
         let ahead = isLazy ? watch.ahead(of: free, floor: floor) : 0
         let excess = floor + ahead - free
-        try evictLeastUsed(disk: excess)
+        try evictLeastUsed(disk: excess, above: floor)
         let left = try excess > 0 ? store.availableBytes() : free
         let isWritten = try index.peek { try $0.hasWriters() }
         let took = Duration.nanoseconds(timekeeper.now().nanoseconds - start.nanoseconds)
@@ -207,7 +244,7 @@ extension SyncEngine {
             bytesHere.withLock { $0 = expected }
             cache = here - limit
         }
-        try evictLeastUsed(disk: floor - store.availableBytes(), cache: cache)
+        try evictLeastUsed(disk: floor.usual - store.availableBytes(), above: floor.usual, cache: cache)
     }
 
     /// What came in part only, and is not wanted any more, may take less than its size.
@@ -216,32 +253,44 @@ extension SyncEngine {
         return min(row.size, try store.status(of: content)?.allocatedBytes ?? 0)
     }
 
-    /// Evicts so many bytes of the disk, and of what counts against the cache limit, and frees their room.
-    /// - Parameter slack: so much more goes, if there are small contents enough for it.
+    /// Evicts so many bytes of the disk, and of what counts against the cache limit, and frees their room. Requested
+    /// contents go only for the cache limit, or if the disk would have less than its reserve without that.
+    /// - Parameters:
+    ///   - floor: The bytes that are to be free on the disk after it.
+    ///   - slack: so much more goes, if there are small contents enough for it.
     /// - Returns: whether anything was evicted.
     @discardableResult
-    private func evictLeastUsed(disk: Int64, cache: Int64 = 0, slack: Int64 = 0) throws -> Bool {
+    private func evictLeastUsed(disk: Int64, above floor: Int64, cache: Int64 = 0, slack: Int64 = 0) throws -> Bool {
         guard disk > 0 || cache > 0, mayEvict else { return false }
         openItems?.noteUses()
-        var diskLeft = max(0, disk), cacheLeft = max(0, cache), hasFreed = false, last: ItemRow?
-        var isAny: Bool { diskLeft < disk || cacheLeft < cache }
+        let forFloor = try evictInOrder(disk, slack: slack, keeping: keptContents(above: floor))
+        let left = max(disk - (floor - DiskFloor.reserve), cache) - forFloor
+        let forLimits = try evictInOrder(left, slack: slack, keeping: .none)
+        return forFloor + forLimits > 0
+    }
+
+    /// - Returns: The bytes that were evicted.
+    private func evictInOrder(_ bytes: Int64, slack: Int64, keeping kept: KeptContents) throws -> Int64 {
+        guard bytes > 0 else { return 0 }
+        var left = bytes, hasFreed = false, last: ItemRow?
         defer { if hasFreed { noteFreed() } }
         for _ in 0..<SyncLimits.pagesOfEviction {
             // Programs wait for room: what was given up is freed before there is more of it.
             if hasFreed { noteFreed() }
             hasFreed = false
             // As many as are read at a time may all be shown or open.
-            let rows = try index.read { [last] in try $0.evictable(after: last, limit: SyncLimits.rowsPerRead) }
-            for row in rows {
-                let over = -max(diskLeft, cacheLeft)
-                guard over < 0 || over + row.size <= slack else { return isAny }
-                guard let bytes = try evictUnused(row) else { continue }
-                (diskLeft, cacheLeft, hasFreed) = (diskLeft - bytes, cacheLeft - bytes, true)
+            let rows = try index.read { [last] reader in
+                try reader.evictable(after: last, keeping: kept, limit: SyncLimits.rowsPerRead)
+            }
+            for row in rows where row.entry?.name != IgnoreRules.fileName {
+                guard left > 0 || row.size - left <= slack else { return bytes - left }
+                guard let freed = try evictUnused(row) else { continue }
+                (left, hasFreed) = (left - freed, true)
             }
             last = rows.last
             guard last != nil else { break }
         }
-        return isAny
+        return bytes - left
     }
 
     /// Signed out, each of them would be refused.
@@ -255,7 +304,7 @@ extension SyncEngine {
             let rows = try index.read { [last] reader in
                 try reader.evictable(after: last, largerThan: limit, limit: SyncLimits.rowsPerRead)
             }
-            for row in rows { _ = try evictUnused(row) }
+            for row in rows where row.entry?.name != IgnoreRules.fileName { _ = try evictUnused(row) }
             last = rows.last
             guard last != nil else { return noteFreed() }
         }

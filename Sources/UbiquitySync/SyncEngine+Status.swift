@@ -38,8 +38,10 @@ package struct SyncSummary: Sendable, Hashable {
     package var pendingUploadBytes: Int64
     package var activeDownloads: Int
     package var pendingDownloadBytes: Int64
-    /// Nothing waits either way, and the feed is read to its end.
+    /// Nothing waits either way, and the feed is read to its end. Contents for which the disk has no room do not count.
     package var isIdle: Bool
+    /// Whether contents that are wanted here wait for room on the disk, and nothing else is on its way down.
+    package var lacksRoom: Bool
 }
 
 extension SyncEngine {
@@ -109,25 +111,68 @@ extension SyncEngine {
     }
 
     package func summary() throws -> SyncSummary {
-        let (position, dirty, unsent, actions, bytes, isSettled, waiting) = try index.read { reader in
+        let room = try roomForWanted()
+        let (position, dirty, unsent, actions, bytes, isSettled, isDue) = try index.read { reader in
             let dirty = try reader.dirtyCount()
             return (
                 try reader.feedPosition(), dirty, dirty == 0 ? 0 : try reader.unsentCount(),
                 try reader.versionActionCount(), try reader.dirtyBytes(),
-                try [.waiting, .awaitingContent, .awaitingParent, .awaitingPackage].allSatisfy {
+                try [.waiting, .awaitingParent, .awaitingPackage].allSatisfy {
                     try reader.records($0, limit: 1).isEmpty
                 },
-                try reader.wanted(eager: 0, after: ItemKey(0), limit: 1)
+                try isAnyDownloadDue(reader, room)
             )
         }
         let active = downloads.all.filter(\.hasLanes)
         let state = feed.withLock { $0 }
-        let isIdle = dirty + actions == 0 && active.isEmpty && isSettled && waiting.isEmpty && connection.isOnline
+        let isIdle = dirty + actions == 0 && active.isEmpty && isSettled && !isDue && connection.isOnline
             && state.isCaughtUp && !state.mayHaveLost && !state.looksForLost && state.announced <= position.revision
         return SyncSummary(
             connection: connection.status, revision: position.revision, pendingUploads: unsent + actions,
             pendingUploadBytes: bytes, activeDownloads: active.count,
-            pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle)
+            pendingDownloadBytes: active.reduce(0) { $0 + $1.content.size - $1.content.presentBytes }, isIdle: isIdle,
+            lacksRoom: try isIdle && room != nil && hasUnfit())
+    }
+
+    /// The room on the disk, if some download failed for want of it. Else nil: to look at the disk has a price.
+    private func roomForWanted() throws -> DiskRoom? { try problems.areAny(.noSpace) ? diskRoom() : nil }
+
+    /// Whether a content is wanted here that the disk may have room for.
+    private func isAnyDownloadDue(_ reader: IndexReader, _ room: DiskRoom?) throws -> Bool {
+        var last = ItemKey(0)
+        while true {
+            let rows = try reader.wanted(eager: 0, after: last, limit: room == nil ? 1 : SyncLimits.rowsPerRead)
+            guard let end = rows.last else { break }
+            guard rows.allSatisfy({ lacksRoom($0, size: $0.size, room) }) else { return true }
+            last = end.key
+        }
+        let replaced = try reader.records(.awaitingContent, limit: room == nil ? 1 : SyncLimits.settleBatch)
+        return try !replaced.allSatisfy { id in
+            guard let row = try reader.row(id: id), let content = try reader.remote(id: id)?.content
+            else { return false }
+            return lacksRoom(row, size: content.size, room)
+        }
+    }
+
+    /// Whether any content is wanted here. Asked when none of those is due.
+    private func hasUnfit() throws -> Bool {
+        try index.read { reader in
+            try !reader.wanted(eager: 0, after: ItemKey(0), limit: 1).isEmpty
+                || !reader.records(.awaitingContent, limit: 1).isEmpty
+        }
+    }
+
+    private func lacksRoom(_ row: ItemRow, size: Int64, _ room: DiskRoom?) -> Bool {
+        guard let room, problems.problem(.download, of: row.key)?.error.code == .noSpace else { return false }
+        return !room.fits(row, size: size)
+    }
+
+    /// Whether the content that is to come for an item waits for room on the disk.
+    package func lacksRoom(_ key: ItemKey) throws -> Bool {
+        guard let room = try roomForWanted(), let (row, content) = try index.read({ reader in
+            try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)?.content) }
+        }) else { return false }
+        return lacksRoom(row, size: content?.size ?? row.size, room)
     }
 
     /// Items that are to come here by themselves, with or without a download under way, and their bytes.

@@ -21,8 +21,13 @@ import UbiquityCore
             arguments == [
                 "mount", "--foreground", "--report", "--state", "/s t", "--container", "default", "--device",
                 "my laptop",
-                "--policy", "eager", "--disk-floor", "1073741824", "--cache-limit", "1073741824", "--no-passthrough",
-                "--enable-io-uring", "--trust-suid", "-o", "ro", "-o", "allow_other", "--", "/m",
+                "--policy", "eager", "--cache-limit", "1073741824", "--no-passthrough", "--enable-io-uring",
+                "--trust-suid", "-o", "ro", "-o", "allow_other", "--", "/m",
             ])
+    }
+
+    @Test(arguments: [(8 << 30, 429_496_729), (100 << 30, 1 << 30), (0, 0)])
+    func defaultFloorIsATwentiethOfASmallDisk(_ disk: Int64, _ floor: Int64) {
+        #expect(MountSettings.defaultDiskFloor(diskBytes: disk) == floor)
     }
 }

@@ -28,6 +28,14 @@ import UbiquityTestSupport
             #expect(try world.b.live("f").contentState == .complete)
             try world.b.engine.keepWithinLimits()
             #expect(try world.b.live("f").contentState == .complete)
+            // Used before the day that a requested content stays, it makes way for others.
+            let later = world.b.timekeeper.now().advanced(bySeconds: 1)
+            let isAny = try world.b.index.read { reader in
+                try [Timestamp.zero, later].map { since in
+                    try !reader.evictable(keeping: KeptContents(size: 0, requestedSince: since), limit: 1).isEmpty
+                }
+            }
+            #expect(isAny == [false, true])
         }
     }
 
@@ -69,6 +77,41 @@ import UbiquityTestSupport
             try await world.sleep(.seconds(30))
             #expect(try world.b.live("small").contentState == .complete)
             #expect(try world.b.live("large").contentState == ContentState.none)
+        }
+    }
+
+    @Test func pinnedFileWithoutRoomSaysWhyAndIsNotWaitedFor() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create("f", Self.large)
+            try await world.settle()
+            try world.b.pin("f")
+            let row = try world.b.live("f")
+            let refusal = try #require(try world.b.engine.refusalForRoom(of: row, after: 0))
+            #expect(refusal.code == .noSpace && refusal.message.contains("--disk-floor keeps 1.0 EiB free"))
+            try await world.settle()
+            let error = try #require(try world.b.engine.status(of: row).downloadingError)
+            #expect(error.code == .noSpace && error.message.contains("--disk-floor keeps 1.0 EiB free"))
+            #expect(try world.b.engine.summary().isIdle && world.b.engine.summary().lacksRoom)
+            #expect(try world.b.engine.lacksRoom(row.key))
+            // A download that somebody asks for ends that.
+            try await world.b.engine.requestPersistently(row.key)
+            try await world.settle()
+            #expect(try world.b.live("f").contentState == .complete)
+            #expect(try !world.b.engine.summary().lacksRoom)
+        }
+    }
+
+    /// A newer version of a pinned content needs room beside the older one.
+    @Test func newerVersionWithoutRoomIsNotWaitedFor() async throws {
+        try await runBelowFloor { world in
+            try await world.a.create("f", Self.large)
+            try await world.settle()
+            try await world.b.engine.requestPersistently(world.b.live("f").key)
+            try world.b.pin("f")
+            try await world.settle()
+            try await world.a.edit("f") { $0 + [1] }
+            try await world.settle()
+            #expect(try world.b.engine.summary().lacksRoom)
         }
     }
 }

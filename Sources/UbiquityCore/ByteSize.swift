@@ -1,5 +1,3 @@
-import UbiquityCore
-
 /// Sizes as people write them.
 package enum ByteSize {
     /// Bytes of "512", "10G", "1.5GiB", "64 MB": K, M, G, T alone or with "iB" are powers of 1024, with "B" powers of

@@ -1,0 +1,35 @@
+import Testing
+
+/// A mount whose disk has less free than the floor.
+@Suite struct LowDiskTests {
+    @Test func mountBelowTheFloorServesWhatIsAskedForAndSaysWhatItLacks() async throws {
+        try await World.run { world in
+            let a = try await world.mounted("a"), b = try world.device("b")
+            try await a.shell(
+                "echo '*.o' > .ubiquityignore; echo small > small; head -c 300000 /dev/urandom | tee large > pinned")
+            try await a.waitUntilIdle()
+            // More than any disk has.
+            let mounted = try await b.tryMount(["--disk-floor", "900T"])
+            #expect(mounted.err.contains("--disk-floor keeps 900 TiB free"), "\(mounted)")
+            try await b.waitFor("downloading-status", "current", of: ".ubiquityignore")
+            try await b.waitUntilIdle()
+            try await b.shell("echo object > x.o")
+            #expect(try await b.attribute("is-excluded-from-sync", of: "x.o") == "1")
+            for name in ["small", "large"] {
+                let downloaded = try await b.ubiquity("download", name)
+                #expect(downloaded.status == 0, "\(downloaded)")
+            }
+            let pinned = try await b.ubiquity("pin", "pinned")
+            #expect(pinned.status == 1 && pinned.err.contains("pinned, but its content does not come"), "\(pinned)")
+            for condition in ["--idle", "--downloaded"] {
+                let waited = try await b.ubiquity("wait", "pinned", options: [condition, "--timeout", "60"])
+                #expect(waited.status == 1 && waited.err.contains("the disk has no room"), "\(waited)")
+                #expect(waited.err.contains("--disk-floor keeps 900 TiB free"), "\(waited)")
+            }
+            #expect(try await b.ubiquity("status").out.contains("--disk-floor keeps 900 TiB free"))
+            try await b.ubiquity("unpin", "pinned")
+            try await b.waitUntilIdle()
+            try await b.shell("cmp pinned large")
+        }
+    }
+}
