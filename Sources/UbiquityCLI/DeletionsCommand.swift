@@ -9,8 +9,9 @@ struct DeletionsCommand: AsyncParsableCommand {
         abstract: "Decides about deletions that are held because they are many.",
         discussion: """
             When more than half of all items, and more than 100, are deleted on this device within a minute, no other \
-            device hears of it before it is confirmed here. 'ubiquity status' tells of it. A mount with \
-            --allow-mass-delete holds none.
+            device hears of it before it is confirmed here. Items that this device made within the last hour, and that \
+            no other device changed, do not count. 'ubiquity status' and 'ubiquity monitor' show held deletions. A \
+            mount with --allow-mass-delete holds none.
             """,
         subcommands: [Confirm.self, Undo.self])
 

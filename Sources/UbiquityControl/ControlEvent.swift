@@ -38,6 +38,8 @@ package struct ControlEvent: Codable, Hashable, Sendable {
         case state
         /// Somebody has signed in or out: what is cached of the account may be another's.
         case identityChanged = "identity-changed"
+        /// Many deletions wait for a person's decision; `error` has how many, and the commands that decide.
+        case deletionsHeld = "deletions-held"
     }
 
     package var kind: Kind

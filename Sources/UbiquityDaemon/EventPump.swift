@@ -20,6 +20,7 @@ final class EventPump: Sendable {
         var downloads: [ItemKey: TransferProgress] = [:]
         var failures: Set<ItemKey> = []
         var phase: ConnectionStatus.Phase?
+        var held = 0
     }
 
     private let controller: MountController
@@ -132,13 +133,19 @@ final class EventPump: Sendable {
         let failed = engine.failedTransfers
         let now = Seen(
             uploads: engine.runningUploads, downloads: engine.runningDownloads, failures: Set(failed.map(\.item)),
-            phase: engine.connection.status.phase)
+            phase: engine.connection.status.phase, held: engine.heldDeletions)
         tell(now.uploads, before.uploads, began: .uploadStarted, goesOn: .uploadProgress)
         tell(now.downloads, before.downloads, began: .downloadStarted, goesOn: .downloadProgress)
         for failure in failed where !before.failures.contains(failure.item) {
             var event = controller.event(failure.direction == .upload ? .uploadFailed : .downloadFailed)
             event.path = (try? controller.parts.tree.path(of: failure.item)).flatMap { $0 }
             event.error = failure.problem.error.description
+            controller.events.send(event)
+        }
+        // Also at the first look, for deletions that were held before anybody listened.
+        if now.held != before.held, let held = controller.heldDeletions {
+            var event = controller.event(.deletionsHeld)
+            event.error = held
             controller.events.send(event)
         }
         if now.phase != before.phase {

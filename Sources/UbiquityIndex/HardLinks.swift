@@ -103,8 +103,9 @@ extension IndexTransaction {
         var link = ItemRow(
             key: ItemKey(number), ino: UInt64(number), id: newItemID(), kind: .hardLink, mode: 0o777, uid: row.uid,
             gid: row.gid, size: 0, createdAt: now, modifiedAt: now, changedAt: now, linkTarget: row.id.bytes,
-            xattrs: [], localXattrs: [], entry: place, version: nil, content: nil, contentState: .none, flags: [],
-            dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now, generation: 0, nextVersion: nil, usedAt: now)
+            xattrs: [], localXattrs: [], entry: place, version: nil, content: nil, contentState: .none,
+            flags: .madeHere, dirty: [], dirtyOrder: 0, dirtyBase: .zero, dirtyAt: now, generation: 0,
+            nextVersion: nil, usedAt: now)
         if isExcluded { link.flags.insert(.excluded) }
         try inheritPin(&link)
         try markDirty(&link, .created, now: now)

@@ -364,6 +364,8 @@ public struct ItemFlags: OptionSet, Sendable, Hashable {
     public static let linked = ItemFlags(rawValue: 512)
     /// A person asked for the download of its content. The disk floor does not evict it within a day of its last use.
     public static let broughtOnRequest = ItemFlags(rawValue: 1024)
+    /// Made on this device, and not changed by another one since.
+    public static let madeHere = ItemFlags(rawValue: 2048)
 }
 
 /// Fields of an item changed on this device since the last commit.

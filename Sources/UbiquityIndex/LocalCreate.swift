@@ -105,6 +105,7 @@ extension IndexTransaction {
             row.xattrs = unnamed.xattrs
             row.localXattrs = unnamed.localXattrs
         }
+        row.flags.insert(.madeHere)
         if isExcluded { row.flags.insert(.excluded) }
         try inheritPin(&row)
         if new.isWriting { row.flags.insert(.writing) }

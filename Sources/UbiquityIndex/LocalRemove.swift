@@ -65,7 +65,7 @@ extension IndexTransaction {
             row.ino = UInt64(newNumber())
             // The cloud may have it, though it never said so. Should its name be taken again by the same saving, it is
             // still pinned.
-            row.flags.formIntersection([.creationSent, .pinned])
+            row.flags.formIntersection([.creationSent, .pinned, .madeHere])
             try update(row, before: before)
         }
         note(.removed, before: before, after: nil)

@@ -234,7 +234,7 @@ extension IndexTransaction {
         row.content = nil
         row.contentState = .none
         row.nextVersion = nil
-        row.flags.formIntersection(.creationSent)
+        row.flags.formIntersection([.creationSent, .madeHere])
         row.ino = UInt64(newNumber())
         try update(row, before: source)
     }
@@ -283,7 +283,7 @@ extension IndexTransaction {
         tombstone.contentState = .none
         tombstone.nextVersion = nil
         // It may come back to its name.
-        tombstone.flags.formIntersection([.creationSent, .pinned])
+        tombstone.flags.formIntersection([.creationSent, .pinned, .madeHere])
         try markDirty(&tombstone, .deleted, now: now)
         // The row's id must be free before the tombstone takes it.
         row.id = newItemID()

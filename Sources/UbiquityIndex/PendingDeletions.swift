@@ -5,11 +5,32 @@ package struct DeletionMoment: Hashable, Sendable {
     package var time: Timestamp
     package var folder: ItemID
     package var name: ItemName
+    /// When this device made the item; nil if another device made or changed it.
+    package var madeAt: Timestamp?
+    /// The device that wrote the current content; nil for an item without content.
+    package var writer: DeviceID?
 
-    package init(time: Timestamp, folder: ItemID, name: ItemName) {
+    package init(
+        time: Timestamp, folder: ItemID, name: ItemName, madeAt: Timestamp? = nil, writer: DeviceID? = nil
+    ) {
         self.time = time
         self.folder = folder
         self.name = name
+        self.madeAt = madeAt
+        self.writer = writer
+    }
+
+    /// The moment of a pending deletion.
+    /// - Parameter known: The cloud's record of the item.
+    package init(of row: ItemRow, known: RemoteItem) {
+        self.init(time: row.dirtyAt, folder: known.parent, name: known.name, writer: known.content?.device)
+        if row.flags.contains(.madeHere), known.conflictCount == 0 { madeAt = row.createdAt }
+    }
+
+    /// Whether `device` made the item at most `age` seconds before the deletion, and no other device changed it.
+    package func isOfFreshItem(madeOn device: DeviceID, within age: Double) -> Bool {
+        guard let madeAt, writer == nil || writer == device else { return false }
+        return madeAt <= time && madeAt.advanced(bySeconds: age) > time
     }
 }
 
@@ -29,13 +50,17 @@ extension IndexReader {
     package func pendingDeletionMoments(after order: Int64) throws -> [DeletionMoment] {
         var moments = [DeletionMoment]()
         let question = """
-            SELECT items.dirtyAt, remote.parent, remote.name FROM items JOIN remote ON remote.id = items.id
-            WHERE \(Self.deletedHere) AND remote.deleted = 0
+            SELECT items.dirtyAt, remote.parent, remote.name, items.flags, items.created, remote.device,
+                remote.conflicts
+            FROM items JOIN remote ON remote.id = items.id WHERE \(Self.deletedHere) AND remote.deleted = 0
             """
         try db.run(question, [.int(order)]) { row in
             guard let folder: ItemID = row.id(1) else { throw BlobCoding.damaged }
+            let isOwn = ItemFlags(rawValue: row.int(3)).contains(.madeHere) && row.int(6) == 0
             moments.append(
-                DeletionMoment(time: row.time(0), folder: folder, name: ItemName(stored: row.bytes(2) ?? [])))
+                DeletionMoment(
+                    time: row.time(0), folder: folder, name: ItemName(stored: row.bytes(2) ?? []),
+                    madeAt: isOwn ? row.time(4) : nil, writer: row.id(5)))
         }
         return moments
     }

@@ -234,6 +234,7 @@ package struct CommitApplier {
             if let double { try settler.dissolve(double, into: row) }
             var next = row
             next.id = other
+            next.flags.remove(.madeHere)
             if case .put(let fields) = planned.change.action {
                 clear(&next, planned.row, fields, item)
                 try acknowledgeContent(&next, planned.row, fields.content, item)

@@ -11,6 +11,9 @@ package struct DeletionGuard: Sendable {
     package static let harmless = 100
     /// The time in which deletions count together, seconds.
     package static let window: Double = 60
+    /// An item that this device made at most so many seconds before its deletion does not count, unless another device
+    /// has changed it.
+    package static let freshAge: Double = 3600
     /// One of so many items: as many as may go before it is seen that they were the first of very many.
     package static let negligible = 100
     /// Few deletions are the whole of it if nothing more was deleted for so long, seconds. Longer than the pauses of

@@ -225,7 +225,7 @@ package struct Planner {
         // when something was made in it, so its place in the order is before that of what was in it.
         if row.kind == .directory, try !addDeletions(in: row) { return }
         let deletion = remote.flatMap { known in
-            known.isDeleted ? nil : DeletionMoment(time: row.dirtyAt, folder: known.parent, name: known.name)
+            known.isDeleted ? nil : DeletionMoment(of: row, known: known)
         }
         group.append(PlannedChange(row: row, change: change(of: row, .delete), deletion: deletion, unit: units))
     }

@@ -84,6 +84,7 @@ package struct Settler {
             row, old: old, new: item, keepTimes: keepsTimes(row, item), trustsPrivileges: trustsPrivileges)
         guard merged != row else { return }
         merged.changedAt = now
+        merged.flags.remove(.madeHere)
         try transaction.update(merged, before: row)
         transaction.note(.attributes, before: row, after: merged)
     }
@@ -239,6 +240,7 @@ package struct Settler {
         let before = row
         row.entry = entry
         row.changedAt = now
+        row.flags.remove(.madeHere)
         try transaction.inheritPin(&row)
         row.wantIgnoreFile()
         try transaction.update(row, before: before)
@@ -471,7 +473,7 @@ extension Settler {
         try transaction.awaitFolder(other.id)
         var row = other
         row.id = item.id
-        row.flags.subtract([.lingering, .excluded])
+        row.flags.subtract([.lingering, .excluded, .madeHere])
         if other.isExcluded { try keepOwn(&row, item) }
         let shown = Overlay.metadata(
             row, old: nil, new: item, keepTimes: false, trustsPrivileges: trustsPrivileges)

@@ -32,7 +32,7 @@ extension SyncEngine {
             return max(pending.last, pending.confirmed)
         case .hold:
             try index.write(.remote) { try $0.holdDeletions(upTo: pending.last) }
-            noteHeld(times.count)
+            noteHeld(try index.read { try $0.pendingDeletionCount(after: pending.confirmed) })
             return pending.confirmed
         case .wait(let until):
             noteHeld(0)
@@ -59,13 +59,20 @@ extension SyncEngine {
             pending.count = try reader.pendingDeletionCount(after: confirmed)
             return pending
         }
-        let times = try reader.pendingDeletionMoments(after: confirmed)
+        let times = try reader.pendingDeletionMoments(after: confirmed).filter(isCounted)
         pending.times = times
         pending.count = times.count
         // Of few it makes no difference what is never sent; and few are asked about often.
         let areFew = deletions.withLock { $0.guarding.areFew(pending: times.count) }
         pending.items = Int(try areFew ? reader.itemCount() : reader.syncedItemCount())
         return pending
+    }
+
+    /// Whether a deletion counts towards the brake. One of a fresh item of this device takes nothing from anybody: the
+    /// person has just made it, and no other device has changed it. The cloud keeps no record of downloads, so another
+    /// device may have read it; there the item is in the trash.
+    private func isCounted(_ deletion: DeletionMoment) -> Bool {
+        !deletion.isOfFreshItem(madeOn: configuration.device, within: DeletionGuard.freshAge)
     }
 
     /// Those that an earlier run has held are told of from the start, also while the cloud is away. An index that
@@ -96,6 +103,7 @@ extension SyncEngine {
         deletions.withLock { state in
             // Those that a person has confirmed do not count against what is deleted next.
             let counted = deleted.filter { $0.row.dirtyOrder > state.confirmed }.compactMap(\.deletion)
+                .filter(isCounted)
             state.guarding.noteSent(counted, now: timekeeper.now())
         }
     }
@@ -103,10 +111,10 @@ extension SyncEngine {
     /// Lets the held deletions go up. Returns how many.
     package func confirmDeletions() throws -> Int {
         let (count, last) = try index.write(.remote) { transaction in
-            let times = try transaction.pendingDeletionMoments(after: transaction.confirmedDeletions())
+            let count = try transaction.pendingDeletionCount(after: transaction.confirmedDeletions())
             let last = try transaction.newDirtyOrder()
             try transaction.confirmDeletions(upTo: last)
-            return (times.count, last)
+            return (count, last)
         }
         deletions.withLock { state in
             state.held = 0

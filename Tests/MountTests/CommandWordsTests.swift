@@ -144,9 +144,10 @@ import UbiquityControl
 
     @Test func statusOfTheMountPointTellsOfHeldDeletions() async throws {
         try await World.run { world in
-            let a = try await world.mounted("a")
-            try await a.shell("mkdir d; for n in $(seq 150); do echo $n > d/$n; done; echo x > keep")
-            try await a.waitUntilIdle()
+            // Another device made them: its own fresh files a device may delete without a question.
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await b.shell("mkdir d; for n in $(seq 150); do echo $n > d/$n; done; echo x > keep")
+            try await world.settle(a, b)
             try await a.shell("rm -r d")
             #expect(try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"]).status == 1)
             let line = try await a.ubiquity("status", "").out

@@ -7,7 +7,8 @@ import Testing
     @Test func manyDeletionsAreHeldAndUndone() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell(Self.make)
+            // Another device made them: its own fresh files a device may delete without a question.
+            try await b.shell(Self.make)
             try await world.settle(a, b)
             let listing = try await b.shell("find . | sort")
             // Offline, so that all are made before the first could go.
@@ -43,7 +44,7 @@ import Testing
     @Test func heldDeletionsAreConfirmed() async throws {
         try await World.run { world in
             let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
-            try await a.shell(Self.make)
+            try await b.shell(Self.make)
             try await world.settle(a, b)
             try await a.shell("rm -r d/*; echo new > keep")
             #expect(try await a.ubiquity("wait", "", options: ["--uploaded", "--timeout", "60"]).status == 1)
@@ -58,12 +59,23 @@ import Testing
         }
     }
 
+    @Test func ownFreshTreeIsDeletedWithoutQuestion() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await a.shell(Self.make)
+            try await world.settle(a, b)
+            try await a.shell("rm -r d")
+            try await world.settle(a, b)
+            try await b.waitUntil("test \"$(ls -A)\" = keep")
+        }
+    }
+
     @Test func whoAllowsThemIsNotAsked() async throws {
         try await World.run { world in
             let a = try world.device("a")
             try await a.mount(["--allow-mass-delete"])
             let b = try await world.mounted("b")
-            try await a.shell(Self.make)
+            try await b.shell(Self.make)
             try await world.settle(a, b)
             try await a.shell("rm -r d")
             try await world.settle(a, b)

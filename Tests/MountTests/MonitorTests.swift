@@ -47,6 +47,23 @@ import UbiquityControl
         }
     }
 
+    @Test func heldDeletionsAreAnEvent() async throws {
+        try await World.run { world in
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            try await b.shell("mkdir d; for n in $(seq 120); do echo $n > d/$n; done")
+            try await world.settle(a, b)
+            let monitor = try await monitor(world, a)
+            try await a.shell("rm -r d")
+            try await world.eventually("it tells that they are held", within: 60) {
+                try Self.events(monitor).contains {
+                    $0.kind == .deletionsHeld && $0.error?.contains("'ubiquity deletions confirm' sends them") == true
+                }
+            }
+            monitor.signal(SIGINT)
+            try await monitor.finish()
+        }
+    }
+
     @Test("what presenters are asked, what they answer, and that they are passed over")
     func coordination() async throws {
         try await World.run { world in

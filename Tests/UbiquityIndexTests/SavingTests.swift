@@ -126,7 +126,7 @@ import UbiquityIndex
         }
         try fixture.file("new", isWriting: true)
         let saved = try fixture.rename("new", "doc").moved
-        #expect(saved.flags == [.pinned, .keptCurrent, .writing] && saved.contentState == .complete)
+        #expect(saved.flags == [.pinned, .keptCurrent, .writing, .madeHere] && saved.contentState == .complete)
         fixture.check()
     }
 

@@ -81,4 +81,18 @@ import UbiquitySync
         }
         #expect(until <= time(DeletionGuard.quiet))
     }
+
+    /// Made by this device within the hour, and written by nobody else.
+    @Test(arguments: [
+        (Double?(0), DeviceID?.none, true), (3599, .none, true), (3600, .none, false), (nil, .none, false),
+        (-1, .none, false), (10, own, true), (10, other, false),
+    ]) func ownFreshItemDoesNotCount(age: Double?, writer: DeviceID?, isFresh: Bool) {
+        var deletion = deletion(1, at: 10_000)
+        deletion.madeAt = age.map { deletion.time.advanced(bySeconds: -$0) }
+        deletion.writer = writer
+        #expect(deletion.isOfFreshItem(madeOn: Self.own, within: DeletionGuard.freshAge) == isFresh)
+    }
+
+    private static let own = DeviceID(high: 1, low: 1)
+    private static let other = DeviceID(high: 1, low: 2)
 }

@@ -234,6 +234,7 @@ import UbiquityTestSupport
             for number in 0..<120 { try await world.a.create("d/f\(number)", []) }
             for number in 0..<20 { try await world.a.create("keep\(number)", []) }
             try await world.settle()
+            try await world.sleep(.seconds(DeletionGuard.freshAge))
             try world.a.remove("d")
             try await world.sleep(.seconds(5))
             #expect(try world.a.engine.heldDeletions == 121)

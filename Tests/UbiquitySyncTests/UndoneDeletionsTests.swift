@@ -14,13 +14,20 @@ import UbiquityTestSupport
         try #require(try device.engine.heldDeletions > count)
     }
 
+    /// Items that were made a moment ago may go without a question.
+    private func ageAll(_ world: Simulation) async throws {
+        try await world.settle()
+        try await world.sleep(.seconds(DeletionGuard.freshAge))
+        try await world.settle()
+    }
+
     /// The file itself took the place of its further name, as the first one went.
     @Test func aFileAndItsFurtherNameAreWhereTheyWere() async throws {
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [UInt8(number)]) }
             try world.a.makeHardLink("link", to: "d/f7")
-            try await world.settle()
+            try await ageAll(world)
             let before = try world.b.paths().map(\.path)
             try world.a.remove("d")
             try await awaitHeldDeletions(world.a, world, over: 100)
@@ -41,7 +48,7 @@ import UbiquityTestSupport
             try world.a.makeFolder("d")
             // More than there is afterwards, so that they are held.
             for number in 0..<count + 200 { try await world.a.create("d/f\(number)", [1]) }
-            try await world.settle()
+            try await ageAll(world)
             try world.a.remove("d")
             try await awaitHeldDeletions(world.a, world, over: count)
             try world.a.makeFolder("d")
@@ -63,7 +70,7 @@ import UbiquityTestSupport
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
-            try await world.settle()
+            try await ageAll(world)
             try world.a.remove("d")
             try await awaitHeldDeletions(world.a, world, over: 120)
             if isRestarted {
@@ -88,7 +95,7 @@ import UbiquityTestSupport
         try await run { world in
             try world.a.makeFolder("d")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
-            try await world.settle()
+            try await ageAll(world)
             try world.a.remove("d")
             try await awaitHeldDeletions(world.a, world, over: 120)
             world.a.link.setAway(true)
@@ -110,7 +117,7 @@ import UbiquityTestSupport
             try world.a.makeFolder("x.nosync")
             for number in 0..<120 { try await world.a.create("d/f\(number)", [1]) }
             for number in 0..<300 { try await world.a.create("x.nosync/f\(number)", [1]) }
-            try await world.settle()
+            try await ageAll(world)
             try world.a.remove("d")
             try await world.sleep(.seconds(10))
             #expect(try world.a.engine.heldDeletions == 121 && world.b.row("d/f7") != nil)

@@ -23,6 +23,9 @@ struct Masses {
         try world.a.makeFolder(Self.folder)
         for number in 0..<count { try await world.a.create(path(number), random.bytes(1 + random.below(30))) }
         try await world.settle()
+        // Fresh items may be deleted without a question.
+        try await world.sleep(.seconds(DeletionGuard.freshAge))
+        try await world.settle()
         let edited = random.below(count), isEdited = random.chance(0.5)
         if random.chance(0.3) { world.a.link.setAway(true) }
         world.world.trace.note("\(world.world.uptime) user of a removes \(Self.folder), \(count) files")
