@@ -64,7 +64,7 @@ extension IndexTransaction {
             return try bringBack(row, to: place, now: now)
         }
         // Two documents that change places stay who they are, whatever of them is here.
-        guard given.isHeld || taker?.isNew(now) ?? true else { return nil }
+        guard given.isHeld || taker?.isNew(for: place.name, now) ?? true else { return nil }
         guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
             let folder = try self.row(key: backup.parent)
         else { return nil }
@@ -255,8 +255,12 @@ extension ItemRow {
 
 extension ItemRow {
     /// Whether it is what a program makes to save, made a moment ago or of an ignored name, and no document of its own.
-    fileprivate func isNew(_ now: Timestamp) -> Bool {
+    /// A file that the cloud knows is that only with a temporary name: two young documents may exchange their names.
+    /// - Parameter document: The name that it is about to take.
+    fileprivate func isNew(for document: ItemName, _ now: Timestamp) -> Bool {
         if isExcluded || dirty.contains(.created) { return true }
+        // Without an entry it has just lost its own name.
+        if let name = entry?.name, !name.isMadeUp, !name.possibleDocuments.contains(document) { return false }
         return createdAt <= now && createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
     }
 }
