@@ -274,6 +274,23 @@ import UbiquitySystem
         #expect(try container.index.row(ino: copy)?.size == 105)
     }
 
+    @Test func allocationBeyondTheAccountsSpaceIsRefused() async throws {
+        let container = try TestContainer()
+        container.cloud.account.withLock { $0 = AccountSpace(usedBytes: 900, quotaBytes: 1000) }
+        let ino = try container.create("a", "text"), local = try container.create("b.nosync")
+        let handle = try await container.open(ino, .readWrite), other = try await container.open(local, .readWrite)
+        let caller = container.caller
+        #expect(errno { try container.fs.allocate(handle, mode: 0, offset: 0, length: 105, caller: caller) } == .EDQUOT)
+        #expect(try container.fs.attributes(of: ino).size == 4)
+        try container.fs.allocate(handle, mode: 0, offset: 0, length: 104, caller: caller)
+        #expect(try container.fs.attributes(of: ino).size == 104)
+        // FALLOC_FL_KEEP_SIZE: the content stays as long as it was.
+        try container.fs.allocate(handle, mode: 1, offset: 0, length: 65_536, caller: caller)
+        // A file that never goes to the account.
+        try container.fs.allocate(other, mode: 0, offset: 0, length: 5000, caller: caller)
+        for handle in [handle, other] { container.fs.release(handle) }
+    }
+
     /// What is open all day is not what was used longest ago when it is closed.
     @Test(arguments: [OpenFlags(), .writeOnly, [.writeOnly, .truncate]])
     func theLastUseIsTheClose(flags: OpenFlags) async throws {
