@@ -74,11 +74,20 @@ extension ContainerFileSystem {
         // Collapsing and inserting move what follows, which the kernel's pages would not notice.
         guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
         let whole = try written(file, by: caller)
+        if !mode.contains(.keepSize) { try requireAccountSpace(for: file.node.ino, whole, until: offset + length) }
         defer { file.node.state.withLock { $0.isTouched = true } }
         do { try whole.allocate(mode, offset..<offset + length) } catch {
             forgetSize(of: file.node)
             throw error
         }
+    }
+
+    /// Throws EDQUOT if the file would grow by more than `df` shows as free in the account: a program that reserves
+    /// space wants to know before it writes. The cloud would refuse the content.
+    private func requireAccountSpace(for ino: UInt64, _ file: FileDescriptor, until end: Int64) throws {
+        guard let space = parts.transfers.space, try index.row(ino: ino)?.isExcluded == false else { return }
+        let growth = try end - file.status().size
+        guard growth <= 0 || growth <= max(0, space.quotaBytes) - max(0, space.usedBytes) else { throw Errno.EDQUOT }
     }
 
     /// copy_file_range(2): the file system below shares the blocks where it can. Throws EXDEV if some of the bytes are
