@@ -127,12 +127,18 @@ package enum ProcessHost {
     /// Writing to a pipe or socket whose reader is gone fails with EPIPE and does not end the process.
     package static func ignoreBrokenPipes() { _ = signal(SIGPIPE, SIG_IGN) }
 
-    /// Raises the limit of open files to what this user may have.
+    /// Raises the limit of open files to what this user may have. Root's process, where it has the right, gets as many
+    /// as the machine allows one process.
     /// - Throws: `.tooManyOpenFiles` if that is too few to serve anything: databases, sockets, event loops and threads
     ///   take some 60 before the first file.
     package static func raiseOpenFileLimit() throws(UbiquityError) {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        let most = mostOpenFiles
+        if limit.rlim_max < most {
+            var raised = rlimit(rlim_cur: most, rlim_max: most)
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { return }
+        }
         guard limit.rlim_max >= leastOpenFiles else {
             throw UbiquityError(
                 .tooManyOpenFiles, "this process may have \(limit.rlim_max) files open, and needs \(leastOpenFiles)",
@@ -143,6 +149,14 @@ package enum ProcessHost {
     }
 
     private static let leastOpenFiles: rlim_t = 256
+
+    /// Files that one process may have open on this machine (`fs.nr_open`), at most 1,048,576: programs that a child
+    /// becomes may close every possible descriptor one by one. 0 if that is not known.
+    private static var mostOpenFiles: rlim_t {
+        let text = (try? SmallFile.read("/proc/sys/fs/nr_open", limit: 64)).flatMap { $0 } ?? []
+        let digits = text.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        return min(rlim_t(String(decoding: digits, as: UTF8.self)) ?? 0, 1 << 20)
+    }
 
     /// Files that this process may have open.
     package static var openFileLimit: Int {

@@ -16,9 +16,12 @@ extension ContainerFileSystem {
     func beginService(of node: OpenNode, _ flags: OpenFlags, isNew: Bool) -> BackingID? {
         // Who reads it next may be the only one who does.
         if flags.writes { inodes.withNode(node.ino) { $0.looks = Rereading.Looks() } }
+        let keepsReader = files.count < parts.filesWithTwoDescriptors
         let (backing, mapsNow) = node.state.withLock { state in
             state.handles += 1
             let backing = chooseService(of: node, flags, &state)
+            // The kernel has a descriptor of its own.
+            if !keepsReader, state.whole?.isWritable == true { state.whole?.reader = nil }
             let mapsNow = backing != nil && flags.maps && !state.mayBeMapped
             if mapsNow { state.mayBeMapped = true }
             return (backing, mapsNow)

@@ -49,6 +49,10 @@ package final class ContainerFileSystem: Sendable {
         /// Bytes of a content that an open waits for, at most.
         package var smallContent: Int64
 
+        /// Handles up to which a file that is open for writing keeps a second descriptor, for reading only. It saves an
+        /// open when the writer closes. With more handles it would halve the number of files that can be open.
+        package var filesWithTwoDescriptors: Int
+
         /// What an open waits for if nothing else is said: no more than some requests to the cloud bring.
         package static let smallContent: Int64 = 512 << 10
 
@@ -59,7 +63,8 @@ package final class ContainerFileSystem: Sendable {
             logger: Logger, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
             noAccessTimeReaders: NoAccessTimeReaders = NoAccessTimeReaders(),
             preparation: BlockingPool? = nil, syncing: BlockingPool? = nil, sharesFlushes: Bool = true,
-            delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent
+            delaysCloses: Bool = false, smallContent: Int64 = Self.smallContent,
+            filesWithTwoDescriptors: Int = ProcessHost.openFileLimit / 16
         ) {
             self.index = index
             self.contents = contents
@@ -80,6 +85,7 @@ package final class ContainerFileSystem: Sendable {
             self.sharesFlushes = sharesFlushes
             self.delaysCloses = delaysCloses
             self.smallContent = smallContent
+            self.filesWithTwoDescriptors = filesWithTwoDescriptors
         }
     }
 

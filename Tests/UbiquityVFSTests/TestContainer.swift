@@ -20,7 +20,8 @@ final class TestContainer: Sendable {
 
     init(
         passthrough: any Passthrough = NoPassthrough(), preparation: BlockingPool? = nil, delaysCloses: Bool = false,
-        smallContent: Int64 = 0, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none
+        smallContent: Int64 = 0, coordination: Coordination? = nil, backgroundReaders: BackgroundReaders = .none,
+        filesWithTwoDescriptors: Int = 1000
     ) throws {
         folder = "/tmp/ubiquity-vfs-\(SystemRandom().next())"
         try FileSystem.makeDirectories(folder)
@@ -33,7 +34,8 @@ final class TestContainer: Sendable {
                 index: index, contents: contents, materializer: cloud, transfers: cloud, control: control,
                 versions: cloud, kernel: kernel, passthrough: passthrough, timekeeper: SystemTimekeeper(),
                 container: container, logger: Logger(label: "test"), coordination: coordination,
-                backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent),
+                backgroundReaders: backgroundReaders, preparation: preparation, delaysCloses: delaysCloses, smallContent: smallContent,
+                filesWithTwoDescriptors: filesWithTwoDescriptors),
             owner: (1000, 1000))
     }
 
