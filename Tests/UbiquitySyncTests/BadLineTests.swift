@@ -24,6 +24,30 @@ import UbiquityWire
         }
     }
 
+    /// 30 % of all requests fail at once, and 10 % of the chunks arrive damaged.
+    @Test func threeHundredFirstReadsOverABadLineArrive() async throws {
+        try await run { world in
+            let sizes = [1, 1000, 20_000]
+            for number in 0..<300 {
+                try await world.a.create("f\(number)", world.random.bytes(sizes[number % 3]))
+            }
+            try await world.settle()
+            var line = NetworkConditions.perfect
+            line.brokenRequests = 0.3
+            line.damagedChunks = 0.1
+            world.b.link.setConditions(line)
+            var failures = [String]()
+            for number in 0..<300 {
+                do { #expect(try await world.b.read("f\(number)").count == sizes[number % 3]) } catch {
+                    failures.append("f\(number): \(error)")
+                }
+            }
+            #expect(failures.isEmpty, "\(failures.count) of 300: \(failures)")
+            world.b.link.setConditions(.perfect)
+            try await world.settle()
+        }
+    }
+
     @Test func readGivesUpWithinTheNetworksLimit() async throws {
         try await run { world in
             try await world.a.create("f", world.random.bytes(100_000))

@@ -2,6 +2,8 @@
 package struct NetworkConditions: Sendable {
     /// The request never arrives.
     package var lostRequests = 0.0
+    /// The connection breaks at once, before the request arrives.
+    package var brokenRequests = 0.0
     /// The request has its effect, and its answer never arrives.
     package var lostAnswers = 0.0
     /// A commit arrives a second time, much later.

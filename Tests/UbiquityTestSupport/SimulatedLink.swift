@@ -83,6 +83,10 @@ package final class SimulatedLink: CloudService {
             try await world.sleep(for: .seconds(1_000_000))
         default: break
         }
+        // Not asked of a whole line: the random numbers of other worlds stay the same.
+        if conditions.brokenRequests > 0, world.random.chance(conditions.brokenRequests) {
+            throw UbiquityError(.offline, "the connection is broken")
+        }
         if world.random.chance(conditions.lostRequests) { try await giveUp(call, "request") }
         let result: Result<T, any Error>
         do { result = .success(try await body()) } catch { result = .failure(error) }
