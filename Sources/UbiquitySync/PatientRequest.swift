@@ -15,7 +15,7 @@ struct PatientRequest {
             do { return try await body() } catch let error as UbiquityError {
                 if error.code == .damaged { damaged += 1 }
                 guard mayPass(error, damaged), isWanted() else { throw error }
-                let pause = backoff.next(random)
+                let pause = min(backoff.next(random), SyncLimits.longestPatientPause)
                 guard timekeeper.uptime() + pause < deadline else { throw error }
                 try await timekeeper.sleep(for: pause)
             }

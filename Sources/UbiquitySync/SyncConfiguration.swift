@@ -14,7 +14,7 @@ package struct SyncConfiguration: Sendable, Hashable {
     package var policy: Policy
     /// Bytes of content kept here; the least recently used are evicted beyond. Nil: no limit.
     package var cacheLimit: Int64?
-    /// Bytes that stay free on the disk of the state folder.
+    /// Bytes that stay free on the disk of the state folder (`DiskFloor`).
     package var diskFloor: Int64
     /// Whether any number of deletions goes up at once (`DeletionGuard`).
     package var allowsMassDelete = false
@@ -141,6 +141,8 @@ enum SyncLimits {
     static let versionsLimit = Duration.seconds(3)
     /// So long a program waits for a request that fails again and again: as long as for one answer.
     static let networkLimit = Duration.seconds(15)
+    /// The longest pause between two attempts of such a request: some 16 of them fit into the limit.
+    static let longestPatientPause = Duration.seconds(1)
     /// Attempts of a program's request whose answer arrives damaged.
     static let damagedAttempts = 6
     /// Background downloads at once.
