@@ -26,7 +26,7 @@ extension PosixTests {
     /// What copying tools do: the rights are given to a file that is open and was written before.
     @Test(arguments: [[], ["--no-passthrough"]]) func rightsGivenAfterTheLastWriteStay(_ options: [String]) async throws {
         try await World.run { world in
-            let a = try world.device("a"), b = try await world.mounted("b")
+            let a = try world.device("a"), b = try await world.mounted("b", "--trust-suid")
             try await a.mount(["-o", "allow_other"] + options)
             try await world.shell("cd '\(world.folder)'; echo text > from; chmod 4755 from; cp -a from a/copied; tar -c from | tar -x -C a")
             try await a.python(

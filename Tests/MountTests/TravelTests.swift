@@ -6,7 +6,8 @@ import UbiquityControl
 @Suite struct TravelTests {
     @Test func filesFoldersLinksAndTheirAttributesTravel() async throws {
         try await World.run { world in
-            let (a, b) = (try await world.mounted("a"), try await world.mounted("b"))
+            // Without the option, set-user-id bits from another device are removed.
+            let (a, b) = (try await world.mounted("a"), try await world.mounted("b", "--trust-suid"))
             try await a.shell(
                 """
                 mkdir -p Documents/deep/er empty
