@@ -106,7 +106,7 @@ import UbiquityControl
     @Test func pinningMoreThanFitsBringsWhatFits() async throws {
         try await World.run { world in
             let a = try await world.mounted("a"), b = try world.device("b")
-            try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=140m tmpfs '\(b.state)'")
+            try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o mode=700,size=140m tmpfs '\(b.state)'")
             world.noteMounted(b.state)
             try await b.mount(["--disk-floor", "40M"])
             try await a.shell("head -c 500000 /dev/urandom > first; head -c 160M /dev/urandom > huge")
@@ -156,7 +156,7 @@ import UbiquityControl
     /// A disk that has no room but for what other contents take.
     private func onSmallDisk(_ world: World, _ floor: String, _ script: String) async throws -> (a: Device, b: Device) {
         let a = try await world.mounted("a"), b = try world.device("b")
-        try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o size=150m tmpfs '\(b.state)'")
+        try await world.shell("mkdir '\(b.state)'; mount -t tmpfs -o mode=700,size=150m tmpfs '\(b.state)'")
         world.noteMounted(b.state)
         try await b.mount(["--disk-floor", floor])
         try await a.shell(script)
@@ -214,7 +214,7 @@ import UbiquityControl
     @Test func aSmallDiskFloorDoesNotEndInAFullDisk() async throws {
         try await World.run { world in
             let a = try world.device("a")
-            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o size=150m tmpfs '\(a.state)'")
+            try await world.shell("mkdir '\(a.state)'; mount -t tmpfs -o mode=700,size=150m tmpfs '\(a.state)'")
             world.noteMounted(a.state)
             try await a.mount(["--disk-floor", "4M"])
             try await a.shell("for n in 1 2 3 4 5 6 7; do head -c 10M /dev/urandom > $n; done")

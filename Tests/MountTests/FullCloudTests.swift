@@ -6,7 +6,7 @@ import UbiquityControl
 @Suite(.serialized) struct FullCloudTests {
     @Test func deletionsAndSmallChangesGetThrough() async throws {
         try await World.run { world in
-            try await world.shell("mkdir '\(world.cloudData)'; mount -t tmpfs -o size=40m tmpfs '\(world.cloudData)'")
+            try await world.shell("mkdir '\(world.cloudData)'; mount -t tmpfs -o mode=700,size=40m tmpfs '\(world.cloudData)'")
             world.noteMounted(world.cloudData)
             let a = try await world.mounted("a")
             try await a.shell("head -c 10000000 /dev/urandom > f")

@@ -170,7 +170,7 @@ import UbiquityControl
 
     /// The device's state lies on a disk of its own.
     private func giveDisk(of size: String, to device: Device, _ world: World) async throws {
-        try await world.shell("mkdir '\(device.state)'; mount -t tmpfs -o size=\(size) tmpfs '\(device.state)'")
+        try await world.shell("mkdir '\(device.state)'; mount -t tmpfs -o mode=700,size=\(size) tmpfs '\(device.state)'")
         world.noteMounted(device.state)
     }
 
