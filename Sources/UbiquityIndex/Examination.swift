@@ -118,16 +118,20 @@ extension ItemIndex {
     package func hasUnreadableRows() throws -> Bool { try read { try $0.hasUnreadableRows() } }
 
     /// The rules of the index that are broken.
-    /// - Parameter isAlone: whether nobody else works with the index: also what the ignore rules say is compared.
+    /// - Parameter isAlone: whether nobody else works with the index: also what the ignore rules say is compared, and
+    ///   the totals of folders (`wrongTotals`).
     package func contradictions(isAlone: Bool) throws -> [String] {
         try write(.startup) { transaction in
-            let broken = try transaction.contradictions()
+            let broken = try transaction.contradictions(withTotals: isAlone)
             // What cannot be read comes first.
             guard isAlone, try !transaction.hasUnreadableRows() else { return broken }
             let local = try transaction.wronglyKeptLocal()
             return broken + (local.isEmpty ? [] : ["kept local for no reason: \(local.prefix(5))"])
         }
     }
+
+    /// How the totals of folders differ from those of the items; nil if they do not.
+    package func wrongTotals() throws -> String? { try write(.startup) { try $0.wrongTotals() } }
 
     /// What is wrong with an index that nobody has open.
     package struct FileProblems: Sendable {

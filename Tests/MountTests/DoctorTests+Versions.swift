@@ -26,8 +26,10 @@ extension DoctorTests {
             try await b.mount()
             try await b.waitUntilIdle()
             let found = try await examine(b, "--check").found
-            #expect(found.allSatisfy { $0.kind == "item-differs" })
-            #expect(Set(found.map(\.subject)) == ["f1", "f2", "f3", "f4", "f5", "f6"], "\(found)")
+            // The totals of the folder are not those of the changed items either.
+            let items = found.filter { $0.subject != "index.db" }
+            #expect(items.allSatisfy { $0.kind == "item-differs" })
+            #expect(Set(items.map(\.subject)) == ["f1", "f2", "f3", "f4", "f5", "f6"], "\(found)")
             let repaired = try await examine(b)
             #expect(repaired.status == 0 && repaired.found.allSatisfy { $0.outcome == .repaired }, "\(repaired)")
             try await world.settle(b, a)

@@ -230,6 +230,12 @@ extension ItemIndex {
         }
     }
 
+    /// Takes the stored totals away and counts all items again.
+    package func recountFolders() throws {
+        try write(.startup) { try FolderCount.begin($0.connection) }
+        try countFolders()
+    }
+
     /// Counts the next items.
     /// - Returns: Whether there are more.
     package func countFolderPage() throws -> Bool {

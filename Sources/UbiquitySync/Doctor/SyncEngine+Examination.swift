@@ -142,7 +142,7 @@ extension SyncEngine {
             try settleSharedContents()
             findings += try findLostContents(options)
         }
-        guard !broken.isEmpty else { return findings }
+        guard !broken.isEmpty else { return findings + (options.isAlone ? [] : try examineTotals(options)) }
         guard options.repairs, options.isAlone else {
             let outcome: Finding.Outcome =
                 options.repairs ? .unrepaired("unmount, and run doctor again with --state") : .found
@@ -160,6 +160,13 @@ extension SyncEngine {
                     .indexInconsistent, "index.db", rule,
                     isLeft ? .unrepaired(Self.whatIsLeft) : .repaired("made to agree"))
             }
+    }
+
+    /// The totals of folders follow from the items, so they are put right also while programs change items.
+    private func examineTotals(_ options: ExaminationOptions) throws -> [Finding] {
+        guard let wrong = try index.wrongTotals() else { return [] }
+        if options.repairs { try index.recountFolders() }
+        return [Finding(.indexInconsistent, "index.db", wrong, options.repairs ? .repaired("counted again") : .found)]
     }
 
     private static let whatIsLeft = """
