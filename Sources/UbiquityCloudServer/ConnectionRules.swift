@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// What a server allows to one connection, and to one address.
+/// Limits of a server for one connection and for one address.
 struct ConnectionRules: Sendable {
     var headerTime = ServerLimits.headerTime
     var bodySilence = ServerLimits.bodySilence

@@ -30,7 +30,7 @@ struct MountPlace: Sendable {
         }
     }
 
-    /// The name by which the kernel finds the folder that is open here, not the one that has its path.
+    /// A path that leads to the opened folder, even if another folder has taken its name since.
     var target: String { Self.name(of: folder) }
 
     private static func name(of folder: FileDescriptor) -> String { "/proc/self/fd/\(folder.rawValue)" }

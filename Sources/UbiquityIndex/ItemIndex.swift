@@ -66,7 +66,7 @@ package final class ItemIndex: Sendable {
     let recorded = Lock(RecordedContents(newest: ContentID(.max)))
     let numbers = Lock(NumberReserve())
     let commitNumbers = Lock(CommitNumbers())
-    /// What the batch has changed, for the totals of the folders.
+    /// Changes of the batch that the totals of folders do not include yet.
     let folderChanges = Lock(FolderChanges())
 
     /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.

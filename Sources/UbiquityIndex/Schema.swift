@@ -66,8 +66,8 @@ enum Schema {
         version6, version7, version8, version9,
     ]
 
-    /// The totals of the folders (`FolderSums`), and the key up to which all items are in them (`FolderCount`).
-    /// Programs of the format before would change items and leave the totals.
+    /// The totals of folders (`FolderSums`) and the last counted key (`FolderCount`).
+    /// A program of the previous format would change items without the totals.
     private static let version9 = """
         CREATE TABLE folderSums (
             folder INTEGER PRIMARY KEY, files INTEGER NOT NULL, bytes INTEGER NOT NULL,

@@ -23,7 +23,7 @@ package struct SyncConfiguration: Sendable, Hashable {
     /// Whether a folder's deletion takes along what was moved out of it, and is sent again if the cloud keeps the
     /// folder. False only in a simulator.
     package var completesDeletions = true
-    /// Changes in one commit, but for the ones that a change cannot go without. Smaller only in a simulator.
+    /// Changes in one commit. Changes that others depend on may exceed it. Smaller only in a simulator.
     package var changesPerCommit = SyncLimits.changesPerCommit
     /// This boot of the machine.
     package var boot: [UInt8]

@@ -253,8 +253,8 @@ extension SyncEngine {
         return min(row.size, try store.status(of: content)?.allocatedBytes ?? 0)
     }
 
-    /// Evicts so many bytes of the disk, and of what counts against the cache limit, and frees their room. Requested
-    /// contents go only for the cache limit, or if the disk would have less than its reserve without that.
+    /// Evicts contents until the given bytes of the disk and of the cache limit are free. Requested contents are
+    /// evicted only for the cache limit, or if the disk would otherwise have less than its reserve.
     /// - Parameters:
     ///   - floor: The bytes that are to be free on the disk after it.
     ///   - slack: so much more goes, if there are small contents enough for it.

@@ -38,7 +38,8 @@ package struct SyncSummary: Sendable, Hashable {
     package var pendingUploadBytes: Int64
     package var activeDownloads: Int
     package var pendingDownloadBytes: Int64
-    /// Nothing waits either way, and the feed is read to its end. Contents for which the disk has no room do not count.
+    /// Whether no upload or download waits and the feed is read to its end. Contents without room on the disk do not
+    /// count.
     package var isIdle: Bool
     /// Whether contents that are wanted here wait for room on the disk, and nothing else is on its way down.
     package var lacksRoom: Bool

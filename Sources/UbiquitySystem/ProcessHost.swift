@@ -127,8 +127,8 @@ package enum ProcessHost {
     /// Writing to a pipe or socket whose reader is gone fails with EPIPE and does not end the process.
     package static func ignoreBrokenPipes() { _ = signal(SIGPIPE, SIG_IGN) }
 
-    /// Raises the limit of open files to what this user may have. Root's process, where it has the right, gets as many
-    /// as the machine allows one process.
+    /// Raises the limit of open files to the highest that this user may have. A process of root with the right to do so
+    /// gets the machine's maximum for one process.
     /// - Throws: `.tooManyOpenFiles` if that is too few to serve anything: databases, sockets, event loops and threads
     ///   take some 60 before the first file.
     package static func raiseOpenFileLimit() throws(UbiquityError) {

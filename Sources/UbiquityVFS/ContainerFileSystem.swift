@@ -49,8 +49,8 @@ package final class ContainerFileSystem: Sendable {
         /// Bytes of a content that an open waits for, at most.
         package var smallContent: Int64
 
-        /// Handles up to which a file that is open for writing keeps a second descriptor, for reading only. It saves an
-        /// open when the writer closes. With more handles it would halve the number of files that can be open.
+        /// Up to this number of handles a file open for writing keeps a second descriptor, for reading only. It saves
+        /// an open when the writer closes. With more handles it would halve the number of files that can be open.
         package var filesWithTwoDescriptors: Int
 
         /// What an open waits for if nothing else is said: no more than some requests to the cloud bring.

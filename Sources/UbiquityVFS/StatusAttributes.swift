@@ -69,11 +69,11 @@ package struct ItemFacts: Sendable {
     package var conflicts: Int
     package var transfer: ItemTransfer?
     package var container: ContainerID
-    /// Of a folder: the totals of everything below it. A folder's state is the state of its whole tree.
+    /// The totals of everything below a folder; nil for other items. A folder's state is the state of its whole tree.
     package var sums: FolderSums?
     package var isPackage: Bool
 
-    /// - Parameter transfer: Of a folder, that of all items below it.
+    /// - Parameter transfer: The transfer of the item. For a folder, the transfers of all items below it.
     package init(
         row: ItemRow, remote: RemoteItem?, conflicts: Int, transfer: ItemTransfer?, container: ContainerID,
         sums: FolderSums? = nil, isPackage: Bool = false

@@ -10,9 +10,9 @@ package struct ItemTransfer: Hashable, Sendable {
     /// 0 … 100; nil if that is not known.
     package var percentUploaded: Int?
     package var uploadingError: UbiquityError?
-    /// Of a folder: bytes here of files below it that are not here as a whole.
+    /// For a folder: downloaded bytes of incomplete files below it.
     package var downloadedBytes: Int64 = 0
-    /// Of a folder: bytes at the cloud of files below it that are not there as a whole.
+    /// For a folder: uploaded bytes of files below it whose upload is not complete.
     package var uploadedBytes: Int64 = 0
 
     package init() {}

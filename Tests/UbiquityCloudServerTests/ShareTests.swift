@@ -6,7 +6,7 @@ import UbiquityCloudClient
 import UbiquitySystem
 import UbiquityWire
 
-/// What one address and one account may take of a server.
+/// Limits of a server for one address and for one account.
 @Suite struct ShareTests {
     /// A connection that the server closes at once may fail in many ways.
     private static func isServed(_ running: RunningServer) async -> Bool {

@@ -302,7 +302,7 @@ private final class RandomChanges {
         let ino = random.pick(folders + files), what = random.below(6)
         try index.write(.remote) { transaction in
             guard let before = try transaction.row(ino: ino), before.key != .root, !before.isDeleted else { return }
-            // The cloud knows nothing of what stays here.
+            // The cloud has no record of items kept on this device.
             guard !before.isExcluded else { return }
             var row = before
             switch what {

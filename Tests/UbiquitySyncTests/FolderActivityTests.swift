@@ -4,7 +4,7 @@ import UbiquityIndex
 import UbiquityTestSupport
 @testable import UbiquitySync
 
-/// What folders tell of the transfers below them.
+/// Transfers and errors that folders show for the items below them.
 @Suite struct FolderActivityTests: WorldTests {
     static let seed: UInt64 = 97
 

@@ -22,7 +22,7 @@ package final class SimulatedDevice: Sendable {
         package var trustsPrivileges: Bool
         /// See `SyncConfiguration.completesDeletions`.
         package var completesDeletions = true
-        /// Whether jobs wait a moment for a thread, in which programs go on.
+        /// Whether jobs wait a moment for a thread. Programs go on during that time.
         package var isBusy = false
         /// See `SyncConfiguration.changesPerCommit`. Nil: the usual number.
         package var changesPerCommit: Int?

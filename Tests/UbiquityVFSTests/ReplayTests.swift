@@ -341,7 +341,7 @@ import UbiquityVFS
         #expect(container.fs.violation(whileIdle: true) == nil)
     }
 
-    /// The folder from which replacements come has a name that no item can have.
+    /// No item can have the name of the folder for replacements.
     @Test func replacementHidesNoItem() throws {
         let container = try replaying()
         let row = try container.cloud.add("a", [1])

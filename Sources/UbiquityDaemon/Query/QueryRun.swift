@@ -20,7 +20,7 @@ final class QueryRun: Sendable {
     private struct State {
         var results = LiveResults<ItemID>()
         var walk: QueryWalk?
-        /// The folders among the results, each with the hash of the state that was told last.
+        /// The folders among the results. Each has the hash of its last reported state.
         var folders: [ItemID: Int] = [:]
 
         mutating func noteFolder(_ id: ItemID, _ record: MetadataRecord?) {

@@ -9,7 +9,7 @@ struct QueryChanges: Sendable {
     /// Folders whose places have changed, or that have become a package or are none any more: so what is in them has
     /// another path, or is a result no more.
     var movedFolders: Set<ItemKey> = []
-    /// Folders in which something has changed. Their state, and the state of the folders above them, may be another.
+    /// Folders with changed items. Their state and the state of the folders above them may have changed.
     var folders: Set<ItemKey> = []
     /// There were more than are kept: all is to be looked at.
     var hasLost = false

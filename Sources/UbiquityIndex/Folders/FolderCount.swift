@@ -5,12 +5,12 @@ internal import UbiquitySystem
 /// Counts the totals of folders from the items themselves: for an index that has none stored, for a folder while they
 /// are not stored yet, and to check the stored ones.
 ///
-/// `meta.sums` has the key up to which all items are in the stored totals. An index of an earlier format is counted
-/// page by page, in the order of the keys, while it is in use: changes of items beyond that key do not count yet.
+/// `meta.sums` is the last counted key: the stored totals include all items up to it. An index of an earlier format is
+/// counted page by page, in the order of the keys, while it is in use. Changes of later items do not count yet.
 enum FolderCount {
     /// Everything is counted.
     static let whole = Int64.max
-    /// Items of one transaction: some 20 ms in which others wait.
+    /// Items counted in one transaction. A transaction takes about 20 ms, and other writers wait for it.
     static let pageSize = 1000
 
     static let store = """
@@ -36,7 +36,7 @@ enum FolderCount {
     static func countPage(_ db: Database) throws -> Bool {
         let start = try counted(db)
         guard start < whole else { return false }
-        // Totals of a count of which nothing is known any more.
+        // Removes the totals of an earlier count that was not finished.
         if start <= 0 { try begin(db) }
         let page = "SELECT key FROM items WHERE key > ? ORDER BY key LIMIT \(pageSize)"
         let (last, isFull) = try db.first("SELECT max(key), count(*) FROM (\(page))", [.int(start)]) { row in

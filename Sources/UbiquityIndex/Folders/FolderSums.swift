@@ -21,7 +21,7 @@ package struct FolderSums: Sendable, Hashable {
     package var pending: Int64 { values[5] }
     /// The sizes of the files among them.
     package var pendingBytes: Int64 { values[6] }
-    /// Files for which a download was requested.
+    /// Files with a requested download.
     package var requested: Int64 { values[7] }
 
     static let columns = [
@@ -33,7 +33,7 @@ package struct FolderSums: Sendable, Hashable {
 
     var isZero: Bool { values == .zero }
 
-    /// Of a further name of the same file.
+    /// The share of a hard link: the counts of its file without the bytes.
     var withoutBytes: FolderSums {
         var sums = self
         for index in [1, 3, 6] { sums.values[index] = 0 }
@@ -78,8 +78,8 @@ struct RecordState: Hashable {
 extension ItemRow {
     /// Whether the cloud has the item as it is here. This is the one definition for attributes, commands and queries.
     ///
-    /// A file open for writing may differ from its content at the cloud. Of a file made by another device, the cloud
-    /// may have the name before the content. A folder is uploaded if its own row is and nothing below it is pending.
+    /// A file open for writing may differ from its content at the cloud. The cloud may have the name of another
+    /// device's new file before the content. A folder is uploaded if its own row is and nothing below it is pending.
     package func isUploaded(_ remote: RemoteItem?) -> Bool { isUploaded(remote.map { RecordState($0.content) }) }
 
     func isUploaded(_ record: RecordState?) -> Bool {

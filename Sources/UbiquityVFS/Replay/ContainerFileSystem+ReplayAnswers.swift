@@ -129,7 +129,7 @@ extension ContainerFileSystem {
 }
 
 extension Replays {
-    /// The folder from which replacements are moved. Its name is not UTF-8, so no item has it, here or at a cloud. Its
+    /// The daemon moves replacements out of this folder. The name is not UTF-8, so no item can have it. The folder's
     /// inode number is the last one below those of versions.
     static let wings = ItemName(stored: Array(".ubiquity-arriving".utf8) + [0xFF])
     static let wingsInode = VersionNodes.firstNumber - 1
