@@ -21,8 +21,15 @@ final class AccountBudget: Sendable {
         var usedBy: [String: Int] = [:]
         var next: UInt64 = 0
         var waiting: [Waiter] = []
-        /// Those that gave up before they waited.
+        /// Requests between their number and their answer.
+        var entering: Set<UInt64> = []
+        /// Those among them that gave up before they waited.
         var expired: Set<UInt64> = []
+
+        mutating func take(_ amount: Int, _ account: String) {
+            used += amount
+            usedBy[account, default: 0] += amount
+        }
     }
 
     private let total: Int
@@ -54,8 +61,11 @@ final class AccountBudget: Sendable {
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func enter(_ amount: Int, _ account: String) async -> Bool {
+        // Most requests find enough free and need no clock.
+        if enterAtOnce(amount, account) { return true }
         let number = state.withLock { state in
             state.next += 1
+            state.entering.insert(state.next)
             return state.next
         }
         let clock = Task { [patience] in
@@ -69,8 +79,21 @@ final class AccountBudget: Sendable {
             expire(number)
         }
         clock.cancel()
-        state.withLock { _ = $0.expired.remove(number) }
+        state.withLock { state in
+            state.entering.remove(number)
+            state.expired.remove(number)
+        }
         return isIn
+    }
+
+    private func enterAtOnce(_ amount: Int, _ account: String) -> Bool {
+        state.withLock { state in
+            guard state.waiting.isEmpty, state.used + amount <= total,
+                state.usedBy[account, default: 0] + amount <= perAccount
+            else { return false }
+            state.take(amount, account)
+            return true
+        }
     }
 
     private func wait(_ waiter: Waiter) {
@@ -88,14 +111,12 @@ final class AccountBudget: Sendable {
         let admitted = state.withLock { state in
             var admitted = [Waiter](), blocked = Set<String>()
             for waiter in state.waiting where !blocked.contains(waiter.account) {
-                let usedByIt = state.usedBy[waiter.account, default: 0]
-                guard usedByIt + waiter.amount <= perAccount else {
+                guard state.usedBy[waiter.account, default: 0] + waiter.amount <= perAccount else {
                     blocked.insert(waiter.account)
                     continue
                 }
                 guard state.used + waiter.amount <= total else { break }
-                state.used += waiter.amount
-                state.usedBy[waiter.account] = usedByIt + waiter.amount
+                state.take(waiter.amount, waiter.account)
                 admitted.append(waiter)
             }
             let numbers = Set(admitted.map(\.number))
@@ -117,7 +138,7 @@ final class AccountBudget: Sendable {
     private func expire(_ number: UInt64) {
         let waiter = state.withLock { state -> Waiter? in
             guard let place = state.waiting.firstIndex(where: { $0.number == number }) else {
-                state.expired.insert(number)
+                if state.entering.contains(number) { state.expired.insert(number) }
                 return nil
             }
             return state.waiting.remove(at: place)
