@@ -56,7 +56,7 @@ extension ContainerFileSystem {
         guard try file.flags.writes && !isWriter(file) else { return .now(()) }
         let waiting: Answer<Void> = .later { [self] in
             for _ in 0..<Self.writingAttempts {
-                try await materialize(file.node.ino)
+                try await arriving.materialize(file.node.ino)
                 if try isWriter(file) { return }
             }
             throw Errno.ESTALE

@@ -226,97 +226,25 @@ extension ContainerFileSystem {
 
     // MARK: Content that is not here
 
+    var arriving: ArrivingContents {
+        ArrivingContents(
+            index: index, materializer: parts.materializer, completions: completions, openNodes: openNodes,
+            smallContent: parts.smallContent)
+    }
+
     private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
         // Held from now on, so that what has come of it is not evicted meanwhile.
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             defer { openNodes.release(node) }
             do {
-                try await materialize(row.ino)
+                try await arriving.materialize(row.ino)
                 guard let opened = try openWhole(row.ino, flags) else { throw Errno.ESTALE }
                 return opened
             } catch where error as? Errno == .ESTALE {
-                try await bringSuccessor(of: row) { [self] in try await materialize($0.ino) }
+                try await arriving.bringSuccessor(of: row) { [arriving] in try await arriving.materialize($0.ino) }
                 throw Errno.ESTALE
             }
-        }
-    }
-
-    /// Another device's change has given the item another inode while an open waited for the old one. At ESTALE the
-    /// kernel looks the name up anew, but only once. If that second open had to wait as well, the next change would
-    /// make it fail too. So the content of the new inode comes first: the second open finds it here.
-    private func bringSuccessor(of row: ItemRow, _ bring: @Sendable (ItemRow) async throws -> Void) async throws {
-        for _ in 0..<Self.openAttempts {
-            guard let next = try index.row(key: row.key), !next.isDeleted, next.ino != row.ino,
-                next.contentState != .complete
-            else { return }
-            let node = openNodes.hold(next.ino)
-            defer { openNodes.release(node) }
-            do { return try await bring(next) } catch where error as? Errno == .ESTALE { continue }
-        }
-    }
-
-    /// Waits until the whole content is here. Throws `ESTALE` if it is exchanged again and again meanwhile.
-    func materialize(_ ino: UInt64) async throws {
-        for _ in 0..<Self.openAttempts {
-            let row = try liveRow(ino)
-            guard row.contentState != .complete else { return }
-            let content: PartialContent
-            do { content = try await bring(row) } catch {
-                // It may have come by itself between the question and the download's beginning.
-                guard try liveRow(ino).contentState == .complete else { throw error }
-                return
-            }
-            // The bytes are here; the index says so a moment later, unless they are of a version that it shows no more.
-            await completions.wait(for: ino) { [self] in
-                guard let row = try? liveRow(ino) else { return true }
-                return row.contentState == .complete || row.content != content.id
-            }
-            try Task.checkCancellation()
-        }
-        throw Errno.ESTALE
-    }
-
-    private func bring(_ row: ItemRow) async throws -> PartialContent {
-        let content = try await unlessGone(row.ino) { [self] in
-            let content = try await parts.materializer.begin(row.key)
-            defer { parts.materializer.release(content) }
-            try await parts.materializer.fill(content, 0..<content.size)
-            return content
-        }
-        // Not left to what brought the last of it, which may have failed after that.
-        try parts.materializer.finishIfComplete(content, of: row.key)
-        return content
-    }
-
-    /// What an open waits for. It ends when the inode leaves the tree: throws `ESTALE` then, at which the kernel looks
-    /// the name up anew and finds none, or another file.
-    private func unlessGone(
-        _ ino: UInt64, _ body: @escaping @Sendable () async throws -> PartialContent
-    ) async throws -> PartialContent {
-        try await withThrowingTaskGroup(of: PartialContent?.self) { group in
-            group.addTask { try await body() }
-            group.addTask { [self] in
-                while !isGone(ino), !Task.isCancelled { await completions.wait(for: ino) { [self] in isGone(ino) } }
-                return nil
-            }
-            let first = try await group.next() ?? nil
-            group.cancelAll()
-            if let first { return first }
-            // What came in the same moment is the caller's to give back.
-            if let content = try? await group.next() ?? nil { return content }
-            try Task.checkCancellation()
-            throw Errno.ESTALE
-        }
-    }
-
-    /// What cannot be looked up now may be there.
-    private func isGone(_ ino: UInt64) -> Bool {
-        do {
-            _ = try liveRow(ino)
-            return false
-        } catch {
-            return error as? Errno == .ESTALE
         }
     }
 
@@ -328,19 +256,14 @@ extension ContainerFileSystem {
 
     private func openPartly(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
         if flags.contains(.nonBlocking), row.size > 0 {
-            let beginning = PendingContent(row.content) { [self] in try await beginContent(of: row) }
+            let beginning = PendingContent(row.content) { [arriving] in try await arriving.beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }
         // Held from now on, so that it is not evicted or taken for unused while the download begins.
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             do {
-                let content = try await unlessGone(row.ino) { [self] in
-                    let content = try await beginContent(of: row)
-                    try await fillIfSmall(content)
-                    return content
-                }
-                return handle(on: node, flags, partial: .content(content))
+                return handle(on: node, flags, partial: .content(try await arriving.beginReading(row)))
             } catch {
                 openNodes.release(node)
                 // Between the question and the download the content may have come by itself, or the item may be gone.
@@ -350,45 +273,10 @@ extension ContainerFileSystem {
                     return opened
                 }
                 if error as? Errno == .ESTALE {
-                    try await bringSuccessor(of: row) { [self] in try await bringForReading($0) }
+                    try await arriving.bringSuccessor(of: row) { [arriving] in try await arriving.bringForReading($0) }
                 }
                 throw error
             }
-        }
-    }
-
-    /// Brings as much of the content as an open for reading waits for.
-    private func bringForReading(_ row: ItemRow) async throws {
-        let content = try await unlessGone(row.ino) { [self] in
-            let content = try await beginContent(of: row)
-            try await fillIfSmall(content)
-            return content
-        }
-        defer { parts.materializer.release(content) }
-        try parts.materializer.finishIfComplete(content, of: row.key)
-    }
-
-    /// A read through the page cache waits for pages that the kernel has begun to read ahead of it, and no signal that
-    /// the program handles reaches that wait. The kernel asks a second time for what could not be read, too.
-    private func fillIfSmall(_ content: PartialContent) async throws {
-        guard content.size <= parts.smallContent else { return }
-        do { try await parts.materializer.fill(content, 0..<content.size) } catch {
-            parts.materializer.release(content)
-            throw error
-        }
-    }
-
-    /// The content of the inode that was opened. Another device's change may come in between: the item has another
-    /// content and another inode then, and through this one the kernel would show the new bytes up to the old size. It
-    /// looks the name up anew.
-    private func beginContent(of row: ItemRow) async throws -> PartialContent {
-        let content = try await parts.materializer.begin(row.key)
-        do {
-            guard try index.row(ino: row.ino)?.content == content.id else { throw Errno.ESTALE }
-            return content
-        } catch {
-            parts.materializer.release(content)
-            throw error
         }
     }
 

@@ -119,7 +119,7 @@ extension ContainerFileSystem {
         let node = openNodes.hold(ino)
         let work: Answer<Void> = .later { [self] in
             defer { openNodes.release(node) }
-            try await materialize(ino)
+            try await arriving.materialize(ino)
             guard let opened = try openWhole(ino, .writeOnly) else { throw Errno.ESTALE }
             try resizeAndClose(opened, to: size)
         }
