@@ -156,6 +156,28 @@ import UbiquitySystem
         fixture.check()
     }
 
+    @Test func recordsOfAFileAndItsHardLinkCountOnce() throws {
+        let fixture = try Fixture()
+        try fixture.directory("b")
+        let file = try fixture.file("f")
+        _ = try fixture.index.link(ino: file.ino, in: fixture.found("b").ino, named: ItemName("g"))
+        let name = try fixture.index.read { try $0.allLinks(to: file.id).first?.id }
+        try fixture.confirm("f")
+        let content = RemoteContent(
+            version: VersionID(high: 6, low: 1), size: 0, isAvailable: true, device: DeviceID(high: 1, low: 1),
+            deviceName: "laptop", manifest: nil)
+        try fixture.index.write(.remote) { transaction in
+            for (id, kind, content) in [(file.id, ItemKind.file, content), (try #require(name), .hardLink, nil)] {
+                let record = RemoteItem(
+                    id: id, kind: kind, revision: Revision(2), parent: .root, name: try ItemName("f"), mode: 0o644,
+                    createdAt: .zero, modifiedAt: .zero, linkTarget: file.id.bytes, content: content)
+                try transaction.setRemote(record, state: .settled)
+            }
+        }
+        #expect(try fixture.index.sums(below: fixture.found("b").key).outdated == 1)
+        fixture.check()
+    }
+
     @Test func failedTransactionLeavesTheTotals() throws {
         let fixture = try Fixture()
         let file = try fixture.file("f")
