@@ -169,7 +169,7 @@ import UbiquitySystem
         try fixture.index.write(.remote) { transaction in
             for (id, kind, content) in [(file.id, ItemKind.file, content), (try #require(name), .hardLink, nil)] {
                 let record = RemoteItem(
-                    id: id, kind: kind, revision: Revision(2), parent: .root, name: try ItemName("f"), mode: 0o644,
+                    id: id, kind: kind, revision: Revision(8), parent: .root, name: try ItemName("f"), mode: 0o644,
                     createdAt: .zero, modifiedAt: .zero, linkTarget: file.id.bytes, content: content)
                 try transaction.setRemote(record, state: .settled)
             }
