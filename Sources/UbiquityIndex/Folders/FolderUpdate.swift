@@ -108,7 +108,8 @@ struct FolderUpdate {
         for id in records.keys where !changed.contains(id) {
             guard let row = try reader.row(id: id) else { continue }
             if row.isLinked { linked.insert(id) }
-            guard row.key.rawValue <= counted else { continue }
+            // The share of any other item, as of a hard link, is its file's, and changes with that below.
+            guard row.sharesByRecord, row.key.rawValue <= counted else { continue }
             try share(row, .before) { $0 -= $1 }
             try share(row, .after) { $0 += $1 }
         }
