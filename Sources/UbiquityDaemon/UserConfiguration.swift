@@ -19,6 +19,10 @@ package struct UserConfiguration: Hashable, Sendable {
     /// What a line may set, beside `merge.EXTENSION`; each has a `.standard` that takes yes or no.
     private static let lists = ["ignore", "package", "no-materialize", "noatime-reader"]
 
+    /// The names of all settings.
+    static let settings = lists + lists.map { $0 + ".standard" }
+        + ["merge.EXTENSION", quota, keep, keepVersions, trustSuid]
+
     /// Of a name that stands several times, all in order.
     private var values: [String: [String]] = [:]
     /// Lines that are not understood, which change nothing, each with its number and why.
@@ -74,9 +78,7 @@ package struct UserConfiguration: Hashable, Sendable {
         }
         if lists.contains(name) { return value.isEmpty ? "'\(name)' has no value" : nil }
         guard name == trustSuid || lists.contains(where: { name == $0 + ".standard" }) else {
-            let known = lists + lists.map { $0 + ".standard" }
-                + ["merge.EXTENSION", quota, keep, keepVersions, trustSuid]
-            return "there is no setting '\(name)'; there are \(known.joined(separator: ", "))"
+            return "there is no setting '\(name)'; there are \(settings.joined(separator: ", "))"
         }
         return ["yes", "no"].contains(value) ? nil : "'\(name)' is yes or no, not '\(value)'"
     }

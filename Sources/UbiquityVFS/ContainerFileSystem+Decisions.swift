@@ -111,11 +111,6 @@ extension ContainerFileSystem {
 
     // MARK: Attributes
 
-    /// The attributes of a version, by what they are called after `user.ubiquity.`.
-    private static let versionAttributes = [
-        "display-name", "saving-device", "is-conflict", "is-resolved", "version-id", "item-id", "downloading-error",
-    ]
-
     func versionXattr(of node: VersionNodes.Node, name: [UInt8]) throws -> [UInt8] {
         if case .member = node {
             guard let found = memberXattrs(of: node).first(where: { $0.name == name }) else { throw Errno.ENODATA }
@@ -126,17 +121,17 @@ extension ContainerFileSystem {
             let version = versionNodes.version(id), let row = try index.row(key: key)
         else { throw Errno.ENODATA }
         let text: String
-        switch String(decoding: name.dropFirst(prefix.count), as: UTF8.self) {
-        case "display-name": text = version.savedName.description
-        case "saving-device": text = version.content.deviceName
-        case "is-conflict": text = version.kind == .conflict ? "1" : "0"
-        // A resolved conflict does not stand here any more.
-        case "is-resolved": text = "0"
-        case "version-id": text = id.description
-        case "item-id": text = row.id.description
-        case "downloading-error":
+        switch VersionAttribute(rawValue: String(decoding: name.dropFirst(prefix.count), as: UTF8.self)) {
+        case .displayName: text = version.savedName.description
+        case .savingDevice: text = version.content.deviceName
+        case .isConflict: text = version.kind == .conflict ? "1" : "0"
+        // A resolved conflict leaves the folder.
+        case .isResolved: text = "0"
+        case .versionID: text = id.description
+        case .itemID: text = row.id.description
+        case .downloadingError:
             text = version.content.isAvailable ? "" : "still on its way from \(version.content.deviceName)"
-        default: throw Errno.ENODATA
+        case nil: throw Errno.ENODATA
         }
         return Array(text.utf8)
     }
@@ -144,7 +139,7 @@ extension ContainerFileSystem {
     func versionXattrNames(of node: VersionNodes.Node, caller: Caller) -> [UInt8] {
         if case .member = node { return memberXattrs(of: node).flatMap { $0.name + [0] } }
         guard case .version = node, !CopyTools.isCopying(caller.pid) else { return [] }
-        return Self.versionAttributes.flatMap { Array((StatusAttribute.prefix + $0).utf8) + [0] }
+        return VersionAttribute.allCases.flatMap { Array((StatusAttribute.prefix + $0.rawValue).utf8) + [0] }
     }
 
     /// What programs had set of it in that state of its package.

@@ -2,7 +2,7 @@ package import UbiquityCore
 package import UbiquitySystem
 
 extension UbiquityError.Code {
-    /// What the program that called is told.
+    /// The errno that the calling program gets.
     package var errno: Errno {
         switch self {
         case .offline: .ENETUNREACH

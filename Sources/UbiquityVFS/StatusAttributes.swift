@@ -35,7 +35,7 @@ package enum StatusAttribute: String, CaseIterable, Sendable {
     var countsConflicts: Bool { self == .hasUnresolvedConflicts || self == .conflictCount }
 
     /// What all have in front, and the control attributes too.
-    static let prefix = "user.ubiquity."
+    package static let prefix = "user.ubiquity."
 
     var name: [UInt8] { Array((Self.prefix + rawValue).utf8) }
 
@@ -47,7 +47,7 @@ package enum StatusAttribute: String, CaseIterable, Sendable {
 }
 
 /// The attributes that are set to act. They have no value to read and are not listed.
-enum ControlAttribute: String {
+package enum ControlAttribute: String, CaseIterable, Sendable {
     case download
     case evict
     case pinned

@@ -1,0 +1,14 @@
+import ArgumentParser
+import UbiquityDaemon
+
+/// Not for people: `scripts/documents` writes the reference pages from this.
+struct ReferenceCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reference",
+        abstract: "Print the tables of the reference pages as JSON.",
+        shouldDisplay: false)
+
+    func run() throws {
+        try Output.json(ReferenceTables())
+    }
+}
