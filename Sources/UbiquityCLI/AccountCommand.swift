@@ -6,7 +6,7 @@ import UbiquityDaemon
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Manages the accounts of a cloud that runs on this machine.",
+        abstract: "Manage the accounts of a cloud on this machine.",
         subcommands: [Create.self, List.self, Delete.self])
 
     struct DataOption: ParsableArguments {
@@ -32,7 +32,7 @@ struct AccountCommand: AsyncParsableCommand {
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Makes an account and prints its token, which is told this once.")
+            abstract: "Create an account and print its token. The token is shown only once.")
 
         @Argument var name: String
         @OptionGroup var data: DataOption
@@ -47,7 +47,7 @@ struct AccountCommand: AsyncParsableCommand {
     struct Listed: Codable { var account: String }
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Lists the accounts.")
+        static let configuration = CommandConfiguration(abstract: "List the accounts.")
 
         @OptionGroup var data: DataOption
         @OptionGroup var output: OutputOptions
@@ -61,7 +61,7 @@ struct AccountCommand: AsyncParsableCommand {
 
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Deletes an account with all it holds. There is no way back.")
+            abstract: "Delete an account with all its documents. This cannot be undone.")
 
         @Argument var name: String
         @OptionGroup var data: DataOption

@@ -11,22 +11,22 @@ struct CoordinateCommand: AsyncParsableCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "coordinate",
-        abstract: "Runs a command while nobody else uses an item in a way that would disturb it.",
+        abstract: "Run a command under a claim on an item.",
         discussion: """
-            Programs that show the item save first. The command, and what it starts, use the item as they like; other \
-            programs' opens wait until it has ended. The exit code is the command's.
+            Programs that present the item save it first. The command and its children may use the item; opens by \
+            other programs wait until the command has ended. The exit code is the command's.
             """)
 
-    @Option(help: .init("Give up after that many seconds (exit code 1).", valueName: "s"))
+    @Option(help: .init("Give up after this many seconds, with exit code 1.", valueName: "s"))
     var timeout: Double?
 
     @Option(help: .init("for-deleting, for-moving, for-merging, without-changes, …", valueName: "option"))
     var option: [String] = []
 
-    @Argument(help: "read: others may read, too; write: nobody else may open it.")
+    @Argument(help: "read: others may read too. write: nobody else may open the item.")
     var use: Use
 
-    @Argument(help: "A file or a folder, or a name that is free.")
+    @Argument(help: "A file, a folder, or an unused name.")
     var path: String
 
     @Argument(parsing: .postTerminator, help: "The command, after --.")

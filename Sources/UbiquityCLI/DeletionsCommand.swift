@@ -6,25 +6,25 @@ import UbiquityCore
 struct DeletionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "deletions",
-        abstract: "Decides about deletions that are held because they are many.",
+        abstract: "Decide about a mass deletion that is on hold.",
         discussion: """
-            When more than half of all items, and more than 100, are deleted on this device within a minute, no other \
-            device hears of it before it is confirmed here. Items that this device made within the last hour, and that \
-            no other device changed, do not count. 'ubiquity status' and 'ubiquity monitor' show held deletions. A \
-            mount with --allow-mass-delete holds none.
+            A mass deletion removes more than half of all items, and more than 100, within a minute. It stays on \
+            hold on this device until you confirm or undo it. Items that this device made within the last hour, and \
+            that no other device changed, do not count. 'ubiquity status' and 'ubiquity monitor' show deletions on \
+            hold. A mount with --allow-mass-delete puts none on hold.
             """,
         subcommands: [Confirm.self, Undo.self])
 
     struct Confirm: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "confirm", abstract: "Sends them: the items go to the trash, on all devices.")
+            commandName: "confirm", abstract: "Send the deletions: the items move to the trash on all devices.")
         @OptionGroup var place: Place
         func run() async throws { try await place.decide(.confirm, "deletions confirmed") }
     }
 
     struct Undo: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "undo", abstract: "Brings the items back, as placeholders.")
+            commandName: "undo", abstract: "Undo the deletions: the items return as placeholders.")
         @OptionGroup var place: Place
         func run() async throws { try await place.decide(.undo, "items brought back") }
     }

@@ -7,17 +7,17 @@ import UbiquityDaemon
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Checks index, contents and cloud against each other, and repairs what can be repaired.",
+        abstract: "Check index, contents and cloud against each other, and repair the differences.",
         discussion: """
-            Of a mount by its mount point, or, with --state, of a device's container that is not mounted. What cannot \
-            be trusted is set aside in the folder set-aside of the container's state folder, never deleted. Exit code \
-            0: nothing is wrong any more; 1: something is; 3: the cloud could not be asked, all else is well.
+            It checks the mount that you name; with --state, a container of the device that is not mounted. Damaged \
+            contents move to the folder 'set-aside' in the state folder, and are never deleted. Exit code 0: no \
+            finding remains. 1: a finding remains. 3: the cloud could not be asked, and there is no other finding.
             """)
 
-    @Flag(help: "Only look: repair nothing, and exit with 1 if something is wrong.")
+    @Flag(help: "Repair nothing; exit with 1 if there are findings.")
     var check = false
 
-    @Flag(help: "Do not read all bytes, only whether they are there.")
+    @Flag(help: "Check that contents exist, without reading their bytes.")
     var quick = false
 
     @OptionGroup var state: StateOptions

@@ -4,9 +4,9 @@ import UbiquityControl
 struct DownloadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "download",
-        abstract: "Brings the content of items here and returns when it is here.")
+        abstract: "Download the content of items, and return when all of it is here.")
 
-    @Argument(help: "Files and folders; folders with all that is in them.")
+    @Argument(help: "Files and folders; a folder with everything below it.")
     var paths: [String]
 
     @OptionGroup var state: StateOptions

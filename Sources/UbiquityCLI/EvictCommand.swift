@@ -4,9 +4,9 @@ import UbiquityControl
 struct EvictCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "evict",
-        abstract: "Frees the disk space of items that the cloud has; the next open downloads them again.")
+        abstract: "Remove the content of items from this device; the next open downloads it again.")
 
-    @Argument(help: "Files and folders; folders with all that is in them.")
+    @Argument(help: "Files and folders; a folder with everything below it.")
     var paths: [String]
 
     @OptionGroup var state: StateOptions

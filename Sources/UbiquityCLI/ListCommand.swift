@@ -19,22 +19,23 @@ struct ListCommand: AsyncParsableCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Lists the items that a query finds, whether their content is here or not.",
+        abstract: "List the items that match a query, whether their content is here or not.",
         discussion: """
-            A query compares what is known of items: name like "*.txt" and (size > 10M or modified > now-7d) and not \
-            conflicts. Keys: \(QueryKey.allCases.map(\.rawValue).joined(separator: ", ")). Text: == != like contains \
-            beginswith endswith in, with [c] after it without regard to case; numbers and dates: == != < <= > >= in; \
-            path within FOLDER; true or false: the key alone. A package is one item. Nothing is downloaded.
+            A query compares the properties of items, for example: name like "*.txt" and (size > 10M or modified > \
+            now-7d) and not conflicts. Keys: \(QueryKey.allCases.map(\.rawValue).joined(separator: ", ")). Operators \
+            for text: == != like contains beginswith endswith in; with [c] they ignore case. For numbers and dates: \
+            == != < <= > >= in. For paths: within FOLDER. A key with 0 or 1 needs no operator. A package is one \
+            item. The command downloads nothing.
             """)
 
-    @Option(help: .init("Which items; without it all.", valueName: "query"))
+    @Option(help: .init("The query. Default: all items.", valueName: "query"))
     var query: String = ""
 
     @Option(
-        help: .init("documents, data (what is synced and not in Documents) or local (what is here); may be repeated."))
+        help: .init("documents, data (synced, not in Documents) or local (content on this device); may be repeated."))
     var scope: [Scope] = []
 
-    @Flag(help: "Go on with what changes: + is new, ~ has changed, - is gone or does not fit any more.")
+    @Flag(help: "Continue with changes: + new, ~ changed, - gone or no longer a match.")
     var watch = false
 
     @Argument(help: "A folder, a file, or the mount point; needed if several containers are mounted.")

@@ -5,17 +5,17 @@ import UbiquityControl
 struct LogCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
-        abstract: "Shows where a mount's log is and how much it says, or changes that while it runs.",
+        abstract: "Show the file and the level of a mount's log, or change the level.",
         discussion: """
-            At 'debug' each commit, each part of the change feed and each transfer has its line. It stays so until the \
-            mount ends; UBIQUITY_LOG=debug in the environment of 'ubiquity mount' and 'ubiquity serve' sets it from \
-            the start.
+            The level 'debug' logs each commit, each part of the change feed and each transfer. A change lasts until \
+            the mount ends. UBIQUITY_LOG=debug in the environment of 'ubiquity mount' and 'ubiquity serve' sets the \
+            level from the start.
             """)
 
     @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
     var mountPoint: String?
 
-    @Option(help: "The least important that is written: trace, debug, info, notice, warning, error or critical.")
+    @Option(help: "The lowest level that is written: trace, debug, info, notice, warning, error or critical.")
     var level: LogLevel?
 
     @OptionGroup var state: StateOptions

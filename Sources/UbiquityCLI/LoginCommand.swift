@@ -6,8 +6,8 @@ import UbiquitySystem
 struct LoginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
-        abstract: "Signs this device in to an account at a cloud.",
-        discussion: "The token, which 'ubiquity account create' printed, is read from a file or from standard input.")
+        abstract: "Sign this device in to an account at a cloud.",
+        discussion: "It reads the token that 'ubiquity account create' printed, from a file or from standard input.")
 
     @OptionGroup var state: StateOptions
 
@@ -22,10 +22,10 @@ struct LoginCommand: AsyncParsableCommand {
 
     @Option(
         help: .init(
-            "Certificates (PEM) to trust and no others, for a cloud with one of its own making.", valueName: "f"))
+            "The only certificates (PEM) to trust, for a cloud with a certificate of its own.", valueName: "f"))
     var certificateAuthority: String?
 
-    @Flag(help: "Sign in over http:// to another machine: everybody on the way can read the token and all contents.")
+    @Flag(help: "Allow http:// to another machine. Anyone on the network can read the token and all contents.")
     var insecure = false
 
     func validate() throws {

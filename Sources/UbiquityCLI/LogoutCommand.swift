@@ -4,7 +4,7 @@ import UbiquityDaemon
 struct LogoutCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "logout",
-        abstract: "Signs this device out. What it holds of the account stays in its state folder.")
+        abstract: "Sign this device out. Its documents stay in its state folder.")
 
     @OptionGroup var state: StateOptions
 

@@ -6,7 +6,7 @@ import UbiquityCore
 struct MonitorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "monitor",
-        abstract: "Shows events and transfers as they happen, until it is interrupted or the mount ends.")
+        abstract: "Show events and transfers live, until it is interrupted or the mount ends.")
 
     @Argument(help: "The mount point, or any path in it; needed if several are mounted.")
     var mountPoint: String?

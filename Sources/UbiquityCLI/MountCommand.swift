@@ -15,29 +15,29 @@ enum CoordinationMode: String, CaseIterable, ExpressibleByArgument {
 struct MountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mount",
-        abstract: "Mounts a container and returns when it is usable.",
+        abstract: "Mount a container, and return when it is usable.",
         discussion: """
-            Signed in nowhere, it uses the embedded cloud of this machine, which it starts if need be and which all \
-            devices of this user share.
+            A device that is not signed in uses the embedded cloud of this machine. The mount starts that cloud if it \
+            does not run. All devices of this user share it.
             """)
 
     @OptionGroup var state: StateOptions
 
-    @Option(help: .init("The container; made on first use.", valueName: "id"))
+    @Option(help: .init("The container; the first use creates it.", valueName: "id"))
     var container = MountSettings.defaultContainer
 
-    @Option(help: .init("This device's name (default: the host's).", valueName: "name"))
+    @Option(help: .init("The name of this device (default: the host name).", valueName: "name"))
     var device: String?
 
-    @Option(help: "lazy: content comes when it is opened; eager: all of it, as far as the disk has room.")
+    @Option(help: "lazy: download content on open; eager: download all content while the disk has space.")
     var policy = MountSettings.Policy.lazy
 
-    @Option(help: .init("Content that may be kept here, e.g. 10G.", valueName: "size"), transform: Self.size)
+    @Option(help: .init("The most content on this device, e.g. 10G.", valueName: "size"), transform: Self.size)
     var cacheLimit: Int64?
 
     @Option(
         help: .init(
-            "Space that stays free on the disk (default: 1G, at most a twentieth of the disk).", valueName: "size"),
+            "Free space that stays on the disk (default: 1G, at most a twentieth of the disk).", valueName: "size"),
         transform: Self.size)
     var diskFloor: Int64?
 
@@ -49,16 +49,16 @@ struct MountCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("enable-io-uring"),
-        help: "As root: turn on io_uring for all FUSE file systems of this machine, which are faster with it.")
+        help: "Turn on io_uring for all FUSE file systems of this machine (root only).")
     var enableRings = false
 
-    @Flag(help: "Do not hold deletions of more than half of all items for a confirmation.")
+    @Flag(help: "Never put a mass deletion on hold.")
     var allowMassDelete = false
 
     @Flag(help: "Accept set-user-id and set-group-id bits that other devices set.")
     var trustSuid = false
 
-    @Flag(help: "Stay, and write the log to standard error.")
+    @Flag(help: "Stay in the foreground, and write the log to standard error.")
     var foreground = false
 
     @OptionGroup var quiet: QuietOptions

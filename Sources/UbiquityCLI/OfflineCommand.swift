@@ -4,7 +4,7 @@ import Ubiquity
 struct OfflineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "offline",
-        abstract: "Airplane mode: nothing is sent or fetched until 'ubiquity online' or the next mount.")
+        abstract: "Stop all transfers until 'ubiquity online' or the next mount.")
 
     @Argument(help: "The mount point, or any path in it; not needed in the mount or if there is one mount.")
     var mountPoint: String?

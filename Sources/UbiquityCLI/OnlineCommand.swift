@@ -4,7 +4,7 @@ import Ubiquity
 struct OnlineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "online",
-        abstract: "Ends airplane mode; pending transfers resume.")
+        abstract: "End the offline mode; pending transfers resume.")
 
     @Argument(help: "The mount point, or any path in it; not needed in the mount or if there is one mount.")
     var mountPoint: String?

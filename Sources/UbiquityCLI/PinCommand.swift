@@ -4,9 +4,9 @@ import UbiquityControl
 struct PinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pin",
-        abstract: "Keeps items on this device always, whatever the policy; downloads what is not here.")
+        abstract: "Keep items on this device always, and download them.")
 
-    @Argument(help: "Files and folders; folders with all that is in them.")
+    @Argument(help: "Files and folders; a folder with everything below it.")
     var paths: [String]
 
     @OptionGroup var state: StateOptions

@@ -4,11 +4,11 @@ import UbiquitySystem
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Runs a command that downloads nothing.",
+        abstract: "Run a command that downloads nothing.",
         discussion: """
-            What the command, or a program that it starts, reads of a file whose content is not on this device fails \
-            at once with EDEADLK ("Resource deadlock avoided"). So it is for thumbnailers, indexers, virus scanners \
-            and backups anyway: see no-materialize in ~/.config/ubiquity/config. The exit code is the command's.
+            A read of a placeholder by the command or its children fails at once with EDEADLK ("Resource deadlock \
+            avoided"). Thumbnailers, indexers, virus scanners and backups get this error in any case: see \
+            no-materialize in ~/.config/ubiquity/config. The exit code is the command's.
             """)
 
     @Flag(help: "Download nothing.")

@@ -6,10 +6,10 @@ import UbiquityDaemon
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Runs a cloud for devices.",
-        discussion: "It prints 'listening on …' when it is ready and ends with SIGTERM or SIGINT.")
+        abstract: "Run a cloud for devices.",
+        discussion: "It prints 'listening on …' when it is ready. SIGTERM or SIGINT ends it.")
 
-    @Option(help: .init("Where its data is. [UBIQUITY_CLOUD_DATA]", valueName: "dir"))
+    @Option(help: .init("The data folder. [UBIQUITY_CLOUD_DATA]", valueName: "dir"))
     var data: String?
 
     @Option(help: .init("Address to listen on (default: 127.0.0.1:7070).", valueName: "host:port"))
@@ -18,21 +18,21 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: .init("Listen on a Unix socket instead.", valueName: "path"))
     var socket: String?
 
-    @Flag(help: "For the devices of this user only: a Unix socket in the data folder, and an end when unused.")
+    @Flag(help: "Serve this user's devices on a Unix socket in the data folder, and end when unused.")
     var embedded = false
 
     @Option(
         help: .init(
-            "How long deleted items, earlier versions and resolved conflicts are kept (default: 30).",
+            "Days to keep deleted items, earlier versions and resolved conflicts (default: 30).",
             valueName: "days"))
     var keep: Double?
 
-    @Option(help: .init("How many earlier versions of one file are kept at most (default: 100).", valueName: "n"))
+    @Option(help: .init("The most earlier versions of one file (default: 100).", valueName: "n"))
     var keepVersions: Int?
 
     @Option(
         help: .init(
-            "What each account may use, e.g. 50G (default: as till now; 5 GB for a new one).", valueName: "size"),
+            "The quota of each account, e.g. 50G (default: unchanged; 5 GB for a new account).", valueName: "size"),
         transform: { try ByteSize.parse($0) })
     var quota: Int64?
 
@@ -42,12 +42,12 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: .init("The certificate's key in PEM.", valueName: "file"))
     var tlsKey: String?
 
-    @Flag(help: "Listen beyond this machine without TLS: everybody on the way can read tokens and contents.")
+    @Flag(help: "Listen beyond this machine without TLS. Anyone on the network can read tokens and contents.")
     var insecure = false
 
     @Option(
         help: .init(
-            "How many connections one address may have; more for a proxy on another machine (default: 512).",
+            "The most connections of one address; raise it for a proxy on another machine (default: 512).",
             valueName: "n"))
     var connectionsPerAddress: Int?
 

@@ -6,7 +6,7 @@ import UbiquityCore
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Shows the mounts and what is pending, or the state of items.")
+        abstract: "Show the mounts and their pending changes, or the state of items.")
 
     @Argument(help: "Files and folders. None: the mount of the working directory, or all mounts.")
     var paths: [String] = []

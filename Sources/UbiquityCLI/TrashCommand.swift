@@ -6,19 +6,19 @@ import UbiquityCore
 struct TrashCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trash",
-        abstract: "Lists deleted items, and brings them back.",
+        abstract: "List and restore deleted items.",
         subcommands: [List.self, Restore.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
-            abstract: "Lists deleted items, the last one first.",
+            abstract: "List deleted items, the latest first.",
             discussion: "Of a deleted folder only the folder is listed; --in lists what is in it.")
 
-        @Option(help: .init("What was deleted in this deleted folder.", valueName: "id"))
+        @Option(help: .init("List the items of this deleted folder.", valueName: "id"))
         var `in`: String?
 
-        @Option(help: .init("At most that many.", valueName: "n"))
+        @Option(help: .init("The most items to list.", valueName: "n"))
         var limit = 1000
 
         @Argument(help: "The mount point, or any path in it; not needed if there is one mount.")
@@ -55,10 +55,10 @@ struct TrashCommand: AsyncParsableCommand {
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "restore",
-            abstract: "Brings a deleted item back, a folder with what was deleted along with it.",
+            abstract: "Restore a deleted item; a folder with the items that were deleted with it.",
             discussion: """
-                Of a folder that is there it brings back what was deleted in it last, and along with that: where an \
-                edit on another device has brought back the folder, but not all that was in it.
+                For a folder that exists it restores the items that were deleted last in it, together. This helps \
+                where an edit on another device has restored the folder, but not all of its items.
                 """)
 
         @Option(help: .init("A new path in the same mount.", valueName: "newpath"))

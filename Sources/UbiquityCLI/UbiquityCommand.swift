@@ -17,6 +17,7 @@ struct UbiquityCommand: AsyncParsableCommand {
             DownloadCommand.self, EvictCommand.self, PinCommand.self, UnpinCommand.self, OfflineCommand.self,
             OnlineCommand.self, VersionsCommand.self, ResolveCommand.self, RestoreCommand.self, TrashCommand.self,
             DeletionsCommand.self, LogCommand.self, DoctorCommand.self, CoordinateCommand.self, RunCommand.self,
+            ReferenceCommand.self,
         ])
 
     static func main() async {
@@ -50,7 +51,9 @@ struct UbiquityCommand: AsyncParsableCommand {
         guard let word, !word.hasPrefix("-"), word != "help" else { return }
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }
         guard !names.contains(word) else { return }
-        let suggestion = CommandSuggestion.nearest(to: word, among: names).map { "did you mean 'ubiquity \($0)'?" }
+        let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }
+            .compactMap { $0.configuration.commandName }
+        let suggestion = CommandSuggestion.nearest(to: word, among: shown).map { "did you mean 'ubiquity \($0)'?" }
         throw WrongUsage(
             cause: UbiquityError(
                 .invalid, "no command '\(word)'", remedy: suggestion ?? "'ubiquity --help' lists the commands"))

@@ -7,12 +7,12 @@ import UbiquitySystem
 struct UnmountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unmount",
-        abstract: "Ends a mount. What has not been uploaded is kept and goes up next time.")
+        abstract: "End a mount. Changes that are not uploaded are kept, and uploaded by the next mount.")
 
-    @Flag(help: "Wait first until every change is at the cloud.")
+    @Flag(help: "Wait until the cloud has every change.")
     var waitUploaded = false
 
-    @Flag(help: "Take the mount away even while programs use it.")
+    @Flag(help: "Detach the mount even while programs use it.")
     var lazy = false
 
     @OptionGroup var quiet: QuietOptions

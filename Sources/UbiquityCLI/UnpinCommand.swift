@@ -4,9 +4,9 @@ import UbiquityControl
 struct UnpinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unpin",
-        abstract: "Lets items be evicted again.")
+        abstract: "Allow items to be evicted again.")
 
-    @Argument(help: "Files and folders; folders with all that is in them.")
+    @Argument(help: "Files and folders; a folder with everything below it.")
     var paths: [String]
 
     @OptionGroup var state: StateOptions

@@ -7,8 +7,8 @@ import UbiquitySystem
 struct VersionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "versions",
-        abstract: "Lists the versions of a file: the current one, conflicts, earlier ones.",
-        discussion: "Conflicts and earlier versions also stand as files in '.versions/FILE/' beside the file.")
+        abstract: "List the versions of a file: the current one, conflicts, earlier ones.",
+        discussion: "Conflicts and earlier versions are also files in '.versions/FILE/' beside the file.")
 
     @Argument(help: "The file or package.")
     var path: String
@@ -44,14 +44,14 @@ struct VersionsCommand: AsyncParsableCommand {
 struct ResolveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resolve",
-        abstract: "Decides the conflicts of a file, on all devices.",
+        abstract: "Resolve the conflicts of a file on all devices.",
         discussion: """
-            With --keep current (the default) what the file holds stays; with --keep VERSION that becomes the \
-            current one; with --keep both every conflict version becomes a document beside the file. What is not kept \
-            stays at the cloud for a while, see 'ubiquity versions'.
+            --keep current (the default) keeps the content of the file. --keep VERSION makes that version the current \
+            one. --keep both makes a document of every conflict version, beside the file. The cloud keeps the other \
+            versions for some time; 'ubiquity versions' lists them.
             """)
 
-    @Option(help: .init("What to keep.", valueName: "current|VERSION|both"))
+    @Option(help: .init("The version to keep.", valueName: "current|VERSION|both"))
     var keep = ResolveRequest.current
 
     @Argument(help: "The file or package.")
@@ -77,7 +77,7 @@ struct ResolveCommand: AsyncParsableCommand {
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Makes a version of a file the current one, or a document of its own.")
+        abstract: "Make a version of a file the current one, or a new document.")
 
     @Option(help: .init("A new path in the same mount.", valueName: "newpath"))
     var to: String?

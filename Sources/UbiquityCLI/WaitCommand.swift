@@ -6,22 +6,22 @@ import UbiquityCore
 struct WaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
-        abstract: "Returns when items are uploaded, downloaded, or nothing is pending any more.",
-        discussion: "Several conditions must all hold. Without one it waits as with --idle.")
+        abstract: "Wait until items are uploaded or downloaded, or nothing is pending.",
+        discussion: "With several conditions all must hold. Without a condition it waits as with --idle.")
 
-    @Flag(help: "Every change of the items is confirmed by the cloud.")
+    @Flag(help: "Wait until the cloud has confirmed every change of the items.")
     var uploaded = false
 
-    @Flag(help: "The newest content of the items is here.")
+    @Flag(help: "Wait until the newest content of the items is here.")
     var downloaded = false
 
-    @Flag(help: "Nothing is pending in the mount, and all that the cloud has to tell has been read.")
+    @Flag(help: "Wait until nothing is pending and the change feed has been read to its end.")
     var idle = false
 
-    @Option(help: .init("Give up after that many seconds (exit code 1).", valueName: "s"))
+    @Option(help: .init("Give up after this many seconds, with exit code 1.", valueName: "s"))
     var timeout: Double?
 
-    @Argument(help: "Files and folders; folders with all that is in them. None: the mount of the working directory.")
+    @Argument(help: "Files and folders; a folder with everything below it. None: the mount of the working directory.")
     var paths: [String] = []
 
     @OptionGroup var state: StateOptions
