@@ -2,18 +2,18 @@ package import UbiquityCore
 package import UbiquityIndex
 package import UbiquityWire
 
-/// Takes in the cloud's answer to a commit, inside one transaction: what was sent and has not changed here since is
-/// clean now; what the cloud decided otherwise follows.
+/// Applies the cloud's answer to a commit inside one transaction. A sent field that has not changed since becomes
+/// clean. Where the cloud decided otherwise, the row follows the cloud.
 package struct CommitApplier {
     private let transaction: IndexTransaction
     private var settler: Settler
     private let boot: [UInt8]
-    /// Folders that the commit has made at the cloud, or that were there.
+    /// Folders that this commit created at the cloud, or that existed there.
     private var madeFolders: Set<ItemID> = []
-    /// Deletions that this device sends again if the cloud has kept the item.
+    /// Deletions to send again if the cloud has kept the item.
     private var keeper: KeptDeletions
 
-    /// - Parameter boot: this boot of the machine; contents written in it may not survive power loss yet.
+    /// - Parameter boot: this boot of the machine. Contents written in it may not survive a loss of power yet.
     package init(
         _ transaction: IndexTransaction, settler: Settler, boot: [UInt8], keeper: KeptDeletions = KeptDeletions()
     ) {
@@ -23,10 +23,10 @@ package struct CommitApplier {
         self.boot = boot
     }
 
-    /// Backing files nobody needs any more once the transaction is committed.
+    /// Backing files that are unreferenced once the transaction is committed.
     package var dropped: [ContentID] { settler.dropped }
 
-    /// Rows whose deletion is to be sent again.
+    /// Rows whose deletion must be sent again.
     package var keptDeletions: Set<ItemKey> { keeper.kept }
 
     package mutating func apply(_ planned: [PlannedChange], _ response: CommitResponse) throws {
@@ -38,7 +38,7 @@ package struct CommitApplier {
         for (change, result) in zip(planned, response.results) where result.outcome == .applied {
             if change.row.kind == .directory, change.row.dirty.contains(.created) { madeFolders.insert(change.row.id) }
         }
-        // Items that are one with others come last: the other's own change may be in the same commit.
+        // Apply merges last: the other item's own change may be in the same commit.
         for (change, result) in zip(planned, response.results) where !result.isMerge {
             try apply(change, result, response.revision)
         }
@@ -49,7 +49,7 @@ package struct CommitApplier {
         try settler.settleAll(limit: 1000)
     }
 
-    /// Throws `.invalid` for an answer that no cloud gives: taken in, it would do harm to other items than the one.
+    /// - Throws: `.invalid` for an answer that no correct cloud gives. Applied, it would damage other items.
     private func check(_ result: ChangeResult, of planned: PlannedChange) throws {
         let id: ItemID
         switch result.outcome {
@@ -57,7 +57,7 @@ package struct CommitApplier {
         case .applied: id = planned.change.id
         case .merged(let other):
             id = other
-            // Merged into a link, a file would lead to itself.
+            // A file merged into a hard link would refer to itself.
             let known = try transaction.row(id: other)?.kind
             guard known == nil || known == planned.change.kind else {
                 throw UbiquityError(.invalid, "the cloud merged a \(planned.change.kind) into another kind of item")
@@ -69,12 +69,12 @@ package struct CommitApplier {
         }
     }
 
-    /// Shows a record that was held.
+    /// Shows a record that was held back.
     mutating func review(_ id: ItemID) throws { try settler.review(id) }
 
     mutating func settleAll() throws { try settler.settleAll(limit: 1000) }
 
-    /// The row that a change was made from, if it is still that item.
+    /// The row that the change was made from, if it still holds that item.
     private func row(of planned: PlannedChange) throws -> ItemRow? {
         guard let row = try transaction.row(key: planned.row.key), row.id == planned.row.id else { return nil }
         return row
@@ -92,9 +92,9 @@ package struct CommitApplier {
 
     mutating func take(_ item: RemoteItem?) throws {
         guard var item else { return }
-        // The feed has told all up to its position but for what changed again later, and its deletions are forgotten
-        // when they are carried out: an older answer about an item that is not known any more is about one that was
-        // deleted since. One that is known to be deleted may have come back by this commit: the later revision counts.
+        // An older answer must not restore a deleted item. The index removes a deletion's record once it is carried
+        // out. So an unknown item at or below the feed's position has been deleted since. An item known to be deleted
+        // may have been restored by this commit: the later revision wins.
         if let known = try transaction.remote(id: item.id) {
             if known.isDeleted, item.revision <= known.revision { item.isDeleted = true }
         } else if try item.revision <= transaction.feedPosition().revision {
@@ -104,7 +104,8 @@ package struct CommitApplier {
         try settler.review(item.id)
     }
 
-    /// Another's newer content of a file that is here: a package shows it together with the rest of its new state.
+    /// Whether the item is a newer remote content of a local file in a package. The package shows it together with the
+    /// rest of its new state.
     private func isHeldForPackage(_ item: RemoteItem) throws -> Bool {
         guard item.kind == .file, let row = try transaction.row(id: item.id), row.entry != nil,
             row.awaitsContent(of: item)
@@ -118,7 +119,7 @@ package struct CommitApplier {
     private mutating func acknowledge(_ row: ItemRow, _ planned: PlannedChange, _ item: RemoteItem?) throws {
         switch planned.change.action {
         case .delete: try acknowledgeDeletion(row, item)
-        // Made without a row: see `SyncEngine+VersionActions`.
+        // Changes without a row, see `SyncEngine+VersionActions`.
         case .versions, .undelete: break
         case .put(let fields):
             var next = row
@@ -134,20 +135,21 @@ package struct CommitApplier {
         }
     }
 
-    /// Whether who deleted the item knew what the cloud has: its own version, and no conflict that it had not heard of.
+    /// Whether the deleting program knew the cloud's state: the same version, and no conflict unknown to this device.
     private func isKnown(_ item: RemoteItem, to row: ItemRow) throws -> Bool {
         try transaction.isWholeStateKnown(of: item, to: row)
     }
 
-    /// The cloud deleted the item, or kept it because it was edited meanwhile: then it is added anew by its record.
+    /// The cloud deleted the item, or kept it because it was edited meanwhile. A kept item is added anew from its
+    /// record.
     private mutating func acknowledgeDeletion(_ row: ItemRow, _ item: RemoteItem?) throws {
         guard row.isDeleted else { return try sendReturn(of: row) }
-        // Whether the deletion is sent again is decided when the whole answer is in the index.
+        // Decide whether to send the deletion again once the whole answer is in the index.
         if let item, !item.isDeleted, keeper.add(row, item) { return }
         try transaction.delete(row)
     }
 
-    /// The item came back here while its deletion was on its way: only a content brings it back at the cloud.
+    /// The item was restored here while its deletion was in flight. Only a content restores it at the cloud.
     private func sendReturn(of row: ItemRow) throws {
         guard row.kind == .file, row.contentState == .complete, row.entry != nil, !row.dirty.contains(.content) else {
             return
@@ -161,13 +163,13 @@ package struct CommitApplier {
         transaction.note(.attributes, before: row, after: next)
     }
 
-    /// Fields whose values are still the ones that were sent are clean.
+    /// Clears the dirty bit of each field whose value still equals the sent one.
     private func clear(_ row: inout ItemRow, _ sent: ItemRow, _ fields: ChangedFields, _ item: RemoteItem?) {
         let wasCreation = row.dirty.contains(.created)
         row.dirty.remove(.created)
         row.flags.remove(.creationSent)
         if wasCreation {
-            // What changed since the creation was sent has no mark of its own yet.
+            // Changes made after the creation was sent have no dirty bit of their own yet.
             if row.entry != sent.entry { row.dirty.insert(.place) }
             if row.mode != sent.mode { row.dirty.insert(.mode) }
             if row.modifiedAt != sent.modifiedAt { row.dirty.insert(.times) }
@@ -186,13 +188,13 @@ package struct CommitApplier {
     ) throws {
         guard let content else { return }
         try transaction.forgetSent(content.version)
-        // Said again with its package, and replaced here meanwhile by what the cloud had: that is what is here.
+        // The content was sent again with its package, and the cloud's content has replaced it here since.
         if row.generation == sent.generation, row.version != sent.version, !row.dirty.contains(.content) { return }
-        // An announcement of what another device has announced before: nobody will hear of this one.
+        // The announcement repeats another device's earlier announcement, so it has no effect.
         if content.manifest == nil, !content.isKnown(by: item) { return }
-        // Also after an announcement: what is here is made from the announced version, or is that version. One that the
-        // cloud has not taken is what it was made from, whatever the feed has told meanwhile; one that is equal to the
-        // cloud's is that.
+        // Set the base version, also after an announcement: the local content is the announced version or derives from
+        // it. A version that the cloud passed over keeps its own base, whatever the feed has reported since. A version
+        // equal to the cloud's becomes the cloud's.
         let isPassedOver = content.isPassedOver(item), isSame = row.generation == sent.generation
         if let current = item?.content, let manifest = content.manifest, current.manifest == manifest,
             isSame || !isPassedOver
@@ -205,7 +207,7 @@ package struct CommitApplier {
         }
         guard let manifest = content.manifest else { return }
         guard row.generation == sent.generation, let local = row.content else {
-            // Changed again meanwhile: what is here now is made from the version that has just gone up.
+            // Changed again meanwhile: the local content derives from the version just uploaded.
             row.nextVersion = nil
             return
         }
@@ -221,10 +223,11 @@ package struct CommitApplier {
 
     // MARK: Other outcomes
 
-    /// The item is one with another now: it takes that identity, and its content is that item's next or lost version.
+    /// The cloud merged the item into another. The row takes that identity, and its content becomes that item's next
+    /// version or a losing one.
     private mutating func merge(_ planned: PlannedChange, into other: ItemID, _ item: RemoteItem?) throws {
         if let row = try row(of: planned), row.id != other {
-            // Who removed it meanwhile has not seen the other, which stays.
+            // The item was removed here before the other one was known, so the other one remains.
             guard !row.isDeleted else {
                 try transaction.retargetLinks(from: row.id, to: other)
                 try transaction.delete(row)
@@ -246,25 +249,25 @@ package struct CommitApplier {
             transaction.note(
                 isGone ? .removed : next.entry == row.entry ? .attributes : .moved, before: row,
                 after: isGone ? nil : next)
-            // Other names of both are names of the one from now on.
+            // Hard links to either item now refer to the merged item.
             try transaction.retargetLinks(from: row.id, to: other)
             if next.kind != .hardLink { try transaction.touchLinked(other, now: settler.now) }
         }
         try take(item)
     }
 
-    /// It was moved into the folder that it is one with: the two have the place of the outer one.
+    /// The item was moved into the folder that it merged with. The merged folder takes the outer folder's place.
     private func takePlace(of double: ItemRow, _ row: inout ItemRow) {
         row.entry = double.entry
         row.dirty.remove(.place)
         if double.dirty.contains(.place) { row.dirty.insert(.place) }
     }
 
-    /// The cloud has forgotten the item (or its folder): everything of it goes up once more.
+    /// The cloud has forgotten the item or its folder, so all of the item is uploaded again.
     private mutating func sendAgainAsNew(_ planned: PlannedChange, unknownAt revision: Revision) throws {
         guard let row = try row(of: planned) else { return }
         let known = try transaction.remote(id: row.id)
-        // Another device has brought it back since, as the feed has told: the change goes up once more as it is.
+        // The feed has reported since that another device restored the item, so the change is sent again unchanged.
         if let known, !known.isDeleted, known.revision > revision { return }
         if known?.isDeleted == false, try sendFolderAgain(of: row, planned) { return }
         try transaction.forgetRemote(row.id)
@@ -273,15 +276,15 @@ package struct CommitApplier {
         if row.kind == .hardLink, try !sendLinkedAgain(row) { return }
         try transaction.sendAsNew(row)
         try sendPackageAgain(around: row)
-        // Its folder may be what is unknown; if it is not, the cloud answers with the record that is known here.
+        // The unknown item may be the folder. If it is not, the cloud answers with the record that is known here.
         guard let parent = row.entry?.parent, parent != .root, let folder = try transaction.row(key: parent),
             planned.change.baseRevision == .zero, folder.dirty.isEmpty
         else { return }
         try transaction.sendAsNew(folder)
     }
 
-    /// A package is one document: of one that the cloud has forgotten, what was not changed here goes up too. (What is
-    /// not here is lost with it.)
+    /// A package is one document. If the cloud has forgotten it, its unchanged members are uploaded too. Members that
+    /// are placeholders are lost.
     private mutating func sendPackageAgain(around row: ItemRow) throws {
         var finder = transaction.packageFinder
         guard row.entry != nil, let package = try finder.package(of: row), try isForgotten(package) else { return }
@@ -302,8 +305,8 @@ package struct CommitApplier {
         return try transaction.remote(id: row.id)?.isDeleted ?? true
     }
 
-    /// It may be the folder that the item was moved into that the cloud has forgotten: that goes up once more, and then
-    /// it shows.
+    /// The cloud may have forgotten the folder into which the item was moved. That folder is uploaded again, and the
+    /// answer tells.
     /// - Returns: false if it cannot be the folder.
     private func sendFolderAgain(of row: ItemRow, _ planned: PlannedChange) throws -> Bool {
         guard case .put(let fields) = planned.change.action, let place = fields.place, place.parent != .root,
@@ -314,9 +317,9 @@ package struct CommitApplier {
         return true
     }
 
-    /// What a hard link leads to may be what the cloud has forgotten: it goes up once more. If its content is gone with
-    /// that, the name is too.
-    /// - Returns: false if the name is gone.
+    /// The cloud may have forgotten the target of a hard link. The target is uploaded again. If its content is lost,
+    /// the link is removed.
+    /// - Returns: false if the link was removed.
     private mutating func sendLinkedAgain(_ link: ItemRow) throws -> Bool {
         guard let linked = try transaction.named(link) else {
             try giveUp(link)
@@ -328,30 +331,31 @@ package struct CommitApplier {
             return !isGone
         }
         if isGone {
-            // Once that waits to be made at the cloud, its names wait for it.
+            // Links of a target that waits for its creation at the cloud wait for it.
             guard !linked.dirty.contains(.created) else { return true }
             try transaction.forgetRemote(linked.id)
             try transaction.sendAsNew(linked)
         } else if linked.dirty.isEmpty {
-            // Or what is forgotten is the folder of the link alone: the answer to any change of it tells.
+            // Only the link's folder may be unknown. The answer to any change of the target tells.
             var next = linked
-            // The mode is shown as the cloud has it, whatever of the content is still on its way.
+            // The mode is a field that can be sent whatever the state of the content.
             try transaction.markDirty(&next, .mode, now: settler.now)
             try transaction.update(next, before: linked)
         }
         return true
     }
 
-    /// Of another cloud than this: its content may come back with that (see `IndexTransaction.startOver`).
+    /// The placeholder belongs to another cloud, and its content may return with that (see
+    /// `IndexTransaction.startOver`).
     private func keepPlaceholder(_ row: ItemRow) throws {
         var next = row
         next.dirty = []
         try transaction.update(next, before: row)
     }
 
-    /// Neither the cloud nor this device has its content: it goes, and its names with it.
+    /// Removes an item whose content neither the cloud nor this device has, together with its hard links.
     private mutating func giveUp(_ row: ItemRow) throws {
-        // A damaged index may have links to links, even one to itself.
+        // A damaged index may have links to links, even a link to itself.
         if row.isLinked, row.kind != .hardLink { for link in try transaction.links(to: row.id) { try giveUp(link) } }
         if let content = row.content { try settler.drop(content) }
         try transaction.delete(row)
@@ -361,13 +365,13 @@ package struct CommitApplier {
 }
 
 extension ContentChange {
-    /// Whether the cloud kept it neither as the current version nor as a conflict: it was no edit of its base.
+    /// Whether the cloud kept the version neither as current nor as a conflict, because it was no edit of its base.
     fileprivate func isPassedOver(_ item: RemoteItem?) -> Bool {
         guard baseVersion != nil, let item, !item.isDeleted, item.content != nil else { return false }
         return !isKnown(by: item)
     }
 
-    /// Whether it is the current version or in conflict, as far as the item tells (it names only some conflicts).
+    /// Whether the version is current or in conflict, as far as the item tells. The item lists only some conflicts.
     fileprivate func isKnown(by item: RemoteItem?) -> Bool {
         guard let item, let current = item.content, item.conflicts.count == item.conflictCount else { return true }
         return current.version == version || item.conflicts.contains { $0.id == version }
@@ -379,12 +383,12 @@ extension ChangeResult {
 }
 
 extension IndexTransaction {
-    /// Marks an item as one the cloud has not seen. The version its content came from is no base any more.
+    /// Marks an item as new to the cloud. Its content's version is no base any more.
     func sendAsNew(_ row: ItemRow) throws {
         var next = row
         if next.dirty.isEmpty {
             next.dirtyOrder = try newDirtyOrder()
-            // Nobody changed it here; what is known of when it was is the time of its content.
+            // No program changed the item here. The best known time of change is that of its content.
             next.dirtyAt = next.modifiedAt
         }
         next.dirty.insert(.created)

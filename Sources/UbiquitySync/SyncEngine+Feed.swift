@@ -4,31 +4,31 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// What the feed loop knows beyond the index.
+/// State of the feed loop that is not in the index.
 struct FeedState {
-    /// The newest revision the cloud told of.
+    /// The newest revision that the cloud has announced.
     var announced = Revision.zero
     /// Whether the feed was read to its end since the connection was made.
     var isCaughtUp = false
-    /// The power may have taken contents that the cloud was told of and has not got.
+    /// A loss of power may have destroyed contents that were announced to the cloud but not uploaded.
     var mayHaveLost = false
-    /// The index has all that this device has sent, or the feed has told of the rest.
+    /// Whether the index records everything this device has sent, or the feed has reported the rest.
     var knowsWhatWasSent = true
-    /// Some of them wait for their places, and are given up when they have them.
+    /// Some lost contents wait for their items to be placed. They are given up afterwards.
     var looksForLost = false
-    /// What this device has deleted at the cloud, at which revision, since the page that is on its way was asked for:
-    /// that page may still have it, and here it is forgotten. Nil if none is on its way, so that it holds what is
-    /// answered while one request lasts.
+    /// Items that this device deleted at the cloud since the page in flight was requested, with the revision of each
+    /// deletion. The page may still contain them, and the index has removed them. Nil if no page is in flight, so that
+    /// it holds only the answers of one request's duration.
     var deletedMeanwhile: [ItemID: Revision]?
-    /// Records that had no place at the last look, and when that was, by the machine's uptime.
+    /// Records without a place at the last look, and the time of that look, in uptime of the machine.
     var waiting: (records: Set<ItemID>, at: Duration) = ([], .zero)
 }
 
-// The feed loop: brings what others changed.
+// The feed loop: reads the changes of other devices.
 extension SyncEngine {
     func runFeed() async {
         while !Task.isCancelled {
-            // Read first: a change from here on is not missed.
+            // Read the generation first, so that no later change is missed.
             let seen = connection.changed.generation
             guard !connection.isPaused else {
                 await connection.changed.wait(since: seen, atMost: SyncLimits.pollInterval, timekeeper)
@@ -48,7 +48,7 @@ extension SyncEngine {
         }
     }
 
-    /// Connects, reads the feed to its end, and stays with it until the connection breaks.
+    /// Connects, reads the feed to its end, and follows it until the connection breaks.
     private func follow() async throws {
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
         let description = try await service.open(knowing: position.incarnation == nil ? nil : position.point)
@@ -63,8 +63,8 @@ extension SyncEngine {
         }
     }
 
-    /// Hears of news as they come. Where nothing but the stream gets through (a proxy refuses or keeps it), the feed is
-    /// asked now and then instead, and whether this is the same cloud.
+    /// Listens to the stream of announcements. If a proxy refuses or buffers the stream, it polls the feed instead and
+    /// checks that the cloud is the same one.
     private func listen(to incarnation: UInt64) async throws {
         var backoff = Backoff()
         while true {
@@ -104,8 +104,8 @@ extension SyncEngine {
         throw CancellationError()
     }
 
-    /// What has waited for a name from one look to the next gets it, though something that an ignore file keeps local
-    /// has it: that would have gone up by now, had the rules changed too.
+    /// Places records that waited for a name from one look to the next, although an excluded item has the name. Had the
+    /// ignore rules changed too, that item would have been uploaded by now.
     private func placeWhatWaits() async throws {
         let now = timekeeper.uptime(), last = feed.withLock { $0.waiting }
         guard now - last.at >= SyncLimits.pollInterval else { return }
@@ -126,8 +126,8 @@ extension SyncEngine {
         discard(dropped)
     }
 
-    /// Takes note of which cloud this is. Another one than before, or one whose older copy was put back, does not know
-    /// what this device knows: nothing may be taken for deleted, and everything that is here goes up.
+    /// Records the identity of the cloud. Another cloud, or one restored from an older backup, does not know the state
+    /// of this device. Then nothing counts as deleted, and all local items are uploaded.
     func meet(_ description: ContainerDescription) async throws {
         let isAnother = try await pool.run { [index, logger] in
             let position = try index.read { try $0.feedPosition() }
@@ -143,7 +143,7 @@ extension SyncEngine {
             }
             return true
         }
-        // What was announced till now was the other one's.
+        // Earlier announcements came from the other cloud.
         if isAnother { feed.withLock { $0.announced = description.revision } }
     }
 
@@ -152,7 +152,7 @@ extension SyncEngine {
         var hasMore = true, snapshots = 0
         while hasMore {
             let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
-            // One that was cut off begins anew: deletions since may have been forgotten.
+            // An interrupted snapshot begins anew: deletions since then may have been forgotten.
             guard !position.isInSnapshot else {
                 try await readSnapshot(position)
                 continue
@@ -186,17 +186,18 @@ extension SyncEngine {
         }
     }
 
-    /// A page of the feed; the smallest one if that of so many items is longer than an answer may be.
+    /// Requests a page of the feed. If the answer is too large, requests a page of one item.
     private func page(_ limit: Int, _ ask: (_ limit: Int) async throws -> ChangePage) async throws -> ChangePage {
         do { return try await ask(limit) } catch let error as UbiquityError where error.code == .tooLarge {
             return try await ask(1)
         }
     }
 
-    /// From before a page is asked for until it is taken in: what the cloud answers for meanwhile is newer than that.
+    /// Records deletions from the request of a page until it is applied. Answers to commits in that time are newer than
+    /// the page.
     private func setNotesDeletions(_ isOn: Bool) { feed.withLock { $0.deletedMeanwhile = isOn ? [:] : nil } }
 
-    /// To be called before the index forgets what the cloud has deleted for this device.
+    /// Records the items that the cloud deleted for this device. Call it before the index removes them.
     func noteDeletions(_ response: CommitResponse) {
         feed.withLock { state in
             for case let item? in response.results.map(\.item) where item.isDeleted {
@@ -205,8 +206,8 @@ extension SyncEngine {
         }
     }
 
-    /// Has clients let go of what others have deleted or moved. One that does not in its time cannot keep the rest from
-    /// coming.
+    /// Asks clients to release items that others have deleted or moved. A client that does not answer in time does not
+    /// block the feed.
     private func prepare(for items: [RemoteItem]) async -> (@Sendable () -> Void)? {
         guard !items.isEmpty, let openItems, openItems.mayBeUsed(.root) else { return nil }
         do {
@@ -224,7 +225,7 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: false if the snapshot has to be read instead, as the index knows then.
+    /// - Returns: false if the snapshot has to be read instead. The index records that.
     @discardableResult
     private func apply(_ page: ChangePage, at position: FeedPosition) throws -> Bool {
         let bringsMark = page.mark != 0 && page.mark != position.mark
@@ -263,14 +264,15 @@ extension SyncEngine {
         return dropped != nil
     }
 
-    /// Logs records that break the rules. Their number follows from the page's limit.
+    /// Logs records that break the rules. The page's limit bounds their number.
     private func report(_ ignored: [(item: ItemID, reason: String)]) {
         for (item, reason) in ignored {
             logger.error("ignored a record of the cloud", metadata: ["item": "\(item)", "reason": "\(reason)"])
         }
     }
 
-    /// Contents that others have made of what this device has sent changes of. To be called before they are taken in.
+    /// Records that other devices changed contents after this device sent changes of the same items. Call it before the
+    /// items are applied.
     private func noteAnswers(_ items: [RemoteItem], _ transaction: IndexTransaction) throws {
         guard !throttle.isEmpty else { return }
         for item in items where item.content.map({ $0.device != configuration.device }) ?? false {
@@ -281,9 +283,9 @@ extension SyncEngine {
         }
     }
 
-    /// The feed's first page has no deletions, since a new device need not know them. One that had an item committed
-    /// before it read that page must: it begins with the snapshot, which tells what is missing. (The page alone does
-    /// not: an item that it lacks may have been changed since, and stand on a later one.)
+    /// Whether the snapshot must be read first. The feed's first page has no deletions, since a new device needs none.
+    /// A device that committed items before it read that page does need them, and the snapshot shows what is missing.
+    /// The page alone does not: an absent item may have changed since and be on a later page.
     private func needsSnapshot(
         before page: ChangePage, at position: FeedPosition, _ transaction: IndexTransaction
     ) throws -> Bool {
@@ -292,8 +294,8 @@ extension SyncEngine {
         return try transaction.remotes(through: page.revision).contains { !listed.contains($0.id) }
     }
 
-    /// Whether the feed tells for the first time of a version that this device made. (What it told of before a loss of
-    /// power was known to be lost stays what it was: see `continueOwnVersion`.)
+    /// Whether the feed reports for the first time a version that this device made. A version reported before a loss of
+    /// power and then known to be lost keeps its state, see `continueOwnVersion`.
     private func isNewOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws -> Bool {
         guard let content = item.content, content.device == configuration.device, content.isAvailable, !item.isDeleted
         else { return false }
@@ -301,22 +303,23 @@ extension SyncEngine {
         return known?.version != content.version || known?.isAvailable == false
     }
 
-    /// A version of this device that it has not heard of. One that it never sent was made by another copy of
-    /// this index: the one that a backup was made of, or a clone of the machine. It counts like any other device's.
+    /// Handles a version that carries this device's id and is new here. If this device never sent it, another copy of
+    /// this index made it: the original of a restored backup, or a clone of the machine. It counts as another device's
+    /// version.
     private func meetOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let version = item.content?.version, try transaction.isSent(version) else { return }
         try continueOwnVersion(item, transaction)
         try transaction.forgetSent(version)
     }
 
-    /// A version that this device made, and whose commit it never heard the answer of: what was changed here since, or
-    /// will be before the answer to its repetition, was made from it, and is no conflict with it. (After a loss of
-    /// power in the middle of a run that is not known.)
+    /// Makes the uploaded version the base of the local content. This device made the version but lost the answer to
+    /// its commit. Local changes derive from it and do not conflict with it. After a loss of power in the middle of a
+    /// run this is unknown.
     private func continueOwnVersion(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content,
             let row = try transaction.row(id: item.id), row.dirty.contains(.content), row.version != content.version,
             feed.withLock({ $0.knowsWhatWasSent }),
-            // Not a page that was long on its way: the answer to a later commit may have come before it.
+            // Skip a delayed page: the answer to a later commit may have overtaken it.
             try transaction.remote(id: item.id)?.revision == item.revision
         else { return }
         var next = row
@@ -325,8 +328,8 @@ extension SyncEngine {
         try transaction.update(next, before: row)
     }
 
-    /// This device announced a content and does not have it: it was lost with the power while the announcement was on
-    /// its way.
+    /// Handles a content that this device announced and does not have. It was lost with the power while the
+    /// announcement was in flight.
     private func noteLost(_ item: RemoteItem, _ transaction: IndexTransaction) throws {
         guard let content = item.content, content.device == configuration.device, !content.isAvailable,
             !item.isDeleted
@@ -336,8 +339,8 @@ extension SyncEngine {
         feed.withLock { $0.looksForLost = true }
     }
 
-    /// This device was away longer than deletions are remembered: everything there is is read, and what it knew and
-    /// does not find was deleted.
+    /// Reads the snapshot, because this device was away longer than the cloud remembers deletions. A known item that
+    /// the snapshot lacks was deleted.
     private func readSnapshot(_ position: FeedPosition) async throws {
         logger.info("the change feed no longer reaches back: reading the snapshot")
         var next = FeedPosition(
@@ -360,14 +363,15 @@ extension SyncEngine {
             isWhole = isWhole && !page.isIncomplete
         }
         next.isInSnapshot = false
-        // Of what the cloud cannot read it did not say that it is deleted.
+        // An item that the cloud cannot read is not deleted.
         if isWhole { try await dropMissing(asOf: next.revision) } else {
             logger.warning("the cloud has damaged records: run ubiquity doctor on a device that has all files")
         }
         try await pool.run { [index, next] in try index.write(.remote) { try $0.setFeedPosition(next) } }
     }
 
-    /// What the snapshot did not have was deleted at some revision up to its own: an answer from before is no news.
+    /// Removes items that the snapshot lacks. They were deleted at some revision up to the snapshot's, so older answers
+    /// about them are ignored.
     private func dropMissing(asOf revision: Revision) async throws {
         while true {
             let coming = try await pool.run { [index] in try index.read { try $0.deletedBySnapshot(at: revision) } }

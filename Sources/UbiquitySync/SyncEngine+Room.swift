@@ -4,15 +4,15 @@ package import UbiquityCore
 package import UbiquityIndex
 internal import UbiquitySystem
 
-// The room that contents may take: below the cache limit, above the disk floor.
+// Space for contents: within the cache limit and above the disk floor.
 extension SyncEngine {
-    /// Bytes that the eager policy may still bring here, those under way counted as here: what eviction would take
-    /// again, because of the cache limit or the disk floor, is not fetched. 0 with the lazy policy.
+    /// Bytes that the eager policy may still download. Downloads in progress count as local. It fetches nothing that
+    /// the cache limit or the disk floor would evict again. 0 with the lazy policy.
     func eagerRoom() throws -> Int64 {
         configuration.policy == .eager ? try freeRoom() : 0
     }
 
-    /// Bytes that can come without another content having to go. Small files pass the disk floor.
+    /// Bytes that can be downloaded without an eviction. Small files may go below the disk floor.
     func freeRoom() throws -> Int64 {
         let promised = promisedBytes.withLock { $0 }
         let free = try store.availableBytes() - bytesComing() - promised
@@ -22,8 +22,8 @@ extension SyncEngine {
         return max(0, min(onDisk, inCache))
     }
 
-    /// Bytes of contents that are here: of those that came in part, what has come.
-    /// - Parameter limit: what is larger, in bytes, is left out.
+    /// Bytes of local contents. A partial content counts with its present bytes.
+    /// - Parameter limit: contents larger than this, in bytes, are left out.
     package func cachedBytes(ofAtMost limit: Int64 = .max) throws -> Int64 {
         let (whole, parts) = try index.read { (try $0.completeBytes(ofAtMost: limit), try $0.partialContents()) }
         return try parts.reduce(whole) { sum, part in
@@ -32,12 +32,12 @@ extension SyncEngine {
         }
     }
 
-    /// Bytes of downloads under way that have not come yet.
+    /// Bytes that downloads in progress have yet to fetch.
     private func bytesComing(ofAtMost limit: Int64 = .max) -> Int64 {
         downloads.all.filter { $0.content.size <= limit }.reduce(0) { $0 + Self.missing($1) }
     }
 
-    /// The same of those that no program waits for: of the others no more may come than is read.
+    /// The same for background downloads. A download that a program waits for fetches only what the program reads.
     private func backgroundBytesComing() -> Int64 {
         downloads.all.filter(\.isBackground).reduce(0) { $0 + Self.missing($1) }
     }
@@ -48,15 +48,15 @@ extension SyncEngine {
 
     package var floor: DiskFloor { DiskFloor(configured: configuration.diskFloor) }
 
-    /// The free bytes of the disk if they are fewer than the floor; else nil.
+    /// The free bytes of the disk if they are below the floor, else nil.
     package func freeBytesBelowFloor() throws -> Int64? {
         let free = try store.availableBytes()
         return free < floor.usual ? free : nil
     }
 
-    /// Runs `begin`, which begins a download that no program waits for, if there is room for the whole content, or
-    /// can be made. One that does not fit would come as far as it can, be given up, and come again.
-    /// - Parameter floor: Bytes that stay free on the disk.
+    /// Runs `begin`, which begins a background download, if the whole content fits or space can be freed for it. A
+    /// content that does not fit would be downloaded in part, given up, and downloaded again.
+    /// - Parameter floor: bytes to keep free on the disk.
     /// - Throws: `.noSpace`.
     func withRoom<Result: Sendable>(
         for size: Int64, above floor: Int64, _ begin: () async throws -> Result
@@ -71,7 +71,8 @@ extension SyncEngine {
         return try await begin()
     }
 
-    /// Downloads that a program waits for bring only what it reads: they promise nothing.
+    /// Promises space to a background download. A download that a program waits for fetches only what is read and gets
+    /// no promise.
     private func promiseRoom(for size: Int64, above floor: Int64) throws -> Bool {
         let free = try store.availableBytes() - floor
         let coming = backgroundBytesComing()
@@ -82,11 +83,11 @@ extension SyncEngine {
         }
     }
 
-    /// Gives up the least recently used contents, so that one of `size` bytes can come. If there are not enough that
-    /// may go, it comes all the same: the limits are wishes, and only a full disk refuses.
-    /// - Parameter wholeFloor: the bytes that stay free on the disk, for a content that is useful only as a whole. If
-    ///   it has no room even after eviction, nothing is evicted. Without it, room is made for the first bytes alone: a
-    ///   program may read no more than the beginning. Later bytes evict others when they come (`keepWithinLimits`,
+    /// Evicts the least recently used contents to free space for one of `size` bytes. If too little can be evicted, the
+    /// download proceeds all the same: the limits are soft, and only a full disk refuses.
+    /// - Parameter wholeFloor: bytes to keep free on the disk, for a content that is useful only as a whole. If it does
+    ///   not fit even after eviction, nothing is evicted. Without it, space is freed for the first bytes alone, because
+    ///   a program may read only the beginning. Later bytes evict others when they arrive (`keepWithinLimits`,
     ///   `makeRoomNow`).
     func makeRoom(for size: Int64, wholeAbove wholeFloor: Int64? = nil) throws {
         guard size > 0 else { return }
@@ -97,20 +98,20 @@ extension SyncEngine {
             disk += promisedBytes.withLock { $0 }
             guard try disk <= 0 || disk <= evictableBytes(above: floor) else { return }
         }
-        // What is larger than the cache goes again when it is closed; for it nothing else need go.
+        // A file larger than the cache is evicted itself when it closes, so it evicts no others.
         if let limit = configuration.cacheLimit, size <= limit {
             cache = try expectedBytes(with: needed, limit) - limit
         }
-        // Somewhat more than that, since looking for what may go costs more the more there is.
+        // Evict somewhat more: the search for candidates costs more the more contents there are.
         let slack = (configuration.cacheLimit ?? configuration.diskFloor) / 20
         try evictLeastUsed(disk: disk, above: floor, cache: cache, slack: slack)
     }
 
-    /// Makes room for what is about to be fetched, and for some of what follows: a request that meets a full disk has
-    /// to be made anew. If nothing may go, or what may cannot, it is made all the same.
-    /// - Parameter count: the bytes that this lane is about to fetch, which are in `fetchingBytes`.
+    /// Frees space for the next fetch and for some that follow it, since a request that meets a full disk must be
+    /// repeated. The request is sent even if nothing can be evicted.
+    /// - Parameter count: bytes that this lane is about to fetch. They are included in `fetchingBytes`.
     func makeRoomAhead(of count: Int64, _ download: Download) {
-        // To look through everything for each few MiB would take longer than they do.
+        // A search through everything for each few MiB would take longer than their download.
         guard timekeeper.now() >= nextRoomAhead.withLock({ $0 }) else { return }
         do {
             let short = try floor.usual + fetchingBytes.withLock { $0 } - store.availableBytes()
@@ -123,7 +124,7 @@ extension SyncEngine {
         nextRoomAhead.withLock { $0 = next }
     }
 
-    /// The bytes that may go so that others are free above the floor.
+    /// The bytes that can be evicted to restore the floor.
     private func evictableBytes(above floor: Int64) throws -> Int64 {
         let kept = keptContents(above: floor)
         let (whole, parts) = try index.read {
@@ -135,8 +136,8 @@ extension SyncEngine {
         }
     }
 
-    /// Contents that stay when others are evicted so that this floor is free. Nothing but ignore files stays when the
-    /// reserve itself is short. With the eager policy small files stay: they would come again at once.
+    /// Contents that an eviction for this floor keeps. If the reserve itself is short, only ignore files are kept. With
+    /// the eager policy small files are kept: they would be downloaded again at once.
     private func keptContents(above floor: Int64) -> KeptContents {
         guard floor > DiskFloor.reserve else { return .none }
         return KeptContents(
@@ -144,15 +145,15 @@ extension SyncEngine {
             requestedSince: timekeeper.now().advanced(bySeconds: -DiskFloor.requestedStay))
     }
 
-    /// The room for contents as it is now.
+    /// The current space for contents.
     func diskRoom() throws -> DiskRoom {
         try DiskRoom(
             floor: floor, free: store.availableBytes(), evictable: evictableBytes(above: floor.usual),
             evictableForReserve: evictableBytes(above: DiskFloor.reserve))
     }
 
-    /// Why a content that is to come by itself does not fit; nil if it does.
-    /// - Parameter others: Bytes that are to come before it.
+    /// The reason why a content does not fit for a background download, or nil if it fits.
+    /// - Parameter others: bytes to be downloaded before it.
     package func refusalForRoom(of row: ItemRow, after others: Int64) throws -> UbiquityError? {
         guard try row.size + others > freeRoom() else { return nil }
         let room = try diskRoom()
@@ -160,21 +161,20 @@ extension SyncEngine {
         return floor.refusal(of: row.size, free: room.free, floor: floor.bytes(for: row, size: row.size))
     }
 
-    /// Whether there is anything that may go.
+    /// Whether any content can be evicted.
     func hasEvictable() throws -> Bool {
         let (isWhole, parts) = try index.read { (try $0.hasEvictable(), try $0.evictableParts()) }
         return isWhole || parts.contains { downloads.download(of: $0.key) == nil }
     }
 
-    /// The same for a part of a content, so many bytes of which are to be written at once.
-    /// - Returns: whether there is room for them.
+    /// Frees space for a part of a content that is to be written at once, in bytes.
+    /// - Returns: whether the part fits.
     func makeRoomNow(for bytes: Int64) throws -> Bool {
         try makeRoom(for: bytes)
         return try store.availableBytes() >= DiskFloor.reserve + bytes
     }
 
-    /// Bytes that will be here with another `size`. Counted anew only when they may be too many: counting looks at
-    /// every item.
+    /// Local bytes after a download of `size` bytes. Counts anew only near the limit, since a count reads every item.
     private func expectedBytes(with size: Int64, _ limit: Int64) throws -> Int64 {
         let expected = bytesHere.withLock { bytes -> Int64? in
             guard let here = bytes, here + size <= limit else { return nil }
@@ -187,7 +187,7 @@ extension SyncEngine {
         return here + size
     }
 
-    /// Bytes of downloads under way that room is made for (`makeRoom`) and that have not come yet.
+    /// Bytes that downloads in progress have yet to fetch and for which space was freed (`makeRoom`).
     private func bytesExpected(ofAtMost limit: Int64) -> Int64 {
         downloads.all.reduce(0) { sum, download in
             guard download.content.size <= limit else { return sum }
@@ -196,8 +196,8 @@ extension SyncEngine {
         }
     }
 
-    /// Looks after the disk floor while programs write: maintenance comes too late for one that fills the disk in
-    /// seconds. (With passthrough nobody else sees it write, and the kernel tells it that the disk is full.)
+    /// Keeps the disk floor while programs write. Maintenance is too slow for a program that fills the disk in seconds.
+    /// With passthrough only the kernel sees the writes, and it answers that the disk is full.
     func watchRoom() async {
         guard configuration.diskFloor > 0 else { return }
         var watch = RoomWatch(), isWritten = false
@@ -217,11 +217,11 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: when to look again, and whether any program has a file open for writing.
+    /// - Returns: the next state of the watch, and whether any program has a file open for writing.
     private func lookAtRoom(_ watch: RoomWatch) throws -> (RoomWatch, isWritten: Bool) {
         let start = timekeeper.now()
         let free = try store.availableBytes()
-        // The eager policy would take for itself what is made free beyond the floor, and that would be made free again.
+        // The eager policy would fill any space beyond the floor at once, and it would have to be freed again.
         let isLazy = configuration.policy == .lazy
         let floor = floor.usual
         let ahead = isLazy ? watch.ahead(of: free, floor: floor) : 0
@@ -233,11 +233,11 @@ extension SyncEngine {
         return (watch.looked(free: free, left: left, took: took), isWritten)
     }
 
-    /// Evicts what is beyond the cache limit, or below the disk floor.
+    /// Evicts contents above the cache limit or below the disk floor.
     func keepWithinLimits() throws {
         var cache: Int64 = 0
         if let limit = configuration.cacheLimit {
-            // For what is larger than the cache nothing else need go: it goes itself as soon as it may.
+            // A file larger than the cache is evicted itself as soon as possible, and evicts no others.
             let isAny = try index.read { try !$0.evictable(largerThan: limit, limit: 1).isEmpty }
             if isAny { try evict(largerThan: limit) }
             let here = try cachedBytes(ofAtMost: limit), expected = here + bytesExpected(ofAtMost: limit)
@@ -247,7 +247,7 @@ extension SyncEngine {
         try evictLeastUsed(disk: floor.usual - store.availableBytes(), above: floor.usual, cache: cache)
     }
 
-    /// What came in part only, and is not wanted any more, may take less than its size.
+    /// Bytes on the disk. A partial content may take less than its size.
     private func bytesOnDisk(of row: ItemRow) throws -> Int64 {
         guard row.contentState == .partial, let content = row.content else { return row.size }
         return min(row.size, try store.status(of: content)?.allocatedBytes ?? 0)
@@ -256,8 +256,8 @@ extension SyncEngine {
     /// Evicts contents until the given bytes of the disk and of the cache limit are free. Requested contents are
     /// evicted only for the cache limit, or if the disk would otherwise have less than its reserve.
     /// - Parameters:
-    ///   - floor: The bytes that are to be free on the disk after it.
-    ///   - slack: so much more goes, if there are small contents enough for it.
+    ///   - floor: bytes to be free on the disk afterwards.
+    ///   - slack: additional bytes to evict if there are enough small contents.
     /// - Returns: whether anything was evicted.
     @discardableResult
     private func evictLeastUsed(disk: Int64, above floor: Int64, cache: Int64 = 0, slack: Int64 = 0) throws -> Bool {
@@ -269,16 +269,16 @@ extension SyncEngine {
         return forFloor + forLimits > 0
     }
 
-    /// - Returns: The bytes that were evicted.
+    /// - Returns: the evicted bytes.
     private func evictInOrder(_ bytes: Int64, slack: Int64, keeping kept: KeptContents) throws -> Int64 {
         guard bytes > 0 else { return 0 }
         var left = bytes, hasFreed = false, last: ItemRow?
         defer { if hasFreed { noteFreed() } }
         for _ in 0..<SyncLimits.pagesOfEviction {
-            // Programs wait for room: what was given up is freed before there is more of it.
+            // Programs wait for space: free what was evicted before evicting more.
             if hasFreed { noteFreed() }
             hasFreed = false
-            // As many as are read at a time may all be shown or open.
+            // All rows of a page may be shown or open, so read several pages.
             let rows = try index.read { [last] reader in
                 try reader.evictable(after: last, keeping: kept, limit: SyncLimits.rowsPerRead)
             }
@@ -293,7 +293,7 @@ extension SyncEngine {
         return bytes - left
     }
 
-    /// Signed out, each of them would be refused.
+    /// While signed out, the cloud would refuse every confirmation.
     private var mayEvict: Bool { connection.status.phase != .signedOut }
 
     private func evict(largerThan limit: Int64) throws {
@@ -311,10 +311,10 @@ extension SyncEngine {
         noteFreed()
     }
 
-    /// - Returns: the bytes of the disk that were freed; nil if it is in use, if the cloud has not confirmed it, or if
-    ///   another has just evicted it.
+    /// - Returns: the bytes freed on the disk. Nil if the content is in use, not confirmed by the cloud, or already
+    ///   evicted.
     private func evictUnused(_ row: ItemRow) throws -> Int64? {
-        // One that is still coming is given up by whoever wants it.
+        // Whoever wants a download in progress gives it up, not eviction.
         if openItems?.isShown(row.key) ?? false || downloads.download(of: row.key) != nil { return nil }
         do {
             let bytes = try bytesOnDisk(of: row)

@@ -5,11 +5,11 @@ package import UbiquityIndex
 package import UbiquitySystem
 package import UbiquityWire
 
-/// Keeps one container of this device and of the cloud the same.
+/// Synchronizes one container between this device and the cloud.
 ///
-/// Three loops run side by side: the *feed* brings what others changed, the *push* sends what was changed here, the
-/// *downloads* fetch content that should be here. What they share is the index; whatever a loop knows beyond it can be
-/// lost with the process. Time, randomness, network and disk come from outside.
+/// Three loops run side by side. The *feed* loop reads the changes of other devices, the *push* loop sends local
+/// changes, and the *download* loop fetches wanted contents. The loops share the index. All other state of a loop is
+/// lost when the process ends, and the loops can do without it. Time, randomness, network and disk are injected.
 package final class SyncEngine: Sendable {
     let index: ItemIndex
     let store: ContentStore
@@ -26,7 +26,7 @@ package final class SyncEngine: Sendable {
     let transfers: Transfers
     let throttle: Throttle
     let downloads: DownloadTable
-    /// Contents of versions beside the current ones, while programs read them and a little longer.
+    /// Contents of old versions. They are kept while programs read them, and for a short time after.
     let versionContents = VersionContents()
     let deletions = Lock(DeletionState())
     let versionLists = VersionLists()
@@ -35,40 +35,40 @@ package final class SyncEngine: Sendable {
 
     let pushSignal = Signal()
     let downloadSignal = Signal()
-    /// Whether a writer has closed since the download loop last looked.
+    /// Whether a writer has closed a file since the download loop last looked.
     let hasClosed = Lock(false)
     let wantedScan = Lock(WantedScan())
     let readingOrder = Lock(ReadingOrder())
-    /// Bytes of contents that are here or may have begun to come since they were last counted.
+    /// Bytes of local contents and of downloads that may have begun, as of the last count.
     let bytesHere = Lock<Int64?>(nil)
-    /// Bytes that lanes are fetching.
+    /// Bytes that the lanes of all downloads are fetching.
     let fetchingBytes = Lock<Int64>(0)
-    /// When room is made again for those: as nothing could go, not at once.
+    /// The earliest time to free space for fetches again. Delays the next try after one that freed nothing.
     let nextRoomAhead = Lock(Timestamp.zero)
-    /// Contents that have been made for an item that has them soon, or has by now.
+    /// New contents whose item does not reference them yet, or has begun to.
     let made = Lock<Set<ContentID>>([])
-    /// Contents with smaller ids, which an earlier run has made, are still to be looked through for such that no item
-    /// has; nil if they have been.
+    /// An earlier run's contents with smaller ids are not yet checked for ones that no item references. Nil once all
+    /// are checked.
     let unswept = Lock<ContentID?>(nil)
-    /// Of contents that there is room for and whose downloads are about to begin.
+    /// Bytes promised to downloads that are about to begin.
     let promisedBytes = Lock<Int64>(0)
     let feedSignal = Signal()
     /// Fires when a program begins to write.
     let roomSignal = Signal()
-    /// Fires whenever something a waiter may wait for has changed.
+    /// Fires at every change that a waiter may wait for.
     let progress: Broadcast
 
     let push = Lock(PushState())
     let uploadPace = Lock(UploadPace())
-    /// Complete contents of packages that are still shown in their older state. Lost with the process: they come again.
+    /// Complete contents of packages that still show their older state. Lost with the process, and downloaded again.
     let staged = Lock([ItemKey: StagedContent]())
-    /// What each held package lacked when it was looked at last.
+    /// The missing item of each held package, as of the last look.
     let lacking = Lock([ItemKey: ItemID]())
     let feed = Lock(FeedState())
     let openItemsBox = Lock<(any OpenItems)?>(nil)
 
-    /// - Parameter executor: where tasks run that outlive their caller; nil is Swift's own threads. (A simulator has
-    ///   its own, and so does everything that `run` is called from.)
+    /// - Parameter executor: runs the tasks that outlive their caller. Nil means Swift's own threads. A simulator
+    ///   passes its own executor and calls `run` on it.
     package init(
         index: ItemIndex, store: ContentStore, service: any CloudService, configuration: SyncConfiguration,
         timekeeper: any Timekeeper, random: any RandomSource, pool: BlockingPool, logger: Logger,
@@ -94,7 +94,7 @@ package final class SyncEngine: Sendable {
         recallHeldDeletions()
     }
 
-    /// Runs until the task is cancelled. `recover()` comes before.
+    /// Runs until the task is cancelled. Call `recover()` first.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runFeed() }
@@ -107,8 +107,9 @@ package final class SyncEngine: Sendable {
         downloads.stopAll()
     }
 
-    /// Removes contents that no item has, so that none is taken for a lost one. To be called when nobody uses the files
-    /// any more. Throws `.io`.
+    /// Removes contents that no item references, so that no later run takes one for a lost content. Call it when no
+    /// program uses the files any more.
+    /// - Throws: `.io`.
     package func tidyUp() throws {
         discard(versionContents.takeAll())
         dropStaged()
@@ -123,13 +124,13 @@ package final class SyncEngine: Sendable {
         var wakesPush = false, wakesDownloads = false, wakesRoom = false
         for event in events {
             guard let after = event.after else {
-                // What its content failed on does not hold up its deletion.
+                // Clears the upload problem, so that it does not delay the deletion.
                 if let key = event.before?.key { problems.clear(.upload, of: key) }
                 wakesPush = wakesPush || event.origin == .local
                 continue
             }
             if !after.dirty.isEmpty || event.kind == .versions { wakesPush = true }
-            // A writer's close lets a waiting remote content in.
+            // When a writer closes, a waiting remote content can replace the file.
             if event.before?.isWriting == true, !after.isWriting { wakesDownloads = true }
             if after.isWriting, event.before?.isWriting != true { wakesRoom = true }
         }
@@ -142,7 +143,7 @@ package final class SyncEngine: Sendable {
         progress.fire()
     }
 
-    /// Gives up backing files that a transaction dropped.
+    /// Retires the backing files that a transaction dropped.
     package func discard(_ contents: [ContentID]) {
         if !contents.isEmpty { store.retire(contents) }
     }
