@@ -2,15 +2,15 @@ internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// One content on its way down: who wants what of it, and which requests are under way.
+/// The download of one content: its readers, what they want, and the requests in flight.
 ///
-/// What the readers wait for comes first; while anybody has the content open, or it is wanted as a whole, the rest
-/// follows in order from where the last reader was.
+/// Ranges that readers wait for come first. While a program has the content open, or the whole is wanted, the remaining
+/// chunks follow in order from the last reader's position.
 final class Download: Sendable {
     let key: ItemKey
     let version: VersionID
     let content: PartialContent
-    /// The item has an older content, which this one replaces when it is complete.
+    /// Whether the item shows an older content, which this one replaces when it is complete.
     let isReplacement: Bool
 
     private struct Waiter {
@@ -25,7 +25,7 @@ final class Download: Sendable {
         var cancelled: Set<UInt64> = []
         var nextWaiter: UInt64 = 0
         var claimed: Set<Int> = []
-        /// Where the last reader was: the rest is fetched from there on.
+        /// The chunk index of the last reader. The remaining chunks are fetched from there.
         var position = 0
         var lanes = 0
         var lastBatchBytes = 0
@@ -53,23 +53,24 @@ final class Download: Sendable {
     func clearBackground() { state.withLock { $0.isBackground = false } }
 
     var isWanted: Bool { state.withLock { $0.openers > 0 || $0.isBackground || !$0.waiters.isEmpty } }
-    /// Whether a program reads it, or has it open.
+    /// Whether a program reads the content or has it open.
     var isInUse: Bool { state.withLock { $0.openers > 0 || !$0.waiters.isEmpty } }
     var hasReaders: Bool { state.withLock { !$0.waiters.isEmpty } }
     var isBackground: Bool { state.withLock { $0.isBackground } }
 
-    /// Notes that the disk was full.
+    /// Records that the disk was full.
     func noteNoRoom() { state.withLock { $0.isOutOfRoom = true } }
 
-    /// Notes that there is room again.
+    /// Records that the disk has space again.
     func noteRoom() { state.withLock { $0.isOutOfRoom = false } }
 
-    /// Whether what has come of it is worth nothing when nobody wants it any more: the disk has no room for the rest,
-    /// or, of a replacement, nothing in the index tells of it.
+    /// Whether the partial content is useless once unwanted. Either the disk has no space for the remaining chunks, or
+    /// it is a replacement, which the index does not record before it is complete.
     var isForNothing: Bool { state.withLock { !$0.isFinished && ($0.isOutOfRoom || isReplacement) } }
 
-    /// Waits until the range is here. Throws what made its download fail, or `CancellationError`.
-    /// - Parameter onWait: called when the wait is known: a failure from then on ends it.
+    /// Waits until the range is present.
+    /// - Parameter onWait: called when the wait is registered. A failure from then on ends the wait.
+    /// - Throws: the error that failed the download, or `CancellationError`.
     func wait(for range: Range<Int64>, onWait: () -> Void) async throws {
         let id = state.withLock { state in
             state.nextWaiter += 1
@@ -84,7 +85,7 @@ final class Download: Sendable {
                 }
                 if isCancelled { return continuation.resume(throwing: CancellationError()) }
                 onWait()
-                // It may have come between the caller's look and now.
+                // The range may have arrived between the caller's check and now.
                 wakeReaders()
             }
         } onCancel: {
@@ -97,7 +98,7 @@ final class Download: Sendable {
         }
     }
 
-    /// Lets go on who has what they wait for.
+    /// Resumes the readers whose ranges are present.
     func wakeReaders() {
         let ready = state.withLock { state in
             let ready = state.waiters.filter { content.contains($0.value.range) }
@@ -107,7 +108,7 @@ final class Download: Sendable {
         for (_, waiter) in ready.sorted(by: { $0.key < $1.key }) { waiter.continuation.resume() }
     }
 
-    /// Ends all waits with an error; who comes later tries anew.
+    /// Ends all waits with an error. A later reader tries anew.
     func fail(_ error: any Error) {
         let waiters = state.withLock { state in
             defer { state.waiters = [:] }
@@ -118,7 +119,7 @@ final class Download: Sendable {
 
     // MARK: Work
 
-    /// Whether one more lane may fetch; it must call `leaveLane` when it ends.
+    /// Whether one more lane may fetch. The lane must call `leaveLane` when it ends.
     func enterLane(limit: Int) -> Bool {
         state.withLock { state in
             guard !state.isFinished, state.lanes < limit else { return false }
@@ -131,7 +132,7 @@ final class Download: Sendable {
 
     var hasLanes: Bool { state.withLock { $0.lanes > 0 } }
 
-    /// Whoever gets true, once, finishes the complete content.
+    /// Returns true to exactly one caller, which then finishes the complete content.
     func claimFinish() -> Bool {
         guard content.isComplete else { return false }
         return state.withLock { state in
@@ -140,13 +141,13 @@ final class Download: Sendable {
         }
     }
 
-    /// It could not be finished: that is tried again by the next who wants it.
+    /// Undoes `claimFinish` after a failure, so that the next reader finishes the content.
     func unclaimFinish() { state.withLock { $0.isFinished = false } }
 
-    /// The chunks to fetch next, which are the caller's until `release`; empty if nothing is wanted now.
+    /// The chunks to fetch next. They belong to the caller until `release`. Empty if nothing is wanted now.
     func claimBatch() -> [Int] { state.withLock { nextBatch(&$0) } }
 
-    /// The same for a lane, which has left if it gets nil: whoever wants something from then on finds that.
+    /// The same for a lane. With nil the lane has left, so that later readers start a new one.
     func claimBatchOrLeave() -> [Int]? {
         state.withLock { state in
             let batch = nextBatch(&state)
@@ -158,7 +159,7 @@ final class Download: Sendable {
 
     private func nextBatch(_ state: inout State) -> [Int] {
         if let first = firstDemanded(state) {
-            // A reader waits: little at first, more while it goes on reading in order.
+            // A reader waits: fetch few bytes at first, and more while it reads in order.
             let goesOn = first == state.position
             state.lastBatchBytes = goesOn
                 ? min(max(state.lastBatchBytes * 2, SyncLimits.firstFetchBytes), SyncLimits.followingFetchBytes)
@@ -170,7 +171,8 @@ final class Download: Sendable {
         return batch.isEmpty ? claim(from: 0, bytes: SyncLimits.followingFetchBytes, &state) : batch
     }
 
-    /// The first chunk that a reader waits for and no request is under way for; who came first is served first.
+    /// The first chunk that a reader waits for and that no request is fetching. Readers are served in the order of
+    /// arrival.
     private func firstDemanded(_ state: State) -> Int? {
         for (_, waiter) in state.waiters.sorted(by: { $0.key < $1.key }) {
             let missing = content.missing(in: waiter.range, limit: state.claimed.count + 1)
@@ -179,7 +181,7 @@ final class Download: Sendable {
         return nil
     }
 
-    /// Missing, unclaimed chunks from `index` on that follow each other: at least one, then up to `bytes`.
+    /// Consecutive missing, unclaimed chunks from `index` on: at least one, then up to `bytes`.
     private func claim(from index: Int, bytes: Int, _ state: inout State) -> [Int] {
         var batch = [Int](), sum = 0
         let window = Limits.maximumChunksPerRequest
@@ -198,7 +200,7 @@ final class Download: Sendable {
     func release(_ batch: [Int]) { state.withLock { $0.claimed.subtract(batch) } }
 }
 
-/// The downloads under way, by item and by content.
+/// The downloads in progress, by item and by content.
 final class DownloadTable: Sendable {
     private struct State {
         var byItem: [ItemKey: Download] = [:]
@@ -217,13 +219,13 @@ final class DownloadTable: Sendable {
     private let state = Lock(State())
     private let executor: (any TaskExecutor)?
 
-    /// - Parameter executor: where lanes run; nil is Swift's own threads.
+    /// - Parameter executor: where lanes run. Nil means Swift's own threads.
     init(executor: (any TaskExecutor)?) { self.executor = executor }
 
     func download(of key: ItemKey) -> Download? { state.withLock { $0.byItem[key] } }
     func download(with content: ContentID) -> Download? { state.withLock { $0.byContent[content] } }
 
-    /// Has it here again, if its last reader went in the moment in which another one came.
+    /// Restores a download that was removed with its last reader while a new reader arrived.
     func keep(_ download: Download) {
         state.withLock { state in
             guard state.byContent[download.content.id] == nil, !download.content.isComplete else { return }
@@ -232,7 +234,7 @@ final class DownloadTable: Sendable {
         }
     }
 
-    /// - Returns: false if somebody wants it, or works on it.
+    /// - Returns: false if a reader wants it or a lane works on it.
     func removeUnwanted(_ download: Download) -> Bool {
         state.withLock { state in
             guard !download.isWanted, !download.hasLanes else { return false }
@@ -243,7 +245,7 @@ final class DownloadTable: Sendable {
 
     var all: [Download] { state.withLock { $0.byContent.sorted { $0.key < $1.key }.map(\.value) } }
 
-    /// The beginning of the item's download, which callers at the same time share.
+    /// The beginning of the item's download, shared by concurrent callers.
     /// - Parameter unused: called with a download that nobody waits for any more.
     func beginning(
         _ key: ItemKey, unused: @escaping @Sendable (Download) -> Void,
@@ -280,8 +282,8 @@ final class DownloadTable: Sendable {
 
     func remove(_ download: Download) { state.withLock { $0.remove(download) } }
 
-    /// Runs a lane, which is cancelled by `stopAll`.
-    /// - Returns: false if that was called before: then it does not run.
+    /// Runs a lane. `stopAll` cancels it.
+    /// - Returns: false after `stopAll`, and then the lane does not run.
     @discardableResult
     func runLane(_ body: @escaping @Sendable () async -> Void) -> Bool {
         state.withLock { state in

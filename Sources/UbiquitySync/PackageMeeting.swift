@@ -2,38 +2,38 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquityWire
 
-/// Two states of a package that were made without knowing of each other: the one here and the one at the cloud.
+/// Two concurrent states of a package, made without knowledge of each other: the local one and the cloud's.
 struct PackageMeeting: Sendable {
     /// The package's folder.
     var key: ItemKey
     var id: ItemID
-    /// The feed was read up to here: changes that say so know all of the cloud's state.
+    /// The position of the feed. Changes with this base know the cloud's whole state.
     var revision: Revision
-    /// All that lies in the package here, and its folder itself first.
+    /// All local items in the package, its folder first.
     var rows: [ItemRow]
-    /// What was deleted in it here.
+    /// Items deleted locally in the package.
     var deleted: [ItemRow]
-    /// Items whose changes here are about this package.
+    /// Items whose local changes concern this package.
     var own: Set<ItemID> = []
-    /// All that lies in it at the cloud; nil if it was deleted there.
+    /// All items in the package at the cloud. Nil if the package was deleted there.
     var remotes: [RemoteItem]?
-    /// Items of the cloud's state that are here and not shown in the package: moved in there or out here, or waiting
-    /// for a name.
+    /// Items of the cloud's state that exist locally but are not shown in the package. They were moved into it at the
+    /// cloud or out of it here, or they wait for a name.
     var elsewhere: Set<ItemID> = []
-    /// Where those lie here that were moved in there and not moved here; nil: in another package that may have a newer
-    /// state.
+    /// The local places of items that were moved into the package at the cloud but not moved here. Nil for a place in
+    /// another package that may have a newer state.
     var places: [ItemID: Place?] = [:]
-    /// Other packages in which such a place is.
+    /// Other packages that contain such a place.
     var neighbours: Set<ItemID> = []
-    /// The records of the rows, and of what was deleted here, that lie elsewhere at the cloud, or were deleted there.
+    /// Records of local rows and local deletions that are outside the package at the cloud, or deleted there.
     var departed: [ItemID: RemoteItem]
-    /// Where the cloud's items lie.
+    /// The paths of the cloud's items.
     var remotePaths: [ItemID: [ItemName]]
     var paths: [ItemKey: [ItemName]]
-    /// Where the package goes if it was deleted there; nil if it was deleted here, or the cloud does not have the
+    /// The place to which a package deleted at the cloud returns. Nil if it was deleted here, or if the cloud lacks the
     /// folder.
     var place: Place?
-    /// What hard links in it are names of.
+    /// The targets of hard links in the package.
     var linked: [ItemID: ItemRow]
     var linkedRemotes: [ItemID: RemoteItem]
 
@@ -41,7 +41,7 @@ struct PackageMeeting: Sendable {
 }
 
 extension IndexReader {
-    /// Both states of a package; nil if it is not known.
+    /// Both states of a package, or nil if the package is unknown.
     func meeting(of key: ItemKey, _ index: ItemIndex) throws -> PackageMeeting? {
         guard let top = try row(key: key) else { return nil }
         var meeting = PackageMeeting(
@@ -64,8 +64,9 @@ extension IndexReader {
         return meeting
     }
 
-    /// Where the package goes if it was deleted there: where it lay at the end, for another device may have put it
-    /// there; where it is here if it was put there here, or if where it lay is gone or is in something of its own.
+    /// The place to which a package deleted at the cloud returns. That is its last place at the cloud, since another
+    /// device may have moved it. It is the local place if the package was moved here, or if the cloud's folder is gone
+    /// or lies inside the package.
     private func placeComingBack(_ top: ItemRow, _ entry: ItemRow.Entry) throws -> Place? {
         if !top.dirty.contains(.place), let remote = try remote(id: top.id), remote.isDeleted,
             let folder = try row(id: remote.parent), !folder.isDeleted, try isLive(folder),
@@ -79,11 +80,11 @@ extension IndexReader {
         return Place(parent: parent.id, name: entry.name)
     }
 
-    /// Whether the folder and all above it are at the cloud.
+    /// Whether the folder and all its ancestors exist at the cloud.
     private func isLive(_ folder: ItemRow) throws -> Bool {
         if folder.key == .root { return true }
         var next = folder.id
-        // As many as folders can lie in each other, should the records be in a ring.
+        // Bounded by the maximum depth, in case the records form a cycle.
         for _ in 0..<Limits.maximumDepth {
             guard let item = try remote(id: next), !item.isDeleted else { return false }
             if try row(id: item.parent)?.key == .root { return true }
@@ -140,7 +141,7 @@ struct MemberContent: Sendable {
 }
 
 extension PackageMeeting {
-    /// The state here, of the contents that are known; nil if the package was deleted here.
+    /// The local state, made of the known contents. Nil if the package was deleted here.
     func mine(_ contents: [ItemKey: MemberContent]) -> PackageTree? {
         guard !isDeletedHere else { return nil }
         return PackageTree(
@@ -163,7 +164,7 @@ extension PackageMeeting {
             })
     }
 
-    /// The state at the cloud; nil if the package was deleted there.
+    /// The cloud's state. Nil if the package was deleted there.
     func theirs(_ manifests: [VersionID: Manifest]) -> PackageTree? {
         guard let remotes else { return nil }
         return PackageTree(
@@ -187,8 +188,8 @@ extension PackageMeeting {
             })
     }
 
-    /// What makes the cloud's state the one here: changes that know all of the cloud's.
-    /// - Parameter group: the changes that were to go up, by their items.
+    /// The changes that make the cloud's state equal to the local one. They are based on the cloud's whole state.
+    /// - Parameter group: the changes planned for the upload, by item.
     func overriding(
         _ group: [ItemID: PlannedChange], _ contents: [ItemKey: MemberContent], newVersion: () -> VersionID
     ) -> (planned: [PlannedChange], others: [ItemChange]) {
@@ -197,7 +198,7 @@ extension PackageMeeting {
         let known = Dictionary((remotes ?? []).map { ($0.id, $0) }) { first, _ in first }
         for row in rows.dropFirst() where !row.isExcluded {
             let remote = known[row.id] ?? departed[row.id]
-            // What was made here is known there if this device did not hear that it was taken.
+            // An item created here may exist at the cloud already, if the answer to its commit was lost.
             if row.dirty.contains(.created) && remote == nil || isOutside(row.id) { continue }
             left[row.id] = nil
             guard let remote else { continue }
@@ -217,7 +218,7 @@ extension PackageMeeting {
         return (planned, leaving(beside: planned))
     }
 
-    /// A package that was deleted there goes to `place`, unless its folder's own change gives it another.
+    /// Gives a package that was deleted at the cloud the place `place`, unless its folder's own change sets another.
     private func bringBack(_ change: inout ItemChange) {
         guard remotes == nil, let place, change.baseRevision != .zero, case .put(var fields) = change.action
         else { return }
@@ -226,9 +227,9 @@ extension PackageMeeting {
         change.baseRevision = max(revision, change.baseRevision)
     }
 
-    /// What makes items of the cloud's state go that are not in the one here. What was moved in there goes back to
-    /// where it is here, with all that lies in it; into another package only if that has no newer state, which may be
-    /// without it. What was moved out here goes with the folder that it lies in.
+    /// Changes that remove items of the cloud's state that are not in the local one. An item moved in at the cloud
+    /// returns to its local place, with its subtree. It returns to another package only if that has no newer state,
+    /// which may lack the item. An item moved out here moves with its containing folder.
     private func leaving(beside planned: [PlannedChange]) -> [ItemChange] {
         let inside = Set(rows.map(\.id)), sent = Set(planned.map(\.change.id))
         var result = [ItemChange](), returned = Set<ItemID>(), moved = Set<ItemID>()
@@ -255,8 +256,8 @@ extension PackageMeeting {
         return result
     }
 
-    /// Whether the cloud's state has the files, names and contents that were known here before anything was changed
-    /// here: only rights, times or attributes are other.
+    /// Whether the cloud's state has the files, names and contents that were known here before any local change. Only
+    /// modes, times or attributes differ.
     var isContentAsBefore: Bool {
         let shown = Set((rows + deleted).map(\.id))
         guard let remotes, departed.isEmpty, elsewhere.isSubset(of: shown) else { return false }
@@ -267,17 +268,17 @@ extension PackageMeeting {
             guard let row = before[item.id], row.kind == item.kind, row.version == item.content?.version else {
                 return false
             }
-            // Where it was before it was moved or deleted here nobody knows any more.
+            // The place before a local move or deletion is not recorded.
             if row.dirty.contains(.place) || row.isDeleted { return item.revision <= row.dirtyBase }
             return paths[row.key] == remotePaths[item.id]
         }
     }
 
-    /// Moved out of the package at the cloud: it stays outside, as a document of its own, and what was changed of it
-    /// here meets what was done with it there as of any other.
+    /// Whether the cloud moved the item out of the package. It remains outside as a document of its own, and its local
+    /// changes merge as for any other item.
     private func isOutside(_ id: ItemID) -> Bool { departed[id].map { !$0.isDeleted } ?? false }
 
-    /// When something was changed here last.
+    /// The time of the last local change.
     var latest: Timestamp { (rows + deleted).filter { !$0.dirty.isEmpty }.map(\.lastChange).max() ?? .zero }
 
     /// Nil if there is no difference.
@@ -305,8 +306,8 @@ extension PackageMeeting {
         if row.kind == .symlink, remote.linkTarget != row.linkTarget { fields.linkTarget = row.linkTarget }
         if row.kind == .file, let content, let there = remote.content {
             if there.version != content.version || remote.isDeleted {
-                // The cloud may have had this content before, also without this device having heard of that: under its
-                // old name it would not take it for a change.
+                // The cloud may have had this content before, also without this device's knowledge. Under its old
+                // version id it would not count as a change.
                 let isOther = there.version != content.version
                 fields.content = ContentChange(
                     version: isOther ? newVersion() : content.version, baseVersion: there.version, size: content.size,

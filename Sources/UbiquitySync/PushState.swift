@@ -2,58 +2,58 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquityWire
 
-/// What the push loop knows beyond the index.
+/// State of the push loop that is not in the index.
 struct PushState {
-    /// Contents whose chunks are at the cloud, waiting for their commit.
+    /// Contents whose chunks are uploaded and whose commit is pending.
     var prepared: [ItemKey: PreparedContent] = [:]
-    /// Files whose content is on its way up.
+    /// Files whose content is being uploaded.
     var uploading: Set<ItemKey> = []
-    /// How long the loop waits when its commits fail though the feed is read: that answers at once.
+    /// The wait after a failed commit while the feed works: the cloud may fail at once.
     var backoff = Backoff()
-    /// The same for each file whose chunks did not get through.
+    /// The same for each file whose chunks failed to upload.
     var uploadBackoffs: [ItemKey: Backoff] = [:]
-    /// A file that changed while it was read rests until then.
+    /// When to read a file again that changed while it was read.
     var rescanAt: [ItemKey: Timestamp] = [:]
-    /// When the first of the new files that were not finished at the last look is, or folders' times that are held go.
+    /// When the first unfinished new file of the last look is finished, or held folder times are sent.
     var finishedAt: Timestamp?
-    /// When a group of nothing but folders' times was last sent.
+    /// When a group of folder times alone was last sent.
     var folderTimesSentAt: Timestamp?
-    /// Since when new files of temporary names have been held back.
+    /// When each new file with a temporary name was first held back.
     var temporarySince: [ItemKey: Timestamp] = [:]
-    /// Since when packages have had changes that have not gone up.
+    /// When each package with unsent changes was first seen.
     var packagesSince: [ItemKey: Timestamp] = [:]
-    /// Packages of which another state is to be decided about, and who uses them.
+    /// Packages that need a decision between two states, and the clients that use them.
     var packageClaims: [ItemKey: PackageClaim] = [:]
-    /// Packages whose changes go up file by file, until none is left: they need several commits, or nothing could be
-    /// decided.
+    /// Packages whose changes are uploaded file by file until none remains: they need several commits, or no decision
+    /// was possible.
     var packagesInParts: Set<ItemKey> = []
-    /// Packages whose state here gave way and that have changes all the same.
+    /// Packages whose local state lost and that still have local changes.
     var packagesGivenWay: [ItemKey: GivenWay] = [:]
-    /// When all that waits was last looked through for changes of packages, as nothing before them could go.
+    /// When the whole backlog was last searched for changes of packages, because no change before them could be sent.
     var packagesLookedAt: Timestamp?
-    /// Files of which more cannot travel than of a file may, and the state of them that was read to find that.
+    /// Files larger than a file at the cloud may be, with the generation in which that was found.
     var tooLarge: [ItemKey: Int64] = [:]
-    /// How often nothing could be decided about a package that met another state.
+    /// How often no decision was possible about a package with two states.
     var undecided: [ItemKey: Int] = [:]
-    /// Items that the cloud does not know, and of whose end the feed may tell, which is read for that.
+    /// Items that the cloud does not know. The feed is read, since it may report their deletion.
     var askedFeedAbout: Set<ItemID> = []
-    /// The cloud has refused a change for want of room in the account.
+    /// Whether the cloud refused a change because the account is full.
     var isAccountFull = false
-    /// Changes that wait for room, as far as they were looked at.
+    /// Changes that wait for space in the account, as far as they were examined.
     var passedOver: PassedOver?
-    /// When it was last asked what that holds, then.
+    /// When the usage of the full account was last asked for.
     var usageAskedAt: Timestamp?
-    /// Deletions that the cloud answered by keeping the item, and when they are sent again.
+    /// Deletions that the cloud answered by keeping the item, with the time of the next attempt.
     var keptDeletions: [ItemKey: KeptDeletion] = [:]
     /// When a burst of deletions may be over.
     var deletionsWaitUntil: Timestamp?
 
     struct PassedOver {
-        /// Those up to this place in the order of changes.
+        /// The last position in the order of changes that was examined.
         var order: Int64
-        /// Then they are looked at again.
+        /// When they are examined again.
         var until: Timestamp
-        /// Bytes that the account took then.
+        /// Bytes that the account had free then.
         var room: Int64
     }
 }
@@ -64,11 +64,11 @@ struct KeptDeletion {
     var until: Timestamp
 }
 
-/// A package's state here gave way.
+/// A package whose local state lost.
 struct GivenWay {
-    /// To the cloud's of then.
+    /// The revision of the cloud's state that won.
     var revision: Revision
-    /// How often, one time after the other.
+    /// How often in a row.
     var count = 1
 }
 
@@ -76,13 +76,13 @@ struct GivenWay {
 struct Outgoing {
     var group: [PlannedChange] = []
     var chunks: [Chunk] = []
-    /// The packages that all changes of the group are of; the cloud gets them together or not at all.
+    /// The packages of the group's changes. The cloud gets these changes together or not at all.
     var owners: Set<ItemKey> = []
-    /// What the changes are about, if that is packages.
+    /// The edits of packages that the changes make.
     var packages: [PackageEdit] = []
-    /// What has been decided about some of these.
+    /// The decisions about some of these packages.
     var decided = DecidedPackages()
-    /// Contents whose chunks go up now and whose changes do not yet.
+    /// Contents whose chunks are uploaded now, ahead of their changes.
     var ahead: [ItemKey: PreparedContent] = [:]
 
     init(of owners: Set<ItemKey>) { self.owners = owners }

@@ -4,12 +4,12 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Gathering: which changes can go now, and the contents that travel along.
+// Gathering: selects the changes that can be sent now, with the small contents that travel inside the commit.
 extension SyncEngine {
-    /// The next group, with the contents of small files; nil if nothing can go now.
+    /// The next group with its small contents, or nil if nothing can be sent now.
     ///
-    /// Programs go on between the choice of the rows and the plan. The two are jobs of their own in the pool, so that a
-    /// simulator lets programs go on there too.
+    /// Programs continue between the selection of the rows and the plan. Both are separate jobs in the pool, so that a
+    /// simulator runs programs between them too.
     func gather() async throws -> Outgoing? {
         var start = firstToLookAt(), windows = 0, leavesPackages = false
         while true {
@@ -18,19 +18,19 @@ extension SyncEngine {
             leavesPackages = leavesPackages || sendable.leavesPackages
             let (outgoing, isAll) = try await pool.run { try self.gather(sendable) }
             guard outgoing == nil, isAll else { return outgoing }
-            // As many as make a group may all wait for what is held up; what comes after them does not.
+            // All rows of one group's size may be blocked. Later rows need not be.
             guard let last = sendable.loose.last, sendable.loose.count >= configuration.changesPerCommit else { break }
             start = last.dirtyOrder
             windows += 1
             if windows >= SyncLimits.windowsOfBacklog { notePassedOver(upTo: start) }
         }
-        // Nor does what was changed in a package: of that all must be known.
+        // All changes of a package must be known before any is sent.
         guard leavesPackages, mayLookForPackages() else { return nil }
         let packages = try await pool.run { try self.sendableRows(after: 0, onlyPackages: true) }
         return try await pool.run { try self.gather(packages).0 }
     }
 
-    /// To look through all that waits takes a while where that is much, and is not done at each change.
+    /// Limits how often the whole backlog is searched, since a search of a large backlog takes long.
     private func mayLookForPackages() -> Bool {
         let now = timekeeper.now(), rest = SyncLimits.packagesRest / .seconds(1)
         return push.withLock { state in
@@ -45,14 +45,14 @@ extension SyncEngine {
         }
     }
 
-    /// Where to begin in the order of changes: of many files that have no room in a full account those before it were
-    /// looked at lately, and there is no more room since.
+    /// The position in the order of changes to start from. In a full account, rows before it were examined lately and
+    /// did not fit, and no space was freed since.
     private func firstToLookAt() -> Int64 {
         guard let room = roomInFullAccount() else { return 0 }
         let now = timekeeper.now()
         return push.withLock { state in
             guard let passed = state.passedOver, passed.until > now, passed.room >= room.bytes,
-                // One that is farther away was noted before the clock was set back.
+                // A time farther away was recorded before the clock was set back.
                 passed.until <= now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1))
             else {
                 state.passedOver = nil
@@ -71,7 +71,7 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: nil if none of these can go, and whether all of them were looked at.
+    /// - Returns: nil if none of these rows can be sent, and whether all of them were examined.
     private func gather(_ sendable: SendableRows) throws -> (Outgoing?, isAll: Bool) {
         var chunks = [ChunkID: Chunk]()
         var prepared = push.withLock { $0.prepared }
@@ -98,7 +98,7 @@ extension SyncEngine {
                 break
             }
             guard let (content, bytes) = try readSmall(row) else {
-                // What else was changed goes ahead: another item may wait for the name that this one gave up.
+                // Other changed fields are sent first: another item may wait for the name that this one freed.
                 if row.hasMoreThanContent { ready.append(row) }
                 continue
             }
@@ -119,17 +119,17 @@ extension SyncEngine {
                 leavingPackages: true)
         }
         var group = try planned(sendable.deletionsUpTo ?? 0)
-        // All of these may wait for names that items have which were deleted later.
+        // All of these may wait for names of items that were deleted later.
         if group.isEmpty, sendable.deletionsUpTo == nil { group = try planned(deletionLimit(now: timekeeper.now())) }
         holdFolderTimes(&group)
         let isIdle = group.isEmpty && cleaned == 0
         return (isIdle ? nil : Outgoing(group: group, chunks: Array(chunks.values)), isAll)
     }
 
-    /// Dirty rows that may go now, in order: as many as make a group, or all of one package.
+    /// Dirty rows that can be sent now, in order: up to one group, or all changes of one package.
     /// - Parameters:
-    ///   - start: the place in the order of changes that those before have, which cannot go; 0 for the first.
-    ///   - onlyPackages: All rows are looked through for those of packages.
+    ///   - start: the position in the order of changes. Rows before it cannot be sent. 0 for the first row.
+    ///   - onlyPackages: search all rows, for changes of packages only.
     private func sendableRows(after start: Int64, onlyPackages: Bool = false) throws -> SendableRows {
         let now = timekeeper.now()
         var result = SendableRows(), isComplete = false
@@ -190,26 +190,26 @@ extension SyncEngine {
         if problems.isHeld(.upload, of: row.key) || index.isHeld(row.key) { return false }
         if row.isDeleted { return !isKeptForNow(row, now) }
         guard row.dirty.contains(.content) else {
-            // Nothing waits for rights, times or attributes of a file that have been changed again and again.
+            // No item depends on the mode, times or attributes of a file, so a throttle may delay them.
             return row.kind != .file || !row.dirty.isDisjoint(with: [.created, .place]) || !isThrottled(row)
         }
-        // Content that is not ready holds nothing else back: a new file is announced, other fields go ahead.
+        // Content that is not ready delays nothing else: a new file is announced, and other fields are sent.
         if isReady(row) || row.dirty.contains(.created) { return !isResting(row, now) }
         return row.hasMoreThanContent || row.wantsInlineContent && !isResting(row, now)
     }
 
-    /// Whether its deletion had no effect and is sent again later.
+    /// Whether the cloud kept the item after its deletion, which is sent again later.
     private func isKeptForNow(_ row: ItemRow, _ now: Timestamp) -> Bool {
         guard let until = push.withLock({ $0.keptDeletions[row.key]?.until }) else { return false }
-        // One that is farther away was noted before the clock was set back.
+        // A time farther away was recorded before the clock was set back.
         return until > now && until <= now.advanced(bySeconds: Backoff.longest / .seconds(1))
     }
 
-    /// Until when a new file may still be the temporary one of a program that renames it over a document next: while it
-    /// is being written, and a moment longer. Nobody is to hear of it then. Nil for anything else.
+    /// The time until which a new file may be a temporary one that a program is about to rename over a document: while
+    /// it is written, and shortly after. It is not announced before. Nil for any other row.
     private func finish(of row: ItemRow, _ reader: IndexReader, _ now: Timestamp) throws -> Timestamp? {
         guard row.dirty.contains(.created), row.kind == .file, !row.isDeleted else { return nil }
-        // Its end is a change, at which it is looked at again.
+        // The writer's close is a change and triggers the next look.
         if row.isWriting, row.generation == 0 { return now.advanced(bySeconds: SyncLimits.pollInterval / .seconds(1)) }
         guard row.dirtyAt <= now else { return nil }
         let soon = row.dirtyAt.advanced(bySeconds: SyncLimits.newFileRest / .seconds(1))
@@ -243,9 +243,9 @@ extension SyncEngine {
         return isThrottled(row)
     }
 
-    /// Whether it changes so often that it rests; the loop wakes when that is over.
+    /// Whether the item is throttled because it changes too often. The loop wakes when the throttle ends.
     func isThrottled(_ row: ItemRow) -> Bool {
-        // In one: meanwhile somebody may end its rest.
+        // Under one lock: another thread may end the throttle in between.
         push.withLock { state in
             guard let until = throttle.restsUntil(row.key) else { return false }
             state.rescanAt[row.key] = until
@@ -253,7 +253,7 @@ extension SyncEngine {
         }
     }
 
-    /// A small file's one consistent state; nil if it is being written to, and then it rests.
+    /// Reads a consistent state of a small file. Nil if it is being written; it is then retried later.
     func readSmall(_ row: ItemRow) throws -> (PreparedContent, [UInt8])? {
         guard let content = row.content, !isResting(row, timekeeper.now()) else { return nil }
         do {
@@ -267,28 +267,29 @@ extension SyncEngine {
             case .stable(let scanned) where scanned.manifest.count <= 1:
                 return try small(row, scanned, file)
             case .racy(let scanned) where !row.isWriting && scanned.manifest.count <= 1:
-                // Its last writer has closed it, and the next one's open would change the row before it writes.
+                // The last writer has closed the file. The next writer's open changes the row before it writes.
                 return try small(row, scanned, file)
             case .stable, .racy, .changedMeanwhile:
                 rest(row)
                 return nil
             }
         } catch {
-            // Gone since the row was read, or the disk failed: the row tells next time, or the problem is shown.
+            // The content was replaced after the row was read, or the disk failed. The row decides which.
             if try index.row(key: row.key)?.content == content { problems.note(.from(error), .upload, of: row.key) }
             return nil
         }
     }
 
-    /// While a program has a file open for writing, only the state that was noted last is one that it meant: what it
-    /// makes of it next (it may just have emptied it) goes when that is noted, at the latest at its close.
+    /// Whether the scan equals the recorded state. While a program has the file open for writing, only the recorded
+    /// state is one that the program meant: it may just have truncated the file. Later states are sent once recorded,
+    /// at the latest at the close.
     func isNotedState(_ row: ItemRow, _ outcome: ScanOutcome) throws -> Bool {
         let scanned: ScannedContent
         switch outcome {
         case .stable(let found), .racy(let found): scanned = found
         case .changedMeanwhile: return true
         }
-        // Asked after the scan: an open is recorded before it is answered, and so before anything is written.
+        // Read the row after the scan: an open is recorded before it is answered, so before any write.
         guard let now = try index.row(key: row.key), now.isWriting else { return true }
         return scanned.size == now.size && scanned.modifiedAt == now.modifiedAt
     }
@@ -309,11 +310,11 @@ extension SyncEngine {
         push.withLock { $0.rescanAt[row.key] = until }
     }
 
-    /// The same bytes as before were written: nothing goes up.
+    /// Clears the content's dirty bit if the same bytes were written again, so that nothing is uploaded.
     func markUnchanged(_ row: ItemRow, _ manifest: Manifest) throws -> Bool {
         guard let content = row.content, let version = row.version, !row.dirty.contains(.created) else { return false }
         let dropped = try index.write(.remote) { transaction -> [ContentID]? in
-            // What was deleted and made anew goes up though it has the same bytes: that brings it back.
+            // An item that was deleted and created anew is uploaded even with the same bytes, because that restores it.
             guard let remote = try transaction.remote(id: row.id), let known = remote.content, !known.isLost,
                 !row.flags.contains(.returned) || !remote.isDeleted && known.version == version,
                 try shownManifest(transaction, row, remote, known, content) == manifest,
@@ -330,7 +331,7 @@ extension SyncEngine {
                     unsyncedBoot: configuration.boot))
             try transaction.setLocations(manifest, in: content)
             transaction.note(.attributes, before: current, after: next)
-            // What waited for the edit, a deletion or a newer content, has its way now.
+            // A deletion or newer content that waited for the edit is now applied.
             var settler = settler(transaction)
             try settler.review(row.id)
             return settler.dropped
@@ -339,10 +340,10 @@ extension SyncEngine {
         return dropped != nil
     }
 
-    /// The chunks of the version that the file shows, if that is known; nil if the file was edited and then deleted.
+    /// The chunks of the version that the file shows. Nil if unknown, or if the file was edited and then deleted.
     ///
-    /// The cloud may have a newer one, which waits until a program closes the file, also if the daemon died meanwhile:
-    /// bytes that are as they were are no edit beside that.
+    /// The cloud may have a newer version that waits until a program closes the file, even across a crash of the
+    /// daemon. Unchanged bytes are no edit that conflicts with it.
     private func shownManifest(
         _ transaction: IndexTransaction, _ row: ItemRow, _ remote: RemoteItem, _ known: RemoteContent,
         _ content: ContentID
@@ -355,7 +356,7 @@ extension SyncEngine {
         return record.manifest
     }
 
-    /// Draws version ids, drops what the cloud never saw, and makes the group.
+    /// Draws version ids, removes rows that the cloud never saw, and plans the group.
     func plan(
         _ rows: [ItemRow], _ prepared: [ItemKey: PreparedContent], limit: Int, deletionsUpTo: Int64,
         leavingPackages: Bool = false
@@ -376,7 +377,7 @@ extension SyncEngine {
             }
             try transaction.noteSent(drawn)
             var finder = PackageFinder(transaction, index)
-            // A program may have gone on since the rows were chosen: what it has deleted since is not decided about.
+            // A program may have changed rows since the selection. Rows deleted since then are not planned.
             let now = timekeeper.now()
             var planner = Planner(
                 transaction, prepared: prepared, limit: limit, deletionsUpTo: deletionsUpTo,
@@ -386,11 +387,11 @@ extension SyncEngine {
                     return try finder.package(of: row) != nil || !finder.packages(changedBy: row).isEmpty
                 },
                 isAwaited: { [problems] other, row in
-                    // Not for long: a package may be in use or refused, deletions may be held.
+                    // Only for a limited time: a package may be in use or refused, and deletions may be on hold.
                     problems.problem(.upload, of: other.key) == nil
                         && row.dirtyAt.advanced(bySeconds: SyncLimits.patience / .seconds(1)) > now
                 },
-                // What is in a package goes together or not at all.
+                // Changes of a package are sent together or not at all.
                 isRefused: { [problems] row in leavingPackages && problems.problem(.upload, of: row.key) != nil })
             for row in rows where !planner.isFull {
                 if let current = try transaction.row(key: row.key) { try planner.add(current) }

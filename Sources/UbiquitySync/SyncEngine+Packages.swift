@@ -5,20 +5,21 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// Dirty rows that may go now.
+/// Dirty rows that can be sent now.
 struct SendableRows: Sendable {
     var loose: [ItemRow] = []
-    /// Packages all of whose changes may go, ahead of the loose ones.
+    /// A package whose changes can all be sent. It is sent before the loose rows.
     var package: PackageChanges?
-    /// Not all rows were looked at, and some of these are packages'.
+    /// Whether not all rows were examined and some of those examined belong to packages.
     var leavesPackages = false
-    /// Deletions later in the order of changes wait. Nil: none was met, and it was not asked.
+    /// Deletions after this position in the order of changes wait. Nil if none was found, so the limit was not
+    /// computed.
     var deletionsUpTo: Int64?
 }
 
-// Packages: what was changed in one goes up in one commit, when it has come to rest and every content is ready.
+// Packages: all changes of one are uploaded in one commit, once the package is quiet and every content is ready.
 extension SyncEngine {
-    /// The first package whose changes can go now.
+    /// The first package whose changes can be sent now.
     func readyPackage(among packages: [PackageChanges], _ now: Timestamp) throws -> PackageChanges? {
         guard !packages.isEmpty else { return nil }
         let written = try packagesBeingWritten()
@@ -28,7 +29,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether a client has one of them claimed for writing: what is in it is not finished, however long that takes.
+    /// Whether a client has claimed one of them for writing. Then its state is unfinished, however long that takes.
     private func isClaimed(_ packages: Set<ItemKey>, _ now: Timestamp) throws -> Bool {
         guard let openItems else { return false }
         let isClaimed = try packages.contains { package in
@@ -45,12 +46,12 @@ extension SyncEngine {
     private func packagesBeingWritten() throws -> Set<ItemKey> {
         try index.read { reader in
             var finder = PackageFinder(reader, index)
-            // What never goes up, like an editor's swap file, may be open for as long as it likes.
+            // Excluded files, like an editor's swap file, may be open for any time.
             return Set(try reader.openForWriting().filter { !$0.isExcluded }.compactMap { try finder.package(of: $0) })
         }
     }
 
-    /// Whether a package has come to rest: a program saves it file by file, and no other device is to see half of that.
+    /// Whether a package is quiet. A program saves it file by file, and no other device must see a partial save.
     private func isReady(_ changes: PackageChanges, isWritten: Bool, _ now: Timestamp) -> Bool {
         let begun = push.withLock { state in
             let begun = changes.packages.reduce(now) { min($0, state.packagesSince[$1] ?? now) }
@@ -67,7 +68,7 @@ extension SyncEngine {
         let quiet = last.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1))
         if isWritten || quiet > now, patience > now {
             let next = isWritten ? now.advanced(bySeconds: SyncLimits.packageQuiet / .seconds(1)) : quiet
-            // A package may become part of another group, so it rests with this one.
+            // A package may become part of another group, so all packages of the group wait together.
             push.withLock { state in
                 for package in changes.packages { state.rescanAt[package] = min(next, patience) }
             }
@@ -76,15 +77,16 @@ extension SyncEngine {
         return changes.rows.allSatisfy { isReadyMember($0, now) }
     }
 
-    /// Large contents are sent before, like those of other files; small ones travel along.
+    /// Whether a member can be sent. Large contents are uploaded before, as for other files. Small ones travel inside
+    /// the commit.
     private func isReadyMember(_ row: ItemRow, _ now: Timestamp) -> Bool {
         guard row.kind == .file, row.dirty.contains(.content), !row.isDeleted else { return true }
         if push.withLock({ $0.prepared[row.key]?.generation == row.generation }) { return true }
         return row.wantsInlineContent && !isResting(row, now)
     }
 
-    /// Makes the group of a package's changes. Small contents that are more than a commit carries are sent before, as
-    /// many at a time as a commit would carry.
+    /// Makes the group of a package's changes. Small contents that exceed one commit are uploaded before it, in batches
+    /// of a commit's size.
     func gather(_ changes: PackageChanges, deletionsUpTo: Int64) throws -> Outgoing {
         var outgoing = Outgoing(of: changes.packages)
         var prepared = push.withLock { $0.prepared }
@@ -96,7 +98,7 @@ extension SyncEngine {
                 continue
             }
             if bytes > 0, bytes + Int(row.size) > limit { return outgoing }
-            // One that is being written keeps all of them waiting.
+            // One file that is being written delays the whole package.
             guard let (content, data) = try readSmall(row) else { return Outgoing(of: changes.packages) }
             if try markUnchanged(row, content.manifest) {
                 cleaned += 1
@@ -115,7 +117,7 @@ extension SyncEngine {
             rows, prepared, limit: Limits.maximumChangesPerCommit, deletionsUpTo: deletionsUpTo)
         noteParts(changes.packages, rows.count)
         outgoing.packages = try packageEdits(outgoing.group)
-        // Nothing of it can go now: it is not looked at again at once.
+        // Nothing of the package can be sent now, so it is not retried at once.
         if outgoing.group.isEmpty, cleaned == 0 { restPackages(changes.packages) }
         if rows.count > Limits.maximumChangesPerCommit {
             logger.warning(
@@ -130,7 +132,7 @@ extension SyncEngine {
         push.withLock { $0.packagesInParts.formUnion(packages) }
     }
 
-    /// They are looked at again after a moment.
+    /// Delays the next look at these packages for a moment.
     func restPackages(_ packages: Set<ItemKey>) {
         let until = timekeeper.now().advanced(bySeconds: SyncLimits.rescanDelay / .seconds(1))
         push.withLock { state in
@@ -138,8 +140,8 @@ extension SyncEngine {
         }
     }
 
-    /// A package that met another state, and of whose changes not all can go: with some of them only, neither state can
-    /// be kept. That should pass; if it does not, they go file by file rather than never.
+    /// Records that a package with two states cannot send all of its changes. With a part of them, neither state can be
+    /// kept. If that persists, its changes are sent file by file.
     func noteUndecided(_ package: ItemKey) {
         let count = push.withLock { state in
             let count = (state.undecided[package] ?? 0) + 1
@@ -153,7 +155,8 @@ extension SyncEngine {
             metadata: ["package": "\(package)"])
     }
 
-    /// What is left of its changes should go up next. If it gives way again and again they do so file by file.
+    /// Records that a package's local state lost. Its remaining changes should be sent next. If it loses repeatedly,
+    /// they are sent file by file.
     func noteGivenWay(_ package: ItemKey, at revision: Revision) {
         let count = push.withLock { state in
             let count = (state.packagesGivenWay[package]?.count ?? 0) + 1
@@ -168,7 +171,7 @@ extension SyncEngine {
             metadata: ["package": "\(package)"])
     }
 
-    /// What was changed in these has gone up, or given way.
+    /// Records that the changes of these packages were sent or have lost.
     func noteDecided(_ packages: Set<ItemKey>) {
         push.withLock { state in
             for package in packages {
@@ -178,13 +181,14 @@ extension SyncEngine {
         }
     }
 
-    /// What a commit says of the packages that its changes are about.
+    /// The edits of packages that a commit makes, with the base of each.
     ///
-    /// While a package has changes made here, no record of others comes into it. So what is shown is what the cloud had
-    /// when the first of them was held, or has now, if none is; and what was changed here was changed in that.
+    /// While a package has local changes, no remote record is placed in it. So the shown state is the cloud's state
+    /// just before the first held record, or the current one if none is held. The local changes are based on that
+    /// state.
     ///
-    /// What travels in several commits is no state that could be decided about: file by file then, and others who come
-    /// after it learn of it.
+    /// Changes that travel in several commits are no state that a decision could be made about. They are sent file by
+    /// file, and later edits of other devices are based on them.
     private func packageEdits(_ group: [PlannedChange]) throws -> [PackageEdit] {
         try index.read { reader in
             var finder = PackageFinder(reader, index), times = [ItemKey: Timestamp]()
@@ -212,7 +216,7 @@ extension SyncEngine {
         }
     }
 
-    /// Sends chunks that go ahead of a package's commit.
+    /// Uploads chunks ahead of a package's commit.
     func sendAhead(_ outgoing: Outgoing) async throws {
         try await upload(outgoing.chunks, outgoing.chunks.reduce(0) { $0 + $1.bytes.count })
         push.withLock { state in
@@ -220,7 +224,7 @@ extension SyncEngine {
         }
     }
 
-    /// The cloud refuses a package: no part of it goes without the others.
+    /// Records that the cloud refuses a package. No part of it is sent without the others.
     func noteRefusal(of members: [ItemKey], _ error: UbiquityError) {
         logger.warning("the cloud refuses the changes of a package", metadata: ["reason": "\(error)"])
         for member in members { problems.note(error, .upload, of: member) }
@@ -228,8 +232,8 @@ extension SyncEngine {
 }
 
 extension IndexReader {
-    /// Of a package's records that are held those that its state here was made without: it gave way to the others,
-    /// which are held on for another package that they go into.
+    /// The held records of a package that its local state does not include. The state lost to the other records, which
+    /// remain held for another package that they move into.
     fileprivate func heldRecords(
         _ records: [ItemID], of package: ItemKey, since known: Revision, _ index: ItemIndex
     ) throws -> [ItemID] {
@@ -242,7 +246,7 @@ extension IndexReader {
 }
 
 extension PushState {
-    /// Forgets what is known of packages of which nothing is to go.
+    /// Forgets the state of packages that have nothing to send.
     mutating func keepPackages(_ packages: Set<ItemKey>) {
         packagesGivenWay = packagesGivenWay.filter { packages.contains($0.key) }
         packagesSince = packagesSince.filter { packages.contains($0.key) }

@@ -4,7 +4,7 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// The push loop: sends what was changed here, in order, metadata before large contents.
+// The push loop: sends local changes in order, metadata before large contents.
 extension SyncEngine {
     func runPush() async {
         await withDiscardingTaskGroup { uploads in
@@ -12,19 +12,19 @@ extension SyncEngine {
                 await pushSignal.wait(atMost: timeToNextRetry(), timekeeper)
                 // Also offline: a loop that wakes at once takes a core from the program that makes the changes.
                 try? await timekeeper.sleep(for: SyncLimits.quiet)
-                // What the cloud has taken of the changes sent before, and could not say, is known from the feed:
-                // without it a name might be taken that the cloud believes to be another item's.
+                // Read the feed first: it reports changes that the cloud took but whose answers were lost. Without it,
+                // this device might use a name that the cloud has given to another item.
                 guard !Task.isCancelled, !connection.isPaused, connection.isOnline, feed.withLock({ $0.isCaughtUp })
                 else { continue }
                 do {
                     var nextLook = timekeeper.uptime() + SyncLimits.othersRest
                     while !Task.isCancelled, feed.withLock({ $0.isCaughtUp }), let sent = try await pushOnce() {
                         if SyncLimits.stream.contains(sent) { try await timekeeper.sleep(for: SyncLimits.streamRest) }
-                        // A program that makes file after file must not keep what is large from going up.
+                        // A program that creates many files must not delay large contents.
                         let start = timekeeper.uptime()
                         guard start > nextLook else { continue }
                         try await startOthers(&uploads)
-                        // The look goes through all that waits: of a large backlog it takes a small part of the time.
+                        // This searches the whole backlog, so limit it to a small part of the time.
                         let now = timekeeper.uptime()
                         nextLook = now + max(SyncLimits.othersRest, (now - start) * SyncLimits.othersShare)
                     }
@@ -36,7 +36,7 @@ extension SyncEngine {
         }
     }
 
-    /// What goes up beside the groups of small changes.
+    /// Starts work beside the groups of small changes: version actions and large uploads.
     private func startOthers(_ uploads: inout DiscardingTaskGroup) async throws {
         while !Task.isCancelled, try await pushVersionActions() {}
         for row in try await pool.run({ try self.largeContents() }) {
@@ -44,11 +44,11 @@ extension SyncEngine {
         }
     }
 
-    /// How long the loop may sleep: till the first item that rests or failed is due, at most the poll interval.
+    /// How long the loop may sleep: until the first waiting or failed item is due, at most the poll interval.
     private func timeToNextRetry() -> Duration {
         let now = timekeeper.now()
         let rests = push.withLock { state in
-            // What is farther away was set before the clock was set back.
+            // A time farther away was recorded before the clock was set back.
             let latest = now.advanced(bySeconds: SyncLimits.longestThrottle / .seconds(1))
             state.rescanAt = state.rescanAt.filter { $0.value > now && $0.value <= latest }
             if let until = state.deletionsWaitUntil, until <= now { state.deletionsWaitUntil = nil }
@@ -69,7 +69,7 @@ extension SyncEngine {
         guard error.code != .cancelled else { return }
         logger.info("cannot send changes", metadata: ["reason": "\(error)"])
         if error.isAboutConnection {
-            // The feed loop finds out when the cloud is back, and wakes this one.
+            // The feed loop detects when the cloud is reachable again and wakes this one.
             feed.withLock { $0.isCaughtUp = false }
             let seen = connection.changed.generation
             let wait = max(connection.failed(error), push.withLock { $0.backoff.next(random) })
@@ -82,7 +82,7 @@ extension SyncEngine {
     }
 
     /// Sends one group.
-    /// - Returns: how many changes that were; nil if nothing could go.
+    /// - Returns: the number of changes, or nil if nothing could be sent.
     private func pushOnce() async throws -> Int? {
         try connection.requireAllowed()
         await refreshUsageOfFullAccount()
@@ -100,7 +100,7 @@ extension SyncEngine {
 
     // MARK: Committing
 
-    /// Commits a group; one that the cloud refuses is halved until the change that it is about stands alone.
+    /// Commits a group. If the cloud refuses it, the group is halved until the offending change is alone.
     func commit(_ group: [PlannedChange], _ outgoing: Outgoing) async throws {
         var generator = SourcedGenerator(random)
         let request = CommitRequest(
@@ -116,7 +116,7 @@ extension SyncEngine {
         } catch let conflict as PackageConflict {
             try await decide(conflict, group, outgoing)
         } catch let error as OutdatedCommit {
-            // Made anew at once, from what is here by then.
+            // The group is planned anew at once from the current state.
             try await goOn(after: error)
         } catch let full as CloudIsFull {
             try await divide(group, outgoing, full.reason)
@@ -134,12 +134,12 @@ extension SyncEngine {
         return chunks.filter { named.contains($0.id) }
     }
 
-    /// Sends a commit; if the answer is lost, the same request once more: it has no second effect.
+    /// Sends a commit. If the answer is lost, sends the same request again: a repeated request has no second effect.
     func sendPersistently(_ request: CommitRequest) async throws -> CommitResponse {
         var request = request
         let drawn = request.packages.isEmpty ? [] : Self.versions(of: request)
         (request.number, request.known) = try await pool.run { [index] in
-            // A package's decision draws some of its own, which stand in no row.
+            // A package's decision draws additional versions, which no row records.
             if !drawn.isEmpty { try index.write(.remote) { try $0.noteSent(drawn) } }
             return (try index.nextCommitNumber(), try index.read { try $0.feedPosition() }.point)
         }
@@ -175,8 +175,8 @@ extension SyncEngine {
         return response
     }
 
-    /// The cloud has taken a later commit of this device than the one that was to be: two were on their way, or the
-    /// index is an old copy.
+    /// Handles that the cloud has taken a later commit of this device: two commits were in flight, or the index is an
+    /// old copy.
     func goOn(after outdated: OutdatedCommit) async throws {
         logger.info("a commit was overtaken", metadata: ["last": "\(outdated.last)"])
         try await pool.run { [index] in try index.raiseCommitNumbers(above: outdated.last) }
@@ -198,7 +198,7 @@ extension SyncEngine {
         noteSent(group)
     }
 
-    /// A deletion that had no effect rests longer each time before it is sent again.
+    /// A deletion without effect waits longer each time before it is sent again.
     private func noteKeptDeletions(_ group: [PlannedChange], _ kept: Set<ItemKey>) {
         let now = timekeeper.now()
         push.withLock { state in
@@ -212,7 +212,7 @@ extension SyncEngine {
         }
     }
 
-    /// What was sent is at the cloud, and the index knows it.
+    /// Records that the cloud has the changes and that the index knows it.
     func noteSent(_ group: [PlannedChange]) {
         noteSentDeletions(group)
         noteFolderTimes(group)
@@ -232,19 +232,19 @@ extension SyncEngine {
         }
         noteRoomForAll()
         connection.succeeded()
-        // What had to wait for the change is fetched now: the feed may have told of it before this answer came.
+        // Downloads that waited for the change start now: the feed may have reported it before this answer arrived.
         downloadSignal.fire()
-        // So may what is to be given up have its place now.
+        // Lost contents that waited for their items to be placed may be given up now.
         if feed.withLock({ $0.looksForLost }) { feedSignal.fire() }
         progress.fire()
     }
 
-    /// The cloud has dropped chunks that were sent long ago: their files go up once more; a while later each time, for
-    /// it may be that it keeps nothing of what it takes.
+    /// Handles that the cloud has dropped chunks sent long ago. Their files are uploaded again, after a longer wait
+    /// each time: the cloud may be discarding everything it takes.
     func forgetPrepared(_ group: [PlannedChange], lacking: Set<ChunkID>) {
         let sent = group.filter { !$0.manifest.isEmpty }
         let incomplete = sent.filter { $0.manifest.contains { lacking.contains($0.id) } }
-        // One that names what it was not sent is not asked again at once either.
+        // A cloud that names chunks it was never sent is not asked again at once either.
         for row in (incomplete.isEmpty ? sent : incomplete).map(\.row) {
             push.withLock { $0.prepared[row.key] = nil }
             restAfterFailure(row)
@@ -257,26 +257,27 @@ extension SyncEngine {
 }
 
 extension PlannedChange {
-    /// The chunks of the content that it brings.
+    /// The chunks of the content that the change carries.
     fileprivate var manifest: Manifest {
         guard case .put(let fields) = change.action else { return [] }
         return fields.content?.manifest ?? []
     }
 
-    /// Whether it has what was changed of the row, so far as that concerns the content: else that waits still.
+    /// Whether the change carries the row's content, or the row has no dirty content. Otherwise the content still
+    /// waits.
     fileprivate var hasAll: Bool {
         guard case .put(let fields) = change.action else { return true }
         return fields.content != nil || !row.dirty.contains(.content) || row.kind != .file
     }
 
-    /// Whether it counts as one of many: not what goes by itself with other changes, like a folder's times.
+    /// Whether the change counts towards the throttle. Changes that accompany others, like a folder's times, do not.
     fileprivate var isOften: Bool {
         guard case .put(let fields) = change.action else { return false }
         return fields.content != nil || row.kind == .file && !row.dirty.contains(.created) && fields.place == nil
     }
 }
 
-/// The cloud has no room for what a commit brings. Not for good, and not the same as a full disk here.
+/// The account at the cloud has no space for a commit. This is temporary, and differs from a full local disk.
 struct CloudIsFull: Error {
     var reason: UbiquityError
 }
@@ -288,22 +289,22 @@ extension PreparedContent {
 }
 
 extension ItemRow {
-    /// Whether something must be written down before its changes are sent: that they are, or the version's id.
+    /// Whether the index must record something before the changes are sent: that they are sent, or the version's id.
     var isToBeMarked: Bool {
         guard !isDeleted else { return false }
         return dirty.contains(.content) && nextVersion == nil
             || bringsIntoBeing && !flags.contains(.creationSent)
     }
 
-    /// Whether the cloud has the item only once it has this: it is new, or was deleted.
+    /// Whether the change makes the item exist at the cloud: the item is new, or was deleted.
     var bringsIntoBeing: Bool { dirty.contains(.created) || flags.contains(.returned) }
 
-    /// Whether it was changed in more than the content and its times, and the cloud knows it.
+    /// Whether the cloud knows the item and more than its content and times has changed.
     var hasMoreThanContent: Bool {
         !dirty.contains(.created) && !dirty.subtracting([.content, .times]).isEmpty
     }
 
-    /// A dirty content small enough to travel inside the commit.
+    /// Whether the row has a dirty content small enough to travel inside the commit.
     var wantsInlineContent: Bool {
         kind == .file && dirty.contains(.content) && contentState == .complete && size <= SyncLimits.inlineContentSize
             && !isDeleted && !isFresh

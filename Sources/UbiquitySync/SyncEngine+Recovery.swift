@@ -4,10 +4,10 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What the last run left, and what must be done now and then.
+// Recovery after the last run, and periodic maintenance.
 extension SyncEngine {
-    /// Puts right what the end of the last run may have left half done. To be called before the mount serves anyone.
-    /// - Returns: how many contents of an index that is gone were set aside.
+    /// Repairs what the last run may have left half done. Call it before the mount serves programs.
+    /// - Returns: how many contents of a lost index were set aside.
     @discardableResult
     package func recover() throws -> Int {
         try restoreReplaced()
@@ -19,10 +19,10 @@ extension SyncEngine {
         return setAside
     }
 
-    /// Removes backing files that no item has: a crash came between the index and the disk. To look for them among a
-    /// million takes a second if the disk is asked. A run that came to its end has left hardly any, so after that it is
-    /// done while the mount is in use (`sweepLater`).
-    /// - Returns: how many it set aside instead.
+    /// Removes backing files that no item references, left by a crash between the index and the disk. The search among
+    /// a million files takes a second if it reads the disk. A run that ended cleanly leaves hardly any, so the search
+    /// then runs while the mount is in use (`sweepLater`).
+    /// - Returns: how many were set aside instead.
     private func sweep() throws -> Int {
         if try mayWait() { return 0 }
         let used = try index.read { try $0.contentsInUse() }
@@ -33,7 +33,8 @@ extension SyncEngine {
             return 0
         }
         guard try index.read({ try $0.lastBoot() }) != nil else {
-            // The index is a new one, and these are of another that is gone: what was never uploaded is only here.
+            // The index is new, and these files belong to a lost one. Contents that were never uploaded exist only
+            // here.
             logger.warning("setting contents of a lost index aside", metadata: ["count": "\(orphans.count)"])
             for content in orphans { try store.setAside(content) }
             return orphans.count
@@ -48,8 +49,8 @@ extension SyncEngine {
         return kept.count
     }
 
-    /// Whether what nobody has can be looked for later: no changes are lost, and no file has a number that is yet to be
-    /// given (as it is if somebody brought an older index back).
+    /// Whether the sweep can run later: no changes are lost, and no file has a number that is yet to be assigned. An
+    /// older index that was restored would assign such numbers.
     private func mayWait() throws -> Bool {
         let hasEnded = try index.read { try $0.hasEnded() && $0.lastBoot() != nil }
         guard try hasEnded && !index.hasLostJournal else { return false }
@@ -60,11 +61,12 @@ extension SyncEngine {
         return true
     }
 
-    /// The same as `sweep` for what earlier runs have made, beside programs at work: no item gets such a content any
-    /// more. What was given up in this run is on its way out. Once in a run: if it fails, the next one tries it.
+    /// The same as `sweep` for contents of earlier runs, while programs work. No item takes such a content any more.
+    /// Contents retired in this run are skipped, since they are removed anyway. Runs once: after a failure the next run
+    /// tries again.
     private func sweepLater() throws {
         guard let first = unswept.withLock({ $0.take() }) else { return }
-        // Listed first: what an item has by then, and gives up, goes by itself.
+        // List the files first: a content that an item gets and drops later is removed with that.
         let files = try store.all().filter { $0 < first }
         let (used, replaced) = try index.read { (try $0.contentsInUse(), Set(try $0.replacedContents().map(\.old))) }
         let orphans = try files.filter { content in
@@ -77,8 +79,8 @@ extension SyncEngine {
         discard(orphans)
     }
 
-    /// The last changes of the index are gone, though the machine has not lost its power: what they said of these
-    /// contents nobody knows, and what was made last is only here.
+    /// Sets contents aside when the index has lost its last changes without a loss of power. Nobody knows their items,
+    /// and the newest exist only here.
     private func keepAside(_ orphans: [ContentID]) throws -> Set<ContentID> {
         let kept = try orphans.filter { try store.status(of: $0)?.size ?? 0 > 0 }
         guard !kept.isEmpty else { return [] }
@@ -89,17 +91,17 @@ extension SyncEngine {
         return Set(kept)
     }
 
-    /// Removes the backing files of what was given up, once the index that says so is on the disk: after this the room
-    /// of what was evicted is free.
+    /// Removes the backing files of retired contents once the index that retired them is on the disk. Then the space of
+    /// evicted contents is free.
     package func removeRetired() throws {
-        // With the index, all that took others' places is brought to the disk.
+        // Making the index durable also makes all replacements durable.
         let replacements = index.replacements
         let removed = try store.removeRetired { try index.makeDurable() }
         if removed == 0, !replacements.isEmpty { try index.makeDurable() }
         try index.forgetReplacements(replacements)
     }
 
-    /// After power loss, contents that were not synced count as partial: what of them is whole is found by hashing.
+    /// After a loss of power, marks unsynced contents as partial. Hashing finds their intact chunks.
     private func distrustUnsynced() throws {
         let rest = try index.read { try $0.unsyncedContents(notOf: configuration.boot) }
         guard !rest.isEmpty else { return }
@@ -117,9 +119,9 @@ extension SyncEngine {
         }
     }
 
-    /// Files that were open for writing when the process died: what was written was acknowledged, so it goes up. The
-    /// upload's comparison finds out if nothing was changed. Programs that the kernel served by itself may be writing
-    /// still; then the file stays marked, and the file system watches it.
+    /// Handles files that were open for writing when the process died. Their writes were acknowledged, so they are
+    /// uploaded. The upload's comparison detects an unchanged file. Programs served directly by the kernel may still be
+    /// writing. Then the file remains marked, and the file system watches it.
     private func reviewInterruptedWriters() throws {
         for row in try index.interruptedWriters() {
             guard let content = row.content else {
@@ -145,12 +147,12 @@ extension SyncEngine {
         }
     }
 
-    // MARK: Now and then
+    // MARK: Maintenance
 
     func runMaintenance() async {
         while !Task.isCancelled {
             guard (try? await timekeeper.sleep(for: SyncLimits.maintenanceInterval)) != nil else { return }
-            // What fails in one keeps none of the others from its work.
+            // A failure of one task does not stop the others.
             await maintain("look for contents that nobody has") { try self.sweepLater() }
             await maintain("sync contents") { try self.syncContents() }
             await maintain("copy the log back") { [index] in try index.checkpoint() }
@@ -161,7 +163,8 @@ extension SyncEngine {
         }
     }
 
-    /// That cannot be, and whoever looks into it needs to know what it was.
+    /// Logs changes that the index refused although they were acknowledged. This is a bug, and the log helps to find
+    /// it.
     func reportRefusals() {
         for text in index.takeRefusals() {
             logger.error(
@@ -177,13 +180,13 @@ extension SyncEngine {
         }
     }
 
-    /// Brings downloaded and uploaded contents to the disk, so that they need not be verified after power loss.
+    /// Syncs downloaded and uploaded contents to the disk, so that they need no verification after a loss of power.
     private func syncContents() throws {
         let contents = try index.read { try $0.unsyncedContents(limit: SyncLimits.syncsPerRound) }
         guard !contents.isEmpty else { return }
         var synced = [ItemRow]()
         for content in contents {
-            // What is in the journal still would take its place after a loss of power, whatever is here by then.
+            // A content in the journal would be restored over this one after a loss of power.
             guard let row = try index.read({ try $0.row(content: content) }), row.isToBeSynced,
                 store.journal?.isKept(content) != true
             else { continue }
@@ -198,7 +201,7 @@ extension SyncEngine {
         }
         guard !synced.isEmpty else { return }
         try index.write(.startup) { [synced] transaction in
-            // Not of what was written to since: that is on the disk in part.
+            // Skip contents that were written since: they are only partly on the disk.
             let unchanged = try synced.filter { row in
                 guard let now = try transaction.row(key: row.key) else { return false }
                 return now.content == row.content && now.generation == row.generation && now.isToBeSynced
@@ -207,8 +210,8 @@ extension SyncEngine {
         }
     }
 
-    /// After a failure all of it is written anew: nobody may begin to write to it meanwhile, who would be undone.
-    /// - Returns: false if that is not so now.
+    /// Syncs a content. After a failed sync, the whole content is rewritten, so no program may write to it meanwhile.
+    /// - Returns: false if the file is in use now.
     private func sync(_ content: ContentID, of row: ItemRow) throws -> Bool {
         guard store.failure(of: content) != nil, let openItems else {
             try store.sync(content)
@@ -217,7 +220,7 @@ extension SyncEngine {
         return try openItems.whileClosed(row.key) { try store.sync(content) } != nil
     }
 
-    /// Folders deleted elsewhere whose last local item is gone by now.
+    /// Removes folders that were deleted elsewhere and whose last local item is gone.
     private func removeLingering() throws {
         guard try index.read({ try !$0.lingering(limit: 1).isEmpty }) else { return }
         try index.write(.remote) { try settler($0).removeLingering(limit: SyncLimits.settleBatch) }
@@ -225,6 +228,6 @@ extension SyncEngine {
 }
 
 extension ItemRow {
-    /// Whether its content is all that was written, and what the record of it says.
+    /// Whether the content is complete and equals its record.
     fileprivate var isToBeSynced: Bool { contentState == .complete && !dirty.contains(.content) && !isWriting }
 }
