@@ -5,37 +5,40 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// The local socket of one mount's daemon, with a call for each thing it can be asked.
+/// A connection to the control socket of one mount's daemon, with a method per request.
 ///
-/// Calls throw `MountUnreachable` if the daemon does not answer, and `UbiquityError` if it answers no.
-/// `close` must be called in the end.
+/// Calls throw `MountUnreachable` if the daemon does not answer, and `UbiquityError` if it answers with an error. Call
+/// `close` at the end.
 package final class DaemonConnection: Sendable {
-    /// Time to connect (seconds). A living daemon accepts at once; a dead one's socket refuses.
+    /// Time limit for connecting (seconds). A running daemon accepts at once; a dead daemon's socket refuses.
     static let connectTimeout: Int64 = 5
-    /// Until it is tried again where as many wait to be taken up as may.
+    /// Pause before the next attempt when the socket's accept queue is full.
     private static let queuePause: Duration = .milliseconds(20)
-    /// So often: as long as a connection may take, and not shorter where this process hardly gets to run.
+    /// Attempts while the accept queue is full. The pauses add up to the connect timeout; counting turns gives a
+    /// starved process its full share.
     private static let queueTurns = 250
-    /// Time for an answer that waits for nothing (seconds): a daemon that takes longer hangs.
+    /// Time limit for an answer that waits for nothing (seconds). A daemon that takes longer hangs.
     static let answerTimeout: Int64 = 10
-    /// Seconds that a wait may take beyond its own limit: programs that watch are told what has come before it ends.
+    /// Seconds that a wait may exceed its own limit. Before a wait ends, watching programs get the pending news.
     private static let waitGrace = 30.0
-    /// Seconds: some years, which a deadline can be of.
+    /// Seconds. A deadline can represent this many (about three years).
     private static let longestTimeout = 1e8
-    /// Bytes of an answer that is one message.
+    /// Maximum bytes of a one-message answer.
     static let maximumAnswerLength = 64 * 1024 * 1024
-    /// Connections at one time: each claim that waits has one.
+    /// Maximum connections at one time. Each waiting claim has one.
     private static let maximumConnections = 100_000
 
     private static let isSilent = "its daemon does not answer, though it runs"
 
-    /// The folder the socket is in: the container's state folder.
+    /// The container's state folder, which contains the socket.
     package let stateFolder: String
     private let client: HTTPClient
-    /// Holds the address open; the client connects through it whenever it needs a connection.
+    /// Keeps the socket's address valid. The client connects through it whenever it needs a connection.
     private let address: SocketAddressPath
 
-    /// Opens the state folder; the socket is connected to by the first call.
+    /// Opens the state folder. The first call connects the socket.
+    ///
+    /// - Throws: `MountUnreachable` if the folder belongs to another user or cannot be opened.
     package init(stateFolder: String) throws(MountUnreachable) {
         self.stateFolder = stateFolder
         if let refusal = DaemonOwner.refusal(stateFolder: stateFolder) { throw MountUnreachable(stateFolder, refusal) }
@@ -47,13 +50,13 @@ package final class DaemonConnection: Sendable {
         var configuration = HTTPClient.Configuration()
         configuration.timeout = .init(connect: .seconds(Self.connectTimeout))
         configuration.connectionPool.retryConnectionEstablishment = false
-        // Else the ninth call would wait for one of the others, and fail.
+        // With the default limit of eight, a ninth call would wait for one of the others and fail.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.maximumConnections
         configuration.http1_1ConnectionDebugInitializer = { channel in Self.requireOwnDaemon(channel) }
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// Before the first byte is sent.
+    /// Checks the daemon's user before the first byte is sent.
     private static func requireOwnDaemon(_ channel: any Channel) -> EventLoopFuture<Void> {
         guard let socket = channel as? any SocketOptionProvider else {
             return channel.eventLoop.makeFailedFuture(ForeignDaemon(reason: "the user of its daemon is not known"))
@@ -66,16 +69,18 @@ package final class DaemonConnection: Sendable {
     }
 
     package func close() async {
-        // Fails only if it was closed before, and then there is nothing to do.
+        // Fails only if it was closed before.
         try? await client.shutdown()
     }
 
     // MARK: Calls
 
-    /// Throws `MountUnreachable` if the daemon hangs or is stopped: what it is asked next may take long by itself.
+    /// Checks that the daemon answers, before a request that may itself take long.
+    ///
+    /// - Throws: `MountUnreachable` if the daemon hangs or is stopped.
     package func requireAnswer() async throws {
         let deadline = NIODeadline.now() + .seconds(Self.answerTimeout)
-        // No address of its own: that anything is answered is the answer.
+        // The request needs no route of its own: any answer will do.
         _ = try await connected { try await send(request("/", .OPTIONS), until: deadline) }
     }
 
@@ -83,7 +88,9 @@ package final class DaemonConnection: Sendable {
         try await answer(to: request(ControlRoute.status, .GET), within: Self.answerTimeout)
     }
 
-    /// What became of each item, as soon as it is known. `route` is one of download, evict, pin and unpin.
+    /// Performs an action on each path and passes each result to `each` as soon as it is known.
+    ///
+    /// - Parameter route: One of download, evict, pin and unpin.
     package func act(
         _ route: String, on paths: [String], each: (ItemResult) async throws -> Void
     ) async throws {
@@ -98,8 +105,9 @@ package final class DaemonConnection: Sendable {
         }
     }
 
-    /// Sends one message and gets one.
-    /// - Parameter limit: Seconds for the whole; nil: what is asked for may take as long as it does.
+    /// Sends one message and returns the answer.
+    ///
+    /// - Parameter limit: Seconds for the whole call; nil for no limit.
     package func ask<Answer: Decodable>(
         _ route: String, _ message: some Encodable, for type: Answer.Type = Answer.self, within limit: Int64? = nil
     ) async throws -> Answer {
@@ -111,7 +119,8 @@ package final class DaemonConnection: Sendable {
         let _: Acknowledgement = try await answer(to: request(route, .POST))
     }
 
-    /// A daemon that is stopped meanwhile does not tell that the time of the wait is over.
+    /// Waits as requested, with a time limit of its own: a daemon stopped by a signal cannot report that the wait timed
+    /// out.
     package func wait(_ wanted: WaitRequest) async throws -> WaitReport {
         guard let timeout = wanted.timeout else { return try await waitWithoutLimit(wanted) }
         return try await withThrowingTaskGroup(of: WaitReport?.self) { group in
@@ -137,49 +146,49 @@ package final class DaemonConnection: Sendable {
     }
 
     package func stop(_ wanted: StopRequest) async throws -> StopReport {
-        // Without the mount there is nothing that a lazy end would wait for.
+        // A lazy stop does not wait for the mount to become idle.
         try await answer(to: request(ControlRoute.stop, .POST, wanted), within: wanted.lazy ? Self.answerTimeout : nil)
     }
 
-    /// Hands over events as they happen, the first one at once (`.listening`), until the daemon ends (then it returns)
-    /// or `each` throws.
+    /// Passes events to `each` as they happen; the first (`.listening`) comes at once. Returns when the daemon ends;
+    /// throws what `each` throws.
     package func events(each: (ControlEvent) async throws -> Void) async throws {
         try await stream(request(ControlRoute.events, .GET), each: each)
     }
 
-    /// Hands over a query's results, and if it is live what changes, until the daemon ends (then it returns) or `each`
-    /// throws.
+    /// Passes a query's results to `each`, and for a live query its changes. Returns when the daemon ends; throws what
+    /// `each` throws.
     package func query(_ wanted: QueryRequest, each: (QueryNews) async throws -> Void) async throws {
         try await stream(request(ControlRoute.queries, .POST, wanted), each: each)
     }
 
-    /// Messages of a server-sent stream.
+    /// Reads the messages of a server-sent event stream.
     private func stream<Message: Decodable>(
         _ request: HTTPClientRequest, each: (Message) async throws -> Void
     ) async throws {
         var hasBegun = false
         do {
             try await lines(of: request) { line in
-                // "data: …" is a message, an empty line its end, ":" a comment that keeps it alive.
+                // "data: …" is a message, an empty line ends it, and ":" starts a keep-alive comment.
                 let mark = Array("data: ".utf8)
                 guard line.starts(with: mark) else { return }
                 hasBegun = true
                 try await each(ControlCodec.decode(Message.self, from: line.dropFirst(mark.count)))
             }
         } catch is MountUnreachable where hasBegun {
-            // A daemon that ends closes its socket; whether the stream's last mark came before that says nothing.
+            // A daemon that ends closes its socket. It may or may not send the stream's final chunk before.
             return
         }
     }
 
     // MARK: Coordination
 
-    /// Takes part as a client until the daemon ends (then it returns) or `each` throws.
+    /// Registers a client and passes its messages to `each`. Returns when the daemon ends; throws what `each` throws.
     func takePart(_ registration: ClientRegistration, each: (ClientNews) async throws -> Void) async throws {
         try await stream(request(ControlRoute.clients, .POST, registration), each: each)
     }
 
-    /// Waits until a claim is granted. A cancelled task takes its request back.
+    /// Waits until a claim is granted. Cancelling the task withdraws the request.
     func claim(_ wanted: ClaimMessage) async throws -> ClaimReport {
         var report: ClaimReport?
         try await lines(of: request(ControlRoute.claims, .POST, wanted)) { line in
@@ -195,8 +204,8 @@ package final class DaemonConnection: Sendable {
     private func request(_ route: String, _ method: HTTPMethod) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: "http+unix://" + Self.escaped(address.usable) + route)
         request.method = method
-        // A connection for each request: a wait or a stream ends when its connection does, and a command asks once or
-        // twice.
+        // One connection per request: a wait or a stream ends with its connection, and a command makes only one or two
+        // requests.
         request.headers.add(name: "connection", value: "close")
         return request
     }
@@ -208,7 +217,7 @@ package final class DaemonConnection: Sendable {
         return request
     }
 
-    /// - Parameter limit: Seconds for the whole; nil: what is asked for may take as long as it does.
+    /// - Parameter limit: Seconds for the whole call; nil for no limit.
     private func answer<Message: Decodable>(
         to request: HTTPClientRequest, within limit: Int64? = nil
     ) async throws -> Message {
@@ -227,7 +236,7 @@ package final class DaemonConnection: Sendable {
         }
     }
 
-    /// The answer if it is a success; throws the `UbiquityError` in it if not.
+    /// Returns a successful response; throws the `UbiquityError` in any other.
     private func execute(
         _ request: HTTPClientRequest, until deadline: NIODeadline = .distantFuture
     ) async throws -> HTTPClientResponse {
@@ -242,7 +251,8 @@ package final class DaemonConnection: Sendable {
         return response
     }
 
-    /// Where as many wait to be taken up as may, connect(2) does not wait but says EAGAIN, and nothing has been sent.
+    /// When the accept queue is full, connect(2) fails with EAGAIN instead of waiting. Nothing has been sent then, so a
+    /// retry is safe.
     private func send(_ request: HTTPClientRequest, until deadline: NIODeadline) async throws -> HTTPClientResponse {
         for _ in 0..<Self.queueTurns {
             do {
@@ -254,7 +264,7 @@ package final class DaemonConnection: Sendable {
         throw HTTPClientError.connectTimeout
     }
 
-    /// Does something over the connection and gives its failure the one form that callers know.
+    /// Runs `work` on the connection and converts its failures to the errors callers expect.
     private func connected<Value>(_ work: () async throws -> Value) async throws -> Value {
         do {
             return try await work()
@@ -267,7 +277,8 @@ package final class DaemonConnection: Sendable {
         } catch let error as ForeignDaemon {
             throw MountUnreachable(stateFolder, error.reason)
         } catch {
-            // What the client says of its connections is long and means one of two things.
+            // The client's own connection errors are long and have only two meanings: the daemon broke off, or it has
+            // ended.
             let socket = stateFolder + "/" + ControlRoute.socketName
             if LocalSocket.isListening(socket) {
                 throw MountUnreachable(stateFolder, "its daemon broke off: \(error)")
@@ -277,7 +288,7 @@ package final class DaemonConnection: Sendable {
         }
     }
 
-    /// Percent-encoded for the host part of a URL, where AsyncHTTPClient wants the socket's path.
+    /// Percent-encodes the socket's path for the host part of a URL, where AsyncHTTPClient expects it.
     static func escaped(_ path: String) -> String {
         var result = ""
         for byte in path.utf8 {

@@ -2,12 +2,12 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Whether a container's state folder and socket belong to the user of this process. Commands send nothing to others:
-/// a foreign process could pose as a daemon, or get paths and tokens.
+/// Checks that a container's state folder and socket belong to this process's user. Commands send nothing to other
+/// users' sockets: a foreign process could pose as a daemon and collect paths and tokens.
 enum DaemonOwner {
     private static let writableByOthers: UInt32 = 0o022
 
-    /// Why the daemon of a state folder is not asked; nil if it may be. Nothing is sent to find out.
+    /// Returns why the daemon of a state folder must not be asked; nil if it may be. Nothing is sent.
     static func refusal(stateFolder: String) -> String? {
         do throws(Errno) {
             let folder = try FileSystem.statusFollowing(stateFolder)
@@ -18,12 +18,12 @@ enum DaemonOwner {
             let socket = try FileSystem.status(stateFolder + "/" + ControlRoute.socketName)
             return socket.user == ProcessHost.userID ? nil : foreign("its socket", socket.user)
         } catch {
-            // Without a folder or a socket there is no daemon; connecting says so.
+            // Without a folder or a socket there is no daemon; the connection attempt reports that.
             return error == .EACCES ? foreign("it", nil) : nil
         }
     }
 
-    /// The refusal for a daemon that runs as another user.
+    /// Returns the refusal for a daemon that runs as another user.
     static func refusal(of peer: SocketPeer) -> String? { peer.isOwnUser ? nil : foreign("its daemon", peer.user) }
 
     private static func foreign(_ subject: String, _ user: UInt32?) -> String {
@@ -32,7 +32,7 @@ enum DaemonOwner {
     }
 }
 
-/// A connection to a socket of another user was refused before anything was sent.
+/// The socket belongs to another user, so nothing was sent.
 struct ForeignDaemon: Error {
     var reason: String
 }

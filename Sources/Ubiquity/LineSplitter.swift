@@ -1,15 +1,17 @@
 import UbiquityCore
 
-/// Cuts a stream of bytes into lines, however it arrives.
+/// Splits a stream of bytes into lines, regardless of how the bytes arrive.
 package struct LineSplitter {
-    /// Bytes in one line. One message names at most a few paths of 4096 bytes; a status names 100.
+    /// Maximum bytes of a line. One message names at most a few paths of 4096 bytes; a status names 100.
     static let maximumLineLength = 4 * 1024 * 1024
 
     private var rest = [UInt8]()
 
     package init() {}
 
-    /// The lines that are complete with these bytes, without their ends.
+    /// Returns the lines that these bytes complete, without their line ends.
+    ///
+    /// - Throws: `.tooLarge` if an incomplete line exceeds the limit.
     package mutating func lines(adding bytes: some Sequence<UInt8>) throws(UbiquityError) -> [[UInt8]] {
         var lines = [[UInt8]]()
         for byte in bytes {

@@ -4,33 +4,34 @@ import UbiquitySystem
 
 /// Finds the mount of a path on this machine.
 package enum MountFinder {
-    /// Bytes of `/proc/self/mountinfo`: 100,000 mounts (the kernel's default limit, `fs.mount-max`) of 160 bytes.
+    /// Maximum bytes of `/proc/self/mountinfo`: 100,000 mounts (the kernel's default limit, `fs.mount-max`) of 160
+    /// bytes.
     private static let maximumTableLength = 16 * 1024 * 1024
 
-    /// The mounts there are now.
+    /// Returns the current mounts.
     package static func table() throws(UbiquityError) -> MountTable {
         MountTable(parsing: try SmallFile.read(MountTable.path, limit: maximumTableLength) ?? [])
     }
 
-    /// The mounted container that a path (absolute, or from the working directory) is in.
+    /// Returns the mounted container that holds a path (absolute, or relative to the working directory).
     ///
-    /// - Parameter resolver: nil is one for this path only.
-    /// - Throws: `MountUnreachable` if it is in none.
+    /// - Parameter resolver: Nil for a resolver used only for this path.
+    /// - Throws: `MountUnreachable` if no container holds it.
     package static func locate(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location {
         guard let location = try find(path, by: resolver) else {
-            // A path that cannot be looked at may exist.
+            // A path that cannot be examined may exist.
             let isThere = (try? FileSystem.exists(absolute(path))) ?? true
             throw MountUnreachable(path, isThere ? "not in a mounted container" : "no such file or folder")
         }
         return location
     }
 
-    /// The same; nil if it is in none.
+    /// Returns the same as `locate`, but nil if no container holds the path.
     package static func find(_ path: String, by resolver: PathResolver? = nil) throws -> PathResolver.Location? {
         try (resolver ?? Self.resolver(table())).locate(absolute(path))
     }
 
-    /// The path from the root of the file system; "." and ".." are still in it.
+    /// Returns the path from the root of the file system; "." and ".." stay in it.
     package static func absolute(_ path: String) throws(UbiquityError) -> [UInt8] {
         let bytes = Array(path.utf8)
         if bytes.first == UInt8(ascii: "/") { return bytes }
@@ -44,9 +45,9 @@ package enum MountFinder {
         var answers: [[UInt8]: Bool] = [:]
         return PathResolver(
             table: table,
-            // What cannot be read as a symlink is not followed: whether it is there shows when it is used.
+            // A path that cannot be read as a symlink is not followed. Its later use reports whether it exists.
             readLink: { try? FileSystem.readLink($0) },
-            // Reading a link through a daemon that is stopped would wait until that goes on, and no signal ends it.
+            // Reading a link through a stopped daemon would block until it resumes, and no signal interrupts that.
             isAlive: { container in
                 if let known = answers[container.source] { return known }
                 guard !isForbidden(stateFolder: container.source) else { return false }
@@ -61,15 +62,15 @@ package enum MountFinder {
         String(decoding: stateFolder, as: UTF8.self) + "/" + ControlRoute.socketName
     }
 
-    /// Why a container's daemon is not to be asked, since it is another user's; nil if it is this user's.
+    /// Returns why a container's daemon must not be asked because it is another user's; nil if it is this user's.
     package static func refusal(stateFolder: [UInt8]) -> String? {
         DaemonOwner.refusal(stateFolder: String(decoding: stateFolder, as: UTF8.self))
     }
 
-    /// Whether a container is another user's.
+    /// Returns whether a container belongs to another user.
     package static func isForbidden(stateFolder: [UInt8]) -> Bool { refusal(stateFolder: stateFolder) != nil }
 
-    /// Whether the daemon of a container answers at its socket.
+    /// Returns whether the daemon of a container listens at its socket.
     package static func isAlive(stateFolder: [UInt8]) -> Bool {
         LocalSocket.isListening(socket(in: stateFolder))
     }

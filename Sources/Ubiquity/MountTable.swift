@@ -1,6 +1,6 @@
-/// The mounts that this process sees, as the kernel lists them in `/proc/self/mountinfo`.
+/// The mounts this process sees, from the kernel's list in `/proc/self/mountinfo`.
 ///
-/// The list is read without touching any of the file systems in it, so it can be had while one of them is dead.
+/// Reading the list does not touch the file systems in it, so it works while one of them is dead.
 package struct MountTable: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
         /// The folder of the file system that is mounted here: "/", except for bind mounts of a part.
@@ -10,28 +10,28 @@ package struct MountTable: Hashable, Sendable {
         /// For a container: the path of its state folder.
         package var source: [UInt8]
 
-        /// Whether a container is mounted here.
+        /// Whether this mount is a container.
         package var isUbiquity: Bool { fileSystemType == MountTable.fileSystemType }
     }
 
-    /// What libfuse makes of `-o subtype=ubiquity`.
+    /// The type that libfuse makes of `-o subtype=ubiquity`.
     package static let fileSystemType = "fuse.ubiquity"
     package static let path = "/proc/self/mountinfo"
 
     package var entries: [Entry]
 
-    /// From the file's text. Lines of a form not known (none today) are left out.
+    /// Parses the file's text. Lines of an unknown form (none today) are left out.
     package init(parsing text: some Sequence<UInt8>) {
         entries = Array(text).split(separator: UInt8(ascii: "\n")).compactMap(Self.entry(line:))
     }
 
-    /// The containers that are mounted; of several mounts on one folder only the last is to be seen.
+    /// The mounted containers. Of several mounts on one folder only the last is visible.
     package var containers: [Entry] {
         entries.filter { entry in entry.isUbiquity && mount(containing: entry.mountPoint) == entry }
     }
 
-    /// The mount that a path without symlinks, "." and ".." is in: the longest mount point above it, and of several
-    /// on the same folder the last, which hides the others.
+    /// Returns the mount that holds a path without symlinks, "." and "..": the longest mount point above it. Of several
+    /// on the same folder the last hides the others.
     package func mount(containing path: [UInt8]) -> Entry? {
         var best: Entry?
         for entry in entries where Self.contains(entry.mountPoint, path) {
@@ -40,7 +40,7 @@ package struct MountTable: Hashable, Sendable {
         return best
     }
 
-    /// Whether `path` is `folder` or in it.
+    /// Returns whether `path` is `folder` or lies in it.
     static func contains(_ folder: [UInt8], _ path: [UInt8]) -> Bool {
         if folder == [UInt8(ascii: "/")] { return path.first == UInt8(ascii: "/") }
         guard path.starts(with: folder) else { return false }
@@ -59,7 +59,7 @@ package struct MountTable: Hashable, Sendable {
             source: unescaped(fields[dash + 2]))
     }
 
-    /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
+    /// Decodes a field. The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
     static func unescaped(_ text: ArraySlice<UInt8>) -> [UInt8] {
         var result = [UInt8]()
         var rest = text

@@ -1,5 +1,5 @@
-/// No container is mounted there, or its daemon is dead: nobody could be asked. (A daemon that says no is a
-/// `UbiquityError`.)
+/// No container is mounted at the place, or its daemon does not answer. An error that a daemon answers with is a
+/// `UbiquityError`.
 package struct MountUnreachable: Error, Hashable, Sendable, CustomStringConvertible {
     /// The path or the state folder.
     package var place: String

@@ -1,14 +1,14 @@
 import UbiquityCore
 
-/// Finds the mounted container that a path is in, and the item's path in it, without opening or even looking at the
-/// item: only symlinks on the way to it are read. A container whose daemon is dead is not asked anything.
+/// Finds the mounted container that holds a path, and the item's path in it. It reads only the symlinks on the way and
+/// never touches the item. It reads no links in a container whose daemon is dead.
 package struct PathResolver {
     /// A place in a mounted container.
     package struct Location: Hashable, Sendable {
         package var mountPoint: [UInt8]
-        /// The container's state folder, where the control socket is.
+        /// The container's state folder, which contains the control socket.
         package var stateFolder: [UInt8]
-        /// From the container's root, without a slash in front; empty for the root.
+        /// The path from the container's root, without a leading slash; empty for the root.
         package var relativePath: [UInt8]
 
         package init(mountPoint: [UInt8], stateFolder: [UInt8], relativePath: [UInt8]) {
@@ -18,7 +18,7 @@ package struct PathResolver {
         }
     }
 
-    /// Symlinks followed in one path: the kernel's own limit (MAXSYMLINKS).
+    /// Maximum symlinks followed in one path: the kernel's own limit (MAXSYMLINKS).
     static let maximumLinks = 40
 
     private let table: MountTable
@@ -26,8 +26,8 @@ package struct PathResolver {
     private let isAlive: (MountTable.Entry) -> Bool
 
     /// - Parameters:
-    ///   - readLink: A symlink's text; nil for what is not a symlink or cannot be looked at.
-    ///   - isAlive: Whether a container's daemon can be asked about symlinks in it.
+    ///   - readLink: Returns a symlink's text; nil if the path is not a symlink or cannot be examined.
+    ///   - isAlive: Returns whether symlinks in a container can be read: its daemon answers.
     package init(
         table: MountTable, readLink: @escaping (_ path: [UInt8]) -> [UInt8]?,
         isAlive: @escaping (MountTable.Entry) -> Bool
@@ -37,8 +37,10 @@ package struct PathResolver {
         self.isAlive = isAlive
     }
 
-    /// Where an absolute path leads, or nil if it is in no container. Symlinks to the item are followed outside of
-    /// containers; in a container the last one is an item itself, unless a slash follows it.
+    /// Returns where an absolute path leads; nil if no container holds it. Outside of containers all symlinks are
+    /// followed. In a container the last component is an item itself, even a symlink, unless a slash follows it.
+    ///
+    /// - Throws: `.invalid` if the path has too many symlinks.
     package func locate(_ path: [UInt8]) throws(UbiquityError) -> Location? {
         let resolved = try resolve(path)
         guard let entry = table.mount(containing: resolved), entry.isUbiquity else { return nil }
@@ -49,7 +51,7 @@ package struct PathResolver {
             relativePath: Array((root + below).joined(separator: [UInt8(ascii: "/")])))
     }
 
-    /// The path without symlinks, "." and "..".
+    /// Returns the path without symlinks, "." and "..".
     func resolve(_ path: [UInt8]) throws(UbiquityError) -> [UInt8] {
         var resolved = [[UInt8]]()
         var pending = Array(Self.components(path).reversed())
@@ -76,7 +78,7 @@ package struct PathResolver {
         return Self.path(resolved)
     }
 
-    /// The text of the symlink `name` in `folder`, if it is one that has to be followed.
+    /// Returns the text of the symlink `name` in `folder` if it must be followed; otherwise nil.
     private func link(_ name: [UInt8], in folder: [[UInt8]], isLast: Bool) -> [UInt8]? {
         let path = Self.path(folder + [name])
         guard let entry = table.mount(containing: Self.path(folder)), entry.isUbiquity else { return readLink(path) }

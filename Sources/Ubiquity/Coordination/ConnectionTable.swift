@@ -1,5 +1,5 @@
-/// Connections by what they lead to, each with a number: one that ends late takes only itself away, and not the one
-/// that was opened after it.
+/// The current connection per place, each with a number. The number keeps a connection that ends late from removing its
+/// successor.
 struct ConnectionTable<Connection> {
     private var current: [String: (number: Int, value: Connection)] = [:]
     private var lastNumber = 0
@@ -17,7 +17,7 @@ struct ConnectionTable<Connection> {
 
     func isCurrent(_ number: Int, of place: String) -> Bool { current[place]?.number == number }
 
-    /// Nil if it is not the one there is, or has been removed.
+    /// Removes the connection and returns it; nil if it is not the current one or was removed before.
     mutating func remove(_ number: Int, of place: String) -> Connection? {
         guard isCurrent(number, of: place) else { return nil }
         return current.removeValue(forKey: place)?.value

@@ -2,17 +2,19 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// A program's part in one mount's coordination, for as long as it is open: claims, presenters, and their messages.
+/// A program's registration with one mount's coordination. Its claims and presenters last as long as it is open.
 package final class CoordinationClient: Sendable {
-    /// Its number at the daemon.
+    /// The client's number at the daemon.
     package let number: UInt64
     private let connection: DaemonConnection
     private let stream: Task<Void, any Error>
 
-    /// Registers. Messages are handed over one after the other.
+    /// Registers the program with the daemon. `each` gets the daemon's messages one after the other.
+    ///
     /// - Parameters:
-    ///   - answerTime: seconds in which questions will be answered; nil for the daemon's default (10).
-    ///   - ended: called when the daemon has ended or the connection is lost: claims and presenters are gone then.
+    ///   - answerTime: Seconds within which the program answers questions; nil for the daemon's default (10).
+    ///   - ended: Called when the daemon ends or the connection is lost. Claims and presenters are gone then.
+    /// - Throws: `MountUnreachable` if the daemon does not answer or does not register programs.
     package static func open(
         stateFolder: String, name: String, answerTime: Double? = nil,
         ended: @escaping @Sendable () -> Void = {}, each: @escaping @Sendable (ClientNews) async -> Void = { _ in }
@@ -58,20 +60,22 @@ package final class CoordinationClient: Sendable {
         self.stream = stream
     }
 
-    /// Leaves: claims and presenters go with it.
+    /// Unregisters. The daemon drops the client's claims and presenters.
     package func close() async {
-        // Should the daemon not hear of it this way, the end of the stream tells it.
+        // If this message does not reach the daemon, the end of the stream has the same effect.
         let _: Acknowledgement? = try? await connection.ask(
             ControlRoute.leave, ClientLeave(client: number), within: DaemonConnection.answerTimeout)
         stream.cancel()
-        // How the stream ends does not matter any more.
+        // The stream's result no longer matters.
         _ = await stream.result
         await connection.close()
     }
 
     // MARK: Claims
 
-    /// - Returns: the claim, to be given back with `end`, and where the items are by now.
+    /// Waits until the daemon grants a claim on the items.
+    ///
+    /// - Returns: the claim, to be given back with `end`, and the items' current paths.
     package func claim(
         _ items: [ClaimItem], presenter: UInt64? = nil, purpose: String? = nil, seconds: Double? = nil
     ) async throws -> (claim: UInt64, paths: [String]) {
@@ -81,11 +85,11 @@ package final class CoordinationClient: Sendable {
             client: number, items: items, presenter: presenter, purpose: purpose, seconds: seconds, token: token)
         let report: ClaimReport
         do { report = try await connection.claim(wanted) } catch {
-            // It may have been granted in this moment: without its answer nobody could give it back. A task that was
-            // cancelled sends nothing, so another one does.
+            // The daemon may have granted the claim just now. Without its answer the program could never give it back.
+            // A cancelled task sends nothing, so a new task withdraws the claim.
             let taken = ClaimEnd(client: number, token: token)
             Task { [connection] in
-                // A daemon that cannot be told has lost this client, or is gone.
+                // If the daemon cannot be reached, it has dropped this client or has ended.
                 let _: Acknowledgement? = try? await connection.ask(ControlRoute.endClaim, taken)
             }
             throw error

@@ -3,17 +3,17 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// This program's connections to the mounts it takes part in, and its presenters there.
+/// This program's connections to the mounts it coordinates with, and its presenters there.
 actor CoordinationHub {
     static let shared = CoordinationHub()
 
-    /// Claims that are held together: items may be in several mounts.
+    /// Claims granted together. The items may lie in several mounts.
     struct HeldClaim: Sendable {
         let places: [URL]
         fileprivate let claims: [(client: CoordinationClient, claim: UInt64)]
 
-        /// Has the content of the files that are going to be read here, as far as it is not: programs that open files
-        /// without waiting, as Foundation does, find it all.
+        /// Downloads the missing content of the files to be read. Programs that open files without waiting, as
+        /// Foundation does, then find the whole content.
         func download(for intents: [FileAccessIntent]) async throws {
             for (place, intent) in zip(places, intents) where intent.readsContent {
                 let path = place.systemPath
@@ -25,7 +25,7 @@ actor CoordinationHub {
         func end() async { await CoordinationHub.end(claims) }
     }
 
-    /// A mount, as a program sees it.
+    /// A mount as a program sees it.
     private struct Mount: Hashable {
         var stateFolder: String
         var mountPoint: String
@@ -52,20 +52,20 @@ actor CoordinationHub {
         }
     }
 
-    /// Opening, or open; by state folder.
+    /// Connections that are open or being opened, by state folder.
     private var clients = ConnectionTable<Task<CoordinationClient, any Error>>()
     private var registrations: [Registration] = []
-    /// News that came before the registration's answer had, while presenters are being added.
+    /// Messages for a new presenter that arrived before the answer to its registration.
     private var early: [UInt64: PresenterQueue] = [:]
     private var additions = 0
-    /// Times that messages were left out.
+    /// Counts the overflows: each time, the daemon left messages out.
     private var losses = 0
 
     var presenters: [any FilePresenter] { registrations.map(\.presenter) }
 
     // MARK: Claims
 
-    /// Mounts are claimed in one order, so two that claim in the same mounts never wait for each other.
+    /// Claims mounts in one fixed order, so two operations on the same mounts cannot deadlock.
     func claim(
         _ intents: [FileAccessIntent], purpose: String, presenter: (any FilePresenter)?
     ) async throws -> HeldClaim {
@@ -96,13 +96,13 @@ actor CoordinationHub {
 
     private static func end(_ claims: [(client: CoordinationClient, claim: UInt64)]) async {
         await evenIfCancelled {
-            // A daemon that has ended holds nothing any more.
+            // If the daemon has ended, it holds no claims.
             for held in claims { try? await held.client.end(held.claim) }
         }
     }
 
-    /// A task that was cancelled sends nothing, so another one does: what is given back must not depend on that.
-    /// Who was cancelled does not wait for it.
+    /// Runs `body` in a task of its own, because a cancelled task sends nothing and claims must be given back anyway. A
+    /// cancelled caller does not wait for it.
     private static func evenIfCancelled(_ body: @escaping @Sendable () async -> Void) async {
         let task = Task(operation: body)
         if !Task.isCancelled { await task.value }
@@ -124,14 +124,14 @@ actor CoordinationHub {
         let before = losses
         let number = try await Self.present(path, at: client)
         guard clients.isCurrent(connection, of: mount.stateFolder) else {
-            // Should the daemon be there still, it asks nobody who does not answer.
+            // If the daemon still runs, it skips a presenter that does not answer.
             try? await client.stopPresenting(number)
-            // It ended with the answer on its way: nobody would be told of that.
+            // The connection ended while the answer was on its way. No later event would report that.
             throw UbiquityError(.stale, "the mount has ended", at: path)
         }
         let desk = PresenterDesk(
             presenter, number: number,
-            // An answer that does not reach the daemon is one that does not come in time: it takes care of that.
+            // If an answer does not reach the daemon, the daemon treats it as late.
             answer: { try? await client.answer($0, refusal: $1) }, place: { Self.url($0, in: mount) })
         registrations.append(Registration(presenter, mount, connection, client, number, desk))
         var missed = early.removeValue(forKey: number) ?? PresenterQueue()
@@ -139,7 +139,7 @@ actor CoordinationHub {
         if losses != before { desk.take(ClientNews(.overflow)) }
     }
 
-    /// Waited for also by a task that is cancelled meanwhile: without the answer nobody could take it back.
+    /// Waits for the registration even if the task is cancelled. Without the presenter's number nobody could remove it.
     private static func present(_ path: String, at client: CoordinationClient) async throws -> UInt64 {
         let number = try await Task { try await client.present(path, abilities: PresenterDesk.abilities) }.value
         guard Task.isCancelled else { return number }
@@ -150,7 +150,7 @@ actor CoordinationHub {
     func remove(_ presenter: any FilePresenter) async {
         for registration in registrations where registration.presenter === presenter {
             registration.desk.close()
-            // A daemon that has ended knows it no more.
+            // If the daemon has ended, it no longer knows the presenter.
             await Self.evenIfCancelled { try? await registration.client.stopPresenting(registration.number) }
         }
         registrations.removeAll { $0.presenter === presenter }
@@ -182,7 +182,7 @@ actor CoordinationHub {
             registration.desk.close()
             await registration.presenter.presentationDidEnd()
         }
-        // One that could not be opened was closed by that.
+        // A connection that failed to open is closed already.
         if let client = try? await client?.value { await client.close() }
     }
 
@@ -203,7 +203,7 @@ actor CoordinationHub {
 
     // MARK: Places
 
-    /// The mount that a place is in, and its path there; nil outside of all.
+    /// Returns the mount that contains a URL, and the path in it; nil outside of all mounts.
     private static func locate(_ url: URL) throws -> (Mount, String)? {
         let absolute = try MountFinder.absolute(url.path)
         guard let found = try MountFinder.resolver(MountFinder.table()).locate(absolute) else { return nil }

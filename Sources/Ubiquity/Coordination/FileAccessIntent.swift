@@ -1,7 +1,7 @@
 import FoundationEssentials
 import UbiquityControl
 
-/// An item and what a coordinated access does with it.
+/// An item and how a coordinated access uses it.
 public struct FileAccessIntent: Hashable, Sendable {
     public let url: URL
     let use: ClaimItem.Use
@@ -11,12 +11,12 @@ public struct FileAccessIntent: Hashable, Sendable {
         use == .read && !options.contains(FileCoordinator.ReadingOptions.immediatelyAvailableMetadataOnly.names[0])
     }
 
-    /// The item is read.
+    /// An intent to read the item.
     public static func readingIntent(with url: URL, options: FileCoordinator.ReadingOptions = []) -> FileAccessIntent {
         FileAccessIntent(url: url, use: .read, options: options.names)
     }
 
-    /// The item is written.
+    /// An intent to write the item.
     public static func writingIntent(with url: URL, options: FileCoordinator.WritingOption? = nil) -> FileAccessIntent {
         FileAccessIntent(url: url, use: .write, options: options.map { [$0.name] } ?? [])
     }

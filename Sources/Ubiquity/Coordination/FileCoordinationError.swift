@@ -1,15 +1,15 @@
 import UbiquityCore
 
-/// Why a coordinated access was not had.
+/// The reason why a coordinated access failed.
 public enum FileCoordinationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It was taken back.
+    /// The caller cancelled the request.
     case userCancelled
-    /// Others did not finish in time.
+    /// Other programs did not finish in time.
     case timedOut(reason: String)
-    /// Two operations would have waited for each other, or a presenter could not do its part (its words are here).
+    /// Two operations would have waited for each other, or a presenter refused; `reason` holds its words.
     case busy(reason: String)
     case noSuchFile(reason: String)
-    /// The mount has ended, or does not answer.
+    /// The mount has ended, or its daemon does not answer.
     case unavailable(reason: String)
     case failed(reason: String)
 

@@ -3,59 +3,61 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Reads and writes items without disturbing others who use them, and without being disturbed.
+/// Coordinates reads and writes of items with other programs that use them.
 ///
-/// A coordinated read or write holds a claim on the item for as long as its accessor runs: readers share an item, a
-/// writer has it alone, and a package counts as one with all that is in it. Programs that present the item act first:
-/// they save before a read, let go before a write, accommodate a deletion. Programs that know nothing of this take part
-/// by opening files in the mount.
+/// A coordinated read or write holds a claim on the item while its accessor runs. Readers share an item; a writer has
+/// it alone. A package and its members count as one item. Presenters of the item act first: they save before a read,
+/// release it before a write and accommodate a deletion. A program that does not coordinate takes part by opening files
+/// in the mount.
 ///
-/// One coordinator is for one operation, which may use several items. Its claims never wait for each other; so an
-/// operation that claims more while it holds something must do so by the same coordinator, or claim all of it in one
-/// call. Two operations that would wait for each other for ever are told: one of them gets
+/// Use one coordinator per operation; the operation may use several items. Claims of one coordinator never wait for
+/// each other. So an operation that needs more items while it holds some must use the same coordinator, or claim all
+/// items in one call. If two operations would wait for each other for ever, one of them gets
 /// `FileCoordinationError.busy`.
 ///
-/// Give the presenter on whose behalf it is, and that presenter is not asked about its own access.
+/// Pass the presenter that acts, and the coordinator does not ask that presenter about its own access.
 ///
-/// A file that is read is downloaded first, unless only metadata is wanted.
+/// A coordinated read downloads the file first, unless its options ask for metadata only.
 ///
-/// The accessor gets the item's place anew, because the item may have been moved while it was waited for. What is done
-/// with it are ordinary calls. Items outside of any mounted container are coordinated with nobody. A cancelled task
-/// stops waiting, and gets `CancellationError`.
+/// The accessor gets the item's current URL, because the item may move during the wait. The accessor uses ordinary file
+/// calls. Items outside of all mounted containers are not coordinated. A cancelled task stops waiting and gets
+/// `CancellationError`.
 public struct FileCoordinator: Sendable {
-    /// How an item is going to be read.
+    /// How a coordinated read uses the item.
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
-        /// Nobody is asked to save first.
+        /// Presenters are not asked to save first.
         public static let withoutChanges = ReadingOptions(rawValue: 1)
-        /// What a symlink leads to is read, and not the link.
+        /// The read follows a symlink to its target.
         public static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
-        /// Only what can be known without the content: nothing is downloaded, and nobody is asked.
+        /// The read needs only metadata: nothing is downloaded and no presenter is asked.
         public static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
-        /// A snapshot is taken.
+        /// The read takes a snapshot.
         public static let forUploading = ReadingOptions(rawValue: 8)
     }
 
-    /// What a writer is going to do; at most one.
+    /// How a coordinated write uses the item; at most one option.
     public enum WritingOption: Hashable, Sendable {
         case forDeleting
         case forMoving
-        /// Others save first, so that their changes can be taken into account.
+        /// Presenters save first, so that the writer can merge their changes.
         case forMerging
-        /// Another item takes its place. (Not for a document's own saving by a temporary file.)
+        /// Another item replaces this one. Do not use it for a document's own save through a temporary file.
         case forReplacing
-        /// Attributes that say nothing of the content.
+        /// The write changes only attributes that do not depend on the content.
         case contentIndependentMetadataOnly
     }
 
-    /// Claims of one purpose never wait for each other, also when several programs make them.
+    /// Claims with the same identifier never wait for each other, even across programs.
     public let purposeIdentifier: String
     private let presenter: (any FilePresenter)?
 
+    /// Makes a coordinator for one operation.
+    ///
     /// - Parameters:
-    ///   - filePresenter: On whose behalf it is.
-    ///   - purposeIdentifier: Only for an operation that several coordinators, or programs, carry out together.
+    ///   - filePresenter: The presenter that acts, if any. It is not asked about its own access.
+    ///   - purposeIdentifier: Needed only if several coordinators or programs carry out one operation together.
     public init(filePresenter: (any FilePresenter)? = nil, purposeIdentifier: String? = nil) {
         presenter = filePresenter
         var random = SystemRandomNumberGenerator()
@@ -64,24 +66,29 @@ public struct FileCoordinator: Sendable {
 
     // MARK: Presenters
 
-    /// Has the presenter take part until `removeFilePresenter`. Done inside a coordinated read, no change is missed.
+    /// Registers a presenter until `removeFilePresenter`. Call it inside a coordinated read to miss no change.
+    ///
+    /// - Throws: `FileCoordinationError`, for example if the item is not in a mounted container.
     public static func addFilePresenter(_ presenter: any FilePresenter) async throws {
         try await mapping { try await CoordinationHub.shared.add(presenter) }
     }
 
-    /// To be called when the item is not shown any more: a presenter that stays is asked, and holds others up.
+    /// Unregisters a presenter. Call it when the program no longer shows the item: a registered presenter is asked
+    /// questions, and other programs wait for its answers.
     public static func removeFilePresenter(_ presenter: any FilePresenter) async {
         await CoordinationHub.shared.remove(presenter)
     }
 
-    /// This program's presenters.
+    /// The presenters this program has registered.
     public static var filePresenters: [any FilePresenter] {
         get async { await CoordinationHub.shared.presenters }
     }
 
     // MARK: Access
 
-    /// Runs `accessor` while nobody writes the item.
+    /// Runs `accessor` while no coordinated writer has the item.
+    ///
+    /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         readingItemAt url: URL, options: ReadingOptions = [], isolation: isolated (any Actor)? = #isolation,
         byAccessor accessor: (URL) async throws -> Result
@@ -89,7 +96,9 @@ public struct FileCoordinator: Sendable {
         try await coordinate(with: [.readingIntent(with: url, options: options)]) { try await accessor($0[0]) }
     }
 
-    /// Runs `accessor` while nobody else reads or writes the item.
+    /// Runs `accessor` while no other coordinated reader or writer has the item.
+    ///
+    /// - Throws: `FileCoordinationError`, or the error of `accessor`.
     public func coordinate<Result: Sendable>(
         writingItemAt url: URL, options: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
         byAccessor accessor: (URL) async throws -> Result
@@ -97,8 +106,8 @@ public struct FileCoordinator: Sendable {
         try await coordinate(with: [.writingIntent(with: url, options: options)]) { try await accessor($0[0]) }
     }
 
-    /// Reads one item and writes another, both from the beginning: two that do so the other way round never wait for
-    /// each other.
+    /// Reads one item and writes another. Both are claimed at once, so two operations in opposite directions cannot
+    /// deadlock.
     public func coordinate<Result: Sendable>(
         readingItemAt source: URL, options reading: ReadingOptions = [], writingItemAt target: URL,
         options writing: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
@@ -110,7 +119,7 @@ public struct FileCoordinator: Sendable {
         return try await coordinate(with: intents) { try await accessor($0[0], $0[1]) }
     }
 
-    /// Writes two items. The safest way to move one: `.forMoving` the source, `.forReplacing` the target.
+    /// Writes two items. The safest way to move an item: `.forMoving` for the source, `.forReplacing` for the target.
     public func coordinate<Result: Sendable>(
         writingItemAt source: URL, options: WritingOption? = nil, writingItemAt target: URL,
         options others: WritingOption? = nil, isolation: isolated (any Actor)? = #isolation,
@@ -122,9 +131,9 @@ public struct FileCoordinator: Sendable {
         return try await coordinate(with: intents) { try await accessor($0[0], $0[1]) }
     }
 
-    /// Claims any number of items in one, up to 10,000. Coordinated accesses to them by this coordinator, inside the
-    /// accessor, wait for nothing and ask nobody: so thousands of items are prepared at once. The accessor gets the
-    /// places in the order of the intents.
+    /// Claims up to 10,000 items at once. Inside the accessor, this coordinator's accesses to these items neither wait
+    /// nor ask presenters, so one call prepares thousands of items. The accessor gets the URLs in the order of the
+    /// intents.
     public func coordinate<Result: Sendable>(
         with intents: [FileAccessIntent], isolation: isolated (any Actor)? = #isolation,
         byAccessor accessor: ([URL]) async throws -> Result

@@ -1,60 +1,63 @@
 import FoundationEssentials
 
-/// A program's part in what happens to an item that it shows, or to a folder with all that is in it.
+/// A program's view of an item that it shows, or of a folder with everything in it.
 ///
-/// Register with `FileCoordinator.addFilePresenter` when the item is first shown, and remove when it no longer is.
-/// Calls come one after the other, in the order in which things happened; each is waited for before the next one.
-/// What one is asked (relinquish, save, accommodate) holds others up until it returns, and for ten seconds at most: one
-/// that takes longer is passed over, and not waited for again until it has answered something.
+/// Register it with `FileCoordinator.addFilePresenter` when the program first shows the item, and remove it when the
+/// item is closed. Calls arrive one after the other, in the order of the events; each call finishes before the next
+/// begins. Other programs wait while the presenter handles a request (relinquish, save, accommodate), for ten seconds
+/// at most. After that the daemon skips the presenter until it has answered a request again.
 ///
-/// A presenter is not told of accesses by a coordinator that was made with it, nor of what its own program does to the
-/// files by ordinary calls.
+/// A presenter gets no calls for accesses by a coordinator made with it, nor for ordinary file calls of its own
+/// program.
 public protocol FilePresenter: AnyObject, Sendable {
-    /// The item, as long as it is presented. Asked once, when the presenter is added; moves are told.
+    /// The item being presented. It is read once, when the presenter is added; later moves arrive as calls.
     var presentedItemURL: URL { get async }
 
-    // MARK: Asked
+    // MARK: Requests
 
-    /// Another wants to read the item: return when it is not being written. `reacquirePresentedItem` follows.
+    /// Another program wants to read the item: return once this program does not write it. `reacquirePresentedItem`
+    /// follows.
     func relinquishPresentedItemToReader() async throws
-    /// Another wants to write the item: return when it is not being used. `reacquirePresentedItem` follows.
+    /// Another program wants to write the item: return once this program does not use it. `reacquirePresentedItem`
+    /// follows.
     func relinquishPresentedItemToWriter() async throws
-    /// The other has finished. What was told in between is to be looked at now.
+    /// The other program has finished. Changes announced meanwhile can be read now.
     func reacquirePresentedItem() async
-    /// What is not saved yet is to be saved: another is about to read the item, or to change it. Throw if it cannot be:
-    /// the other gets the error.
+    /// Save all unsaved changes: another program is about to read or change the item. Throw if that fails; the other
+    /// program gets the error.
     func savePresentedItemChanges() async throws
-    /// The item is about to be deleted: stop showing it.
+    /// The item is about to be deleted: close it.
     func accommodatePresentedItemDeletion() async throws
-    /// The item's content is about to leave this device; the cloud has it. Throw to keep it here.
+    /// The item's content is about to be evicted from this device; the cloud keeps it. Throw to keep the content here.
     func accommodatePresentedItemEviction() async throws
     /// An item in the presented folder is about to be deleted.
     func accommodatePresentedSubitemDeletion(at url: URL) async throws
 
-    // MARK: Told
+    // MARK: Notifications
 
     func presentedItemDidMove(to url: URL) async
-    /// Its content or attributes are others; what is, the disk says.
+    /// The item's content or attributes have changed. Read the file to see the change.
     func presentedItemDidChange() async
-    /// Whether it is downloaded, uploaded and the like has changed.
+    /// The item's download or upload state has changed.
     func presentedItemDidChangeUbiquityAttributes() async
-    /// There is a version beside the current one. Not each is a conflict.
+    /// The item has gained a version besides the current one. Not every such version is a conflict.
     func presentedItemDidGainVersion(_ identifier: String?, isConflict: Bool) async
-    /// A version that was no conflict is gone; nil where it is not known which.
+    /// A version that was not a conflict is gone; nil if its identifier is not known.
     func presentedItemDidLoseVersion(_ identifier: String?) async
-    /// A conflict was settled, here or elsewhere.
+    /// A conflict was resolved, on this device or another.
     func presentedItemDidResolveConflictVersion(_ identifier: String?) async
-    /// Something in the presented folder is new or has changed.
+    /// An item in the presented folder was added or has changed.
     func presentedSubitemDidChange(at url: URL) async
     func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async
     func presentedSubitemDidGainVersion(at url: URL, identifier: String?, isConflict: Bool) async
     func presentedSubitemDidLoseVersion(at url: URL, identifier: String?) async
     func presentedSubitemDidResolveConflictVersion(at url: URL, identifier: String?) async
-    /// The mount has ended, or the connection to it: the presenter is registered no more.
+    /// The mount or the connection to it has ended. The presenter is no longer registered.
     func presentationDidEnd() async
 }
 
-/// A presenter does what it cares for; the rest is agreed to, or passed over.
+/// Defaults: a presenter implements the calls it needs. The defaults agree to every request and ignore every
+/// notification.
 extension FilePresenter {
     public func relinquishPresentedItemToReader() async throws {}
     public func relinquishPresentedItemToWriter() async throws {}

@@ -2,9 +2,9 @@ import FoundationEssentials
 import UbiquityControl
 import UbiquitySystem
 
-/// Hands a presenter its messages, one after the other, and answers what it was asked.
+/// Delivers messages to one presenter, one after the other, and sends its answers to the daemon.
 final class PresenterDesk: Sendable {
-    /// What is asked of every presenter; one that does not care agrees.
+    /// The requests sent to every presenter. A presenter without an implementation of its own agrees.
     static let abilities = [
         "relinquish-to-reader", "relinquish-to-writer", "save-changes", "accommodate-deletion",
         "accommodate-subitem-deletion", "accommodate-eviction",
@@ -20,8 +20,8 @@ final class PresenterDesk: Sendable {
     private let looksAtContent: Bool
 
     /// - Parameters:
-    ///   - answer: hands in the answer to a question, with the reason if it is a refusal.
-    ///   - place: the URL of a path in the mount.
+    ///   - answer: Sends the answer to a question; a refusal has a reason.
+    ///   - place: Returns the URL of a path in the mount.
     init(
         _ presenter: any FilePresenter, number: UInt64,
         answer: @escaping @Sendable (_ question: UInt64, _ refusal: String?) async -> Void,
@@ -41,13 +41,13 @@ final class PresenterDesk: Sendable {
     }
 
     func take(_ message: ClientNews) {
-        // A document's rights and attributes say nothing of what is in it.
+        // A change of a document's permissions or attributes does not change its content.
         guard !looksAtContent || message.mayBeOfContent else { return }
         state.withLock { if !$0.isClosed { $0.queue.add(message) } }
         wake.yield()
     }
 
-    /// What is waiting is still told.
+    /// Accepts no more messages. Waiting messages are still delivered.
     func close() {
         state.withLock { $0.isClosed = true }
         wake.finish()
@@ -70,11 +70,11 @@ final class PresenterDesk: Sendable {
         }
     }
 
-    /// Messages were left out: anything may have happened.
+    /// Handles an overflow: messages were left out, so anything may have changed.
     private static func tellOfLoss(_ presenter: any FilePresenter) async {
         await presenter.presentedItemDidChange()
         let url = await presenter.presentedItemURL
-        // While nobody can tell of conflicts, the presenter that looks finds that out itself.
+        // If conflicts cannot be listed now, the presenter finds them on its next look.
         let conflicts = (try? await FileVersion.unresolvedConflictVersionsOfItem(at: url)) ?? []
         for conflict in conflicts {
             await presenter.presentedItemDidGainVersion(conflict.persistentIdentifier, isConflict: true)
@@ -101,7 +101,7 @@ final class PresenterDesk: Sendable {
                 for path in message.subitems ?? [] {
                     try await presenter.accommodatePresentedSubitemDeletion(at: place(path))
                 }
-            // A newer daemon's question that this program does not know is not asked of it.
+            // A newer daemon may send a request that this program does not know. It is skipped.
             default: continue
             }
         }

@@ -1,10 +1,10 @@
 import UbiquityControl
 import UbiquityCore
 
-/// What waits for one presenter. Questions do not wait for what is only told of changes, and changes of one item that
-/// nobody has looked at yet are one. What is more than a presenter can be behind is left out, and it is told so.
+/// The messages that wait for one presenter. A request overtakes plain change messages. Changes of one item merge until
+/// the presenter has read them. When the queue is full, it leaves messages out and reports an overflow.
 struct PresenterQueue {
-    /// Messages: a presenter that is so far behind looks at everything anew.
+    /// Messages. A presenter that falls further behind must look at everything again.
     static let maximumWaiting = 1024
 
     private var waiting: [ClientNews] = []
@@ -14,7 +14,7 @@ struct PresenterQueue {
     mutating func next() -> ClientNews? { waiting.isEmpty ? nil : waiting.removeFirst() }
 
     mutating func add(_ message: ClientNews) {
-        // Behind the last message that has its place: only changes are passed and merged.
+        // The index after the last message with a fixed position. Only change messages may be overtaken and merged.
         let start = (waiting.lastIndex { !$0.isChange }).map { $0 + 1 } ?? 0
         if message.kind == .ask { return waiting.insert(message, at: start) }
         if message.kind == .overflow { return noteLoss() }
@@ -29,7 +29,7 @@ struct PresenterQueue {
         waiting.append(message)
     }
 
-    /// Whoever looks at everything anew needs to be told of no change before that.
+    /// An overflow makes the presenter look at everything again, so older changes are dropped.
     private mutating func noteLoss() {
         waiting.removeAll { $0.canBeLeftOut || $0.kind == .overflow }
         waiting.append(ClientNews(.overflow))
@@ -37,7 +37,7 @@ struct PresenterQueue {
 }
 
 extension ClientNews {
-    /// Whether it says no more than that something is to be looked at.
+    /// True if the message only says that something should be looked at.
     fileprivate var isChange: Bool {
         switch kind {
         case .changed, .added, .removed, .ubiquityAttributesChanged: true
@@ -45,7 +45,7 @@ extension ClientNews {
         }
     }
 
-    /// Questions come one at a time, each with its end; without a move a presenter would not know its place.
+    /// Requests arrive in pairs with their end, and a presenter needs moves to know its place. Both are never dropped.
     fileprivate var canBeLeftOut: Bool {
         switch kind {
         case .ask, .reacquire, .overflow: false
@@ -54,7 +54,7 @@ extension ClientNews {
         }
     }
 
-    /// Of the presented item itself: only where it is in the end matters.
+    /// A move of the presented item itself. Only the last place matters.
     fileprivate var isOwnMove: Bool { kind == .moved && presenters != nil && folderPresenters == nil }
 
     fileprivate func isSameChange(as other: ClientNews) -> Bool {
@@ -67,7 +67,7 @@ extension ClientNews {
         self.fields = fields + more.filter { !fields.contains($0) }
     }
 
-    /// False for a change of rights or attributes alone.
+    /// False for a change of permissions or attributes alone.
     var mayBeOfContent: Bool {
         guard kind == .changed, let fields, !fields.isEmpty else { return true }
         return fields.contains("content") || fields.contains("times")

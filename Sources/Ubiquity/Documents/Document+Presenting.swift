@@ -1,15 +1,15 @@
 public import FoundationEssentials
 import UbiquitySystem
 
-// What the document is asked and told as a presenter.
+// The document as a presenter.
 extension Document {
-    /// Between looks for a mount that has gone.
+    /// Interval between checks whether the mount is back.
     private static let returnInterval: Duration = .seconds(1)
 
-    /// Before each look for a change that was told.
+    /// Pauses before each check for an announced change.
     private static let looks: [Duration] = [0, 20, 100, 500, 1000].map { .milliseconds($0) }
 
-    /// A document outside of all containers is coordinated with nobody.
+    /// Registers the presenter. A document outside of all containers is not coordinated.
     func present() async throws {
         guard !isPresenting, let place = try await DocumentDisk.container(of: fileURL) else { return }
         isPresenting = true
@@ -37,7 +37,7 @@ extension Document {
         }
     }
 
-    // MARK: Asked
+    // MARK: Requests
 
     public func relinquishPresentedItemToReader() async throws { await waitForSave() }
 
@@ -60,19 +60,21 @@ extension Document {
 
     public func accommodatePresentedItemDeletion() async throws { try await accommodateDeletion(canSave: true) }
 
-    /// Nothing that was typed goes with the file. What is saved now wins over another device's deletion; of others'
-    /// deletions it is looked at when they are over.
-    /// - Parameter canSave: false if nothing can be written until this returns.
+    /// Saves before the file is deleted, so that no typed change is lost with it. A change saved now wins over a
+    /// deletion by another device. The outcome of other deletions is checked when they are over.
+    ///
+    /// - Parameter canSave: False if nothing can be written until this returns.
     func accommodateDeletion(canSave: Bool) async throws {
         guard !documentState.contains(.closed) else { return }
         let hadChanges = hasUnsavedChanges
-        // What fails has been told by it, and calls off the deletion.
+        // A failed save reports itself and cancels the deletion.
         if canSave { try await autosave() }
         awaitsDeletion = true
         if hadChanges { deletionTakesChanges = true }
     }
 
-    /// Its file is gone. What it had to save may be gone with it: it stays open with that until it is saved somewhere.
+    /// The file is gone. If unsaved changes may be lost with it, the document stays open until they are saved
+    /// somewhere.
     private func noteDeletion() async {
         guard deletionTakesChanges || hasUnsavedChanges else { return await finish() }
         (awaitsDeletion, deletionTakesChanges) = (false, false)
@@ -83,11 +85,11 @@ extension Document {
         let failure = UbiquitousFileError(
             .fileNoSuchFile, "it was deleted with changes that had not been saved: \(fileURL.path)")
         guard await report(failure) else { return scheduleAutosave() }
-        // What fails has been told by it.
+        // A failed save has reported itself.
         try? await save(to: fileURL, for: .forCreating)
     }
 
-    // MARK: Told
+    // MARK: Notifications
 
     public func presentedItemDidMove(to url: URL) async {
         fileURL = url
@@ -98,8 +100,8 @@ extension Document {
     public func presentedSubitemDidChange(at url: URL) async { noteChange() }
     public func presentedSubitem(at oldURL: URL, didMoveTo url: URL) async { noteChange() }
 
-    /// What changes while another has the document is looked at when that one is done. The look is a task of its own,
-    /// so that questions are answered meanwhile, and one for all that is told until it ends.
+    /// Starts one task that checks for changes. It runs apart, so the presenter can answer requests meanwhile. While
+    /// another program has the document, the check is postponed until that program is done.
     private func noteChange() {
         guard !documentState.contains(.closed) else { return }
         guard !isRelinquishedToWriter else { return hasChangedMeanwhile = true }
@@ -114,8 +116,7 @@ extension Document {
         }
     }
 
-    /// What a program that does not coordinate wrote between the reading and the presenting, nobody tells of: one look
-    /// shows it.
+    /// Checks once for a change between reading and presenting: a program that does not coordinate announces none.
     func takeInUntoldChange() async { await takeInChanges(looks: Self.looks.prefix(1)) }
 
     private func takeInChanges(looks: ArraySlice<Duration> = Document.looks[...]) async {
@@ -123,28 +124,29 @@ extension Document {
         await waitForSave()
         let differs = await differsFromDisk(looks)
         guard !documentState.contains(.closed) else { return }
-        // Asked again in the meantime: it is looked at afterwards.
+        // Another program has asked for the document again; the check runs afterwards.
         guard !isRelinquishedToWriter else { return hasChangedMeanwhile = true }
         if awaitsDeletion {
             if differs, await isGone() { return await noteDeletion() }
             (awaitsDeletion, deletionTakesChanges) = (false, false)
         }
         guard differs, !hasUnsavedChanges, !isDeleted else { return }
-        // What fails has been told by it.
+        // A failed read has reported itself.
         try? await revertIfUnchanged()
     }
 
     private func isGone() async -> Bool {
-        // A place that cannot be looked at is told of by the next save.
+        // The next save reports a place that cannot be read.
         do { return try await DocumentDisk.stamp(of: fileURL) == nil } catch { return false }
     }
 
-    /// The message may come a moment before the kernel has forgotten what it knew of the file: then one look more, or
-    /// some, show the change. A message about what this document has seen already costs these looks.
+    /// Compares the file with the state known so far. A message can arrive shortly before the kernel drops its cached
+    /// attributes, so the check is repeated with growing pauses. A message about a change this document already knows
+    /// costs all of them.
     private func differsFromDisk(_ looks: ArraySlice<Duration>) async -> Bool {
         for pause in looks {
             guard (try? await Sleepers.shared.sleep(for: pause)) != nil else { return false }
-            // A place that cannot be looked at is told of by the next save.
+            // The next save reports a place that cannot be read.
             do { if try await DocumentDisk.stamp(of: fileURL) != known { return true } } catch { return false }
         }
         return false
@@ -156,17 +158,17 @@ extension Document {
 
     public func presentedItemDidResolveConflictVersion(_ identifier: String?) async { await lookForConflicts() }
 
-    /// Brings `.inConflict` up to date.
+    /// Updates `.inConflict` from the file's versions.
     public func lookForConflicts() async {
-        // While nobody can tell, what was known stays.
+        // While versions cannot be listed, the last known state stays.
         guard let conflicts = try? await FileVersion.unresolvedConflictVersionsOfItem(at: fileURL) else { return }
         if conflicts.isEmpty { documentState.remove(.inConflict) } else { documentState.insert(.inConflict) }
     }
 
-    // MARK: The mount goes, and comes back
+    // MARK: The mount ends and returns
 
-    /// Nothing can be saved: the user has signed out, or the mount has ended. What is not saved is kept here until the
-    /// same container is back.
+    /// The user has signed out or the mount has ended, so nothing can be saved. The document keeps unsaved changes in
+    /// memory until the same container is mounted again.
     public func presentationDidEnd() async {
         guard !documentState.contains(.closed) else { return }
         isPresenting = false
@@ -184,7 +186,7 @@ extension Document {
     }
 
     private func hasReturned() async -> Bool {
-        // A mount that is just coming cannot be asked yet: the next look tells.
+        // A mount that is starting cannot be asked yet; the next check finds it.
         guard let now = try? await DocumentDisk.container(of: fileURL), now == container,
             (try? await FileCoordinator(filePresenter: self).coordinate(
                 readingItemAt: fileURL, options: .withoutChanges, byAccessor: { _ in try await present() })) != nil

@@ -1,16 +1,18 @@
 public import FoundationEssentials
 import UbiquitySystem
 
-// Opening, saving, closing.
+// Opening, saving and closing a document.
 extension Document {
-    /// Times that a save is tried anew because `handleError` says so.
+    /// Maximum attempts of one save when `handleError` asks for a retry.
     private static let maximumAttempts = 5
 
-    /// Saves in a row while one closes: a class that tells of a change with each of its saves is never done.
+    /// Maximum saves in a row during a close. A class that reports a change with each save would never finish.
     private static let maximumClosingSaves = 100
 
-    /// Reads the document and has it take part in what happens to it, so that nothing is missed between the two.
-    /// Whoever opens it while it is being opened waits for that.
+    /// Reads the document and registers its presenter, with no gap between the two. A second call while the document is
+    /// opening waits for the first.
+    ///
+    /// - Throws: `UbiquitousFileError`, or the error of `load(fromContents:ofType:)`.
     public func open() async throws {
         if let opening { return try await opening.value }
         guard documentState.contains(.closed) else { return }
@@ -29,13 +31,14 @@ extension Document {
             fileURL = try await DocumentDisk.resolved(fileURL)
             try await FileCoordinator(filePresenter: self).coordinate(readingItemAt: fileURL) { url in
                 fileURL = url
-                // From before the reading: what is changed meanwhile is a change.
+                // The stamp is taken before the read, so a change during the read counts as a change.
                 let stamp = try await DocumentDisk.stamp(of: url)
                 try await read(from: url)
                 known = stamp
                 changes.note(.cleared)
                 lastError = nil
-                // It is open before it is a presenter: what it is told and asked from then on is for an open one.
+                // The document is open before its presenter is registered, because every later message is meant for an
+                // open document.
                 documentState.remove(.closed)
                 try await present()
             }
@@ -52,10 +55,11 @@ extension Document {
         await lookForConflicts()
     }
 
-    /// Saves what is not saved, also what is typed while it does so, and ends the part that the document takes.
-    /// - Throws: what saving throws; then it stays open, and nothing is lost.
+    /// Saves unsaved changes, including those typed during the save, and unregisters the presenter.
+    ///
+    /// - Throws: The error of a failed save. The document then stays open and loses nothing.
     public func close() async throws {
-        // How it ended was told to whoever opened it.
+        // The caller of `open` gets its error.
         if let opening { _ = await opening.result }
         guard !documentState.contains(.closed) else { return }
         isClosing = true
@@ -67,7 +71,7 @@ extension Document {
         await finish()
     }
 
-    /// Ends its part without saving. It is closed at once, with no wait in which something could be typed.
+    /// Closes without saving. The state changes at once, with no suspension in which a change could be typed.
     func finish() async {
         cancelAutosave()
         returnTask?.cancel()
@@ -80,20 +84,22 @@ extension Document {
         await stopPresenting()
     }
 
-    /// Saves what has changed since the last save.
+    /// Saves the changes since the last save.
     public func autosave() async throws {
-        // Another's save may have saved it all.
+        // A save already running may have saved everything.
         await waitForSave()
         guard hasUnsavedChanges, !documentState.contains(.closed) else { return }
         try await save(to: fileURL, for: .forOverwriting)
     }
 
-    /// Saves a snapshot in the background. Saves come one after the other.
-    /// - Parameter operation: `.forCreating` for a document that does not exist yet, which is open then.
+    /// Saves a snapshot in the background. Saves run one after the other.
+    ///
+    /// - Parameter operation: `.forCreating` for a new document, which is open afterwards.
+    /// - Throws: `UbiquitousFileError`, after `handleError` has declined a retry.
     public func save(to url: URL, for operation: SaveOperation) async throws {
         let before = currentSave
         let save = Task {
-            // How that one ended was told to whoever wanted it.
+            // The caller of that save gets its error.
             _ = await before?.result
             try await attemptSaving(to: url, for: operation)
         }
@@ -104,12 +110,13 @@ extension Document {
 
     /// Waits for the saves that have begun.
     func waitForSave() async {
-        // How they ended was told to whoever wanted them.
+        // The callers of those saves get their errors.
         if let running = currentSave { _ = await running.result }
     }
 
-    /// Reads the document anew, and gives up what is not saved.
-    /// - Parameter url: its own place, or another document's, such as a version's.
+    /// Reads the document again and discards unsaved changes.
+    ///
+    /// - Parameter url: The document's own URL, or another one such as a version's.
     public func revert(toContentsOf url: URL) async throws {
         let url = try await DocumentDisk.resolved(url)
         documentState.insert(.progressAvailable)
@@ -126,9 +133,9 @@ extension Document {
                 let stamp = try await DocumentDisk.stamp(of: place)
                 try requireNothingTyped()
                 try await read(from: place)
-                // What was read elsewhere is not what stands at its own place.
+                // Content read from another URL does not change the known state of the document's own file.
                 known = isOwn ? stamp : before
-                // At once: what is typed from here on is typed into what was read.
+                // Updates the count without a suspension: changes typed from here on belong to the content just read.
                 updateChangeCount(isOwn ? .cleared : .done)
             }
         } catch let typed as TypedMeanwhile {
@@ -140,8 +147,8 @@ extension Document {
         }
     }
 
-    /// Reads it anew unless something is typed before it is loaded: that stays, and the next save finds out that the
-    /// file is another by now.
+    /// Reads the document again unless the user types before it is loaded. Typed changes stay; the next save then finds
+    /// that the file has changed.
     func revertIfUnchanged() async throws {
         try await TypedMeanwhile.$expectedCount.withValue(changes.count) { try await revert(toContentsOf: fileURL) }
     }
@@ -199,7 +206,7 @@ extension Document {
         if hasUnsavedChanges { scheduleAutosave() }
     }
 
-    /// What another wrote since this document was last read is not overwritten without a word.
+    /// Throws if another program has written the file since this document last read it.
     private func requireUnchanged(_ place: URL) async throws {
         guard let known else { return }
         guard let now = try await DocumentDisk.stamp(of: place) else {
@@ -211,7 +218,7 @@ extension Document {
         }
     }
 
-    /// A mount that has ended, or that is of another account now, is no place to write to.
+    /// Throws if the document's container is no longer mounted, or another account is signed in.
     private func requireContainer(of url: URL, for operation: SaveOperation) async throws {
         guard let container, operation == .forOverwriting else { return }
         guard try await DocumentDisk.container(of: url) == container else {
@@ -221,12 +228,12 @@ extension Document {
         }
     }
 
-    // MARK: By itself
+    // MARK: Autosave
 
     func scheduleAutosave() {
         guard autosaveTask == nil, !documentState.contains(.closed) else { return }
         autosaveTask = Task { [weak self, autosaveDelay] in
-            // A cancelled one has nothing left to do.
+            // A cancelled autosave does nothing.
             guard (try? await Sleepers.shared.sleep(for: autosaveDelay)) != nil else { return }
             await self?.autosaveNow()
         }
@@ -239,7 +246,7 @@ extension Document {
 
     private func autosaveNow() async {
         autosaveTask = nil
-        // Its failure has been told; the next time comes.
+        // A failed save has reported itself; the next autosave retries.
         try? await autosave()
         if hasUnsavedChanges { scheduleAutosave() }
     }
@@ -253,8 +260,8 @@ extension Document {
     }
 }
 
-/// Something was typed while the document was to be read anew by itself: it is not read.
+/// The user typed during an automatic reload, so the reload is abandoned.
 struct TypedMeanwhile: Error {
-    /// Of a document that is read anew by itself: its changes when that began.
+    /// The change count at the start of an automatic reload.
     @TaskLocal static var expectedCount: Int?
 }

@@ -1,20 +1,20 @@
 public import FoundationEssentials
 
-/// A document that is open in a program: read, saved by itself, kept in step with what other programs and devices do to
-/// it.
+/// An open document: it saves itself and follows the changes of other programs and devices.
 ///
-/// Make a class of your own and override `load(fromContents:ofType:)` and `contents(forType:)`; tell of each change by
-/// `updateChangeCount`. Then the document saves itself a while after the first change that is not saved, when it is
-/// closed, and whenever another program or a change from another device needs it on the disk. It is a presenter from
-/// `open` to `close`, follows its file when that is moved, takes in what others change, and closes when it is deleted.
+/// Subclass it and override `load(fromContents:ofType:)` and `contents(forType:)`; report each change with
+/// `updateChangeCount`. The document then saves itself some time after the first unsaved change, when it is closed, and
+/// when another program or device needs the file. It is a presenter from `open` to `close`: it follows its file when
+/// that is moved, loads changes of others, and closes when the file is deleted.
 ///
-/// Close every document that was opened: one that stays open is asked, and holds others up.
+/// Close every document that was opened: an open document is asked about accesses, and other programs wait for its
+/// answers.
 ///
-/// Saving works on a snapshot: the program, and whoever types, go on meanwhile. A save that fails is told to
-/// `handleError`, shows in `documentState`, and is tried again by the next one; nothing that was typed is given up.
+/// A save writes a snapshot, so the program and the user continue meanwhile. A failed save calls `handleError` and
+/// shows in `documentState`; the next save tries again. No typed change is discarded.
 @MainActor
 open class Document: FilePresenter {
-    /// A document on the disk.
+    /// A document's content on disk.
     public enum Contents: Sendable {
         /// A file.
         case data(Data)
@@ -25,27 +25,27 @@ open class Document: FilePresenter {
     public struct State: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         nonisolated public init(rawValue: Int) { self.rawValue = rawValue }
-        /// Open, and all is well.
+        /// The document is open, with no problem.
         nonisolated public static let normal: State = []
         nonisolated public static let closed = State(rawValue: 1)
-        /// Another version of the file waits for a decision: see `FileVersion`.
+        /// Another version of the file needs a decision: see `FileVersion`.
         nonisolated public static let inConflict = State(rawValue: 2)
         /// The last save failed.
         nonisolated public static let savingError = State(rawValue: 4)
-        /// Nothing should be typed now: it is being changed by another, or cannot be saved.
+        /// The user should not type now: another program changes the document, or it cannot be saved.
         nonisolated public static let editingDisabled = State(rawValue: 8)
-        /// It is being read, which may be a download.
+        /// The document is being read, which may include a download.
         nonisolated public static let progressAvailable = State(rawValue: 16)
     }
 
     public enum ChangeKind: Sendable { case done, undone, redone, cleared }
     public enum SaveOperation: Sendable { case forCreating, forOverwriting }
 
-    /// Which changes a snapshot has in it.
+    /// Identifies the changes that a snapshot contains.
     public struct ChangeCountToken: Hashable, Sendable { let count: Int }
 
     public internal(set) var fileURL: URL { didSet { place.move(to: fileURL.systemPath) } }
-    /// Of the file as it was last read or written.
+    /// The file's modification date when it was last read or written.
     public var fileModificationDate: Date? { known?.modificationDate }
     public internal(set) var documentState: State = .closed {
         didSet {
@@ -53,12 +53,12 @@ open class Document: FilePresenter {
             for listener in listeners.values { listener.yield(documentState) }
         }
     }
-    /// What went wrong last; nil after the next success.
+    /// The last failure; nil after the next success.
     public internal(set) var lastError: (any Error)?
-    /// How long a change waits at most before it is saved by itself.
+    /// How long a change waits at most before the document saves itself.
     public var autosaveDelay: Duration = .seconds(10)
 
-    // What it holds of its place, its saves and its presenter's life.
+    // Internal state: the document's place, its saves and its presenter.
     let place: DocumentPlace
     var known: DocumentStamp?
     var container: String?
@@ -66,18 +66,18 @@ open class Document: FilePresenter {
     var isRelinquishedToWriter = false
     var isClosing = false
     var hasChangedMeanwhile = false
-    /// It was asked to accommodate a deletion: what became of that shows afterwards.
+    /// A deletion was announced. Its outcome shows afterwards.
     var awaitsDeletion = false
-    /// Such a deletion takes what was not saved when it was announced.
+    /// The announced deletion also removes the changes that were unsaved then.
     var deletionTakesChanges = false
-    /// Its file was deleted with what it had to save; it stays open until that is somewhere, or given up.
+    /// The file was deleted while changes were unsaved. The document stays open until they are saved or discarded.
     var isDeleted = false
-    /// A look at what was told to have changed, and whether more was told since it began.
+    /// The running check for announced changes, and whether more were announced since it began.
     var changeLook: Task<Void, Never>?
     var hasMoreChanges = false
     var changes = ChangeCount()
     var opening: Task<Void, any Error>?
-    /// The last save that was begun; each waits for the one before.
+    /// The last save that was begun. Each save waits for the one before.
     var currentSave: Task<Void, any Error>?
     var autosaveTask: Task<Void, Never>?
     var returnTask: Task<Void, Never>?
@@ -89,13 +89,13 @@ open class Document: FilePresenter {
         place = DocumentPlace(fileURL.systemPath)
     }
 
-    /// The name that people see: the file's, without its extension.
+    /// The name shown to people: the file name without its extension.
     public var localizedName: String { fileURL.deletingPathExtension().lastPathComponent }
-    /// By the file's extension.
+    /// The file's extension; nil if it has none.
     open var fileType: String? { fileURL.pathExtension.isEmpty ? nil : fileURL.pathExtension }
     open var savingFileType: String? { fileType }
 
-    /// The state now, and then each that it changes to.
+    /// The current state, followed by every later state.
     public var states: AsyncStream<State> {
         let (stream, listener) = AsyncStream.makeStream(of: State.self)
         let number = nextListener
@@ -106,14 +106,14 @@ open class Document: FilePresenter {
         return stream
     }
 
-    // MARK: What a program overrides
+    // MARK: For subclasses to override
 
-    /// Takes in what was read: at first, and when another has changed it.
+    /// Loads content into the document, on opening and when another program has changed the file.
     open func load(fromContents contents: Contents, ofType type: String?) throws {
         throw UbiquitousFileError(.featureUnsupported, "the document's class reads nothing")
     }
 
-    /// What is to be saved. A package keeps the wrappers of members that have not changed: they are not written again.
+    /// Returns the content to save. In a package, reuse the wrappers of unchanged members: they are not written again.
     open func contents(forType type: String?) throws -> Contents {
         throw UbiquitousFileError(.featureUnsupported, "the document's class writes nothing")
     }
@@ -125,29 +125,30 @@ open class Document: FilePresenter {
         try load(fromContents: contents, ofType: fileType)
     }
 
-    /// Writes a snapshot, inside a coordinated write, aside and then in place. The place for files beside the document,
-    /// or in its package, that are made anew with each save, such as previews.
+    /// Writes a snapshot, inside a coordinated write: first to a temporary file, then in place. Override it to write
+    /// files that each save makes anew, such as previews, beside the document or in its package.
     open func writeContents(_ contents: Contents, safelyTo url: URL, for operation: SaveOperation) async throws {
         try await DocumentDisk.write(contents, to: url, of: place)
     }
 
-    /// Told of everything that fails. Return true if what was in the way is out of it: then it is tried again. For
-    /// `.fileChangedByOther` that means that the other's change is to be overwritten.
-    /// - Parameter userInteractionPermitted: false while the document is being closed: then nobody is to be asked.
+    /// Handles a failure. Return true if the obstacle is removed: the operation is then tried again. For
+    /// `.fileChangedByOther`, true overwrites the other program's change.
+    ///
+    /// - Parameter userInteractionPermitted: False while the document is being closed; do not ask the user then.
     open func handleError(_ error: any Error, userInteractionPermitted: Bool) async -> Bool { false }
 
-    /// Nothing should be typed until `enableEditing`.
+    /// The user should not type until `enableEditing`.
     open func disableEditing() {}
     open func enableEditing() {}
 
-    /// Told when another has moved the file, or given it another name; `fileURL` is the new place.
+    /// Called when another program has moved or renamed the file; `fileURL` is the new place.
     open func fileDidMove(to url: URL) {}
 
     // MARK: Changes
 
     public var hasUnsavedChanges: Bool { changes.isUnsaved }
 
-    /// To be told of each change; the first one that is not saved starts the time until it saves itself.
+    /// Reports a change. Call it for each one; the first unsaved change starts the autosave delay.
     public func updateChangeCount(_ change: ChangeKind) {
         changes.note(change)
         if hasUnsavedChanges { scheduleAutosave() } else { cancelAutosave() }
@@ -157,21 +158,21 @@ open class Document: FilePresenter {
         ChangeCountToken(count: changes.count)
     }
 
-    /// What had been changed when the token was made is saved.
+    /// Marks the changes up to the token as saved.
     public func updateChangeCount(withToken token: ChangeCountToken, for operation: SaveOperation) {
         changes.noteSaved(token.count)
         if !hasUnsavedChanges { cancelAutosave() }
     }
 
-    // MARK: Presenting (what is asked and told stands in the extension)
+    // MARK: Presenting (the other calls are in the extension)
 
     public var presentedItemURL: URL { fileURL }
 }
 
-/// Changes that were made, and which of them are on the disk.
+/// Counts the changes made and remembers which count is on disk.
 struct ChangeCount {
     private(set) var count = 0
-    /// Nil if what is on the disk cannot be had again by undoing.
+    /// Nil if undoing can no longer reach the saved state.
     private var saved: Int? = 0
 
     var isUnsaved: Bool { saved != count }
@@ -179,7 +180,7 @@ struct ChangeCount {
     mutating func note(_ change: Document.ChangeKind) {
         switch change {
         case .done:
-            // What was undone is given up by a new change, and the saved state with it.
+            // A new change discards the undone changes, and the saved state with them.
             if let saved, count < saved { self.saved = nil }
             count += 1
         case .redone: count += 1
@@ -188,7 +189,7 @@ struct ChangeCount {
         }
     }
 
-    /// What was saved is not there any more.
+    /// The saved state no longer exists on disk.
     mutating func noteLost() { saved = nil }
 
     mutating func noteSaved(_ count: Int) { saved = count }

@@ -2,14 +2,15 @@ import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
-/// What a document's place looks like on the disk: of a file itself, of a package all that is in it. Two looks that are
-/// equal saw the same content.
+/// What a document looks like on disk: the stamp of a file, or of every member of a package. Equal stamps mean equal
+/// content.
 struct DocumentStamp: Hashable, Sendable {
-    /// By the path in the document, in bytes, as there are names that are no text; an empty one is the document.
+    /// Stamps by path in the document. Paths are bytes, because names need not be valid text; the empty path is the
+    /// document itself.
     private(set) var files: [[UInt8]: FileStamp] = [:]
     private(set) var modifiedAt: Timestamp?
 
-    /// Nil if nothing stands there. Blocks.
+    /// Blocks. Nil if the path does not exist.
     init?(path: String) throws(UbiquityError) {
         do throws(Errno) { try add(Array(path.utf8), []) } catch {
             if error == .ENOENT { return nil }
@@ -44,7 +45,7 @@ enum DocumentDisk {
         }
     }
 
-    /// What a symlink leads to: claims, looks and files are all about that. Any other place is as it is.
+    /// Follows a symlink to its target, because claims, checks and files all refer to that. Other URLs stay unchanged.
     static func resolved(_ url: URL) async throws -> URL {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
@@ -53,7 +54,9 @@ enum DocumentDisk {
         }
     }
 
-    /// - Parameter place: the document's own; what is read elsewhere keeps to where it was read.
+    /// Reads a document, downloading it if needed.
+    ///
+    /// - Parameter place: The document's own place. Content read from another URL keeps a place of its own.
     static func read(_ url: URL, of place: DocumentPlace) async throws -> Document.Contents {
         let path = url.systemPath, name = url.lastPathComponent
         let source = place.path == path ? place : DocumentPlace(path)
@@ -83,7 +86,7 @@ enum DocumentDisk {
         }
     }
 
-    /// The container that a place is in: its state folder; nil outside of all.
+    /// Returns the state folder of the container that holds a URL; nil outside of all containers.
     static func container(of url: URL) async throws -> String? {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {

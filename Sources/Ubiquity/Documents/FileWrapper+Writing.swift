@@ -2,17 +2,17 @@ import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
-// Writing a tree of wrappers: only what is not there already.
+// Writes a tree of wrappers, but only the files that differ.
 extension FileWrapper {
-    /// Makes a place hold this tree. Files that it is known to hold already are not written, those that it holds by
-    /// another name are renamed; what is there and not in the tree is removed. All that is new is written aside first,
-    /// so a full disk changes nothing; then it is put in place, each file whole; then the rest is removed.
+    /// Makes a folder or file hold this tree. Files known to be there already are not written; files there under
+    /// another name are renamed; files not in the tree are removed. The order is: write all new files to temporary
+    /// names, so a full disk changes nothing; move each file into place as a whole; remove the others.
     ///
-    /// Do so inside a coordinated write of the place: then no other program meets it half written, and other devices
+    /// Call it inside a coordinated write of the URL. Then no other program sees a half-written tree, and other devices
     /// get all of it or nothing.
     public func write(to url: URL) async throws {
         let path = url.systemPath
-        // What was read from there, or written there, goes on standing there.
+        // A tree that was read from or written to this path keeps its place.
         let place = origin.map(\.place).flatMap { $0.path == path ? $0 : nil } ?? DocumentPlace(path)
         try await write(to: place)
     }
@@ -37,7 +37,7 @@ extension FileWrapper {
         try carryOut(plan)
     }
 
-    /// Whether a place holds just this tree, as far as names, sizes and times tell.
+    /// Returns whether a place holds exactly this tree, as far as names, sizes and times tell.
     public func matchesContents(of url: URL) async throws -> Bool {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
@@ -49,21 +49,21 @@ extension FileWrapper {
         guard let status = try Self.status(of: path), isKnown(at: path, status) else { return false }
         guard let members = fileWrappers else { return true }
         let names = try Self.names(in: path)
-        // By bytes: text is equal that is written in different ways, and files are not.
+        // Compares names as bytes: two strings can be equal although their encodings, and so the files, differ.
         guard Set(members.keys.map { Array($0.utf8) }) == Set(names.map { Array($0.utf8) }) else { return false }
         for (name, member) in members where !(try member.matches("\(path)/\(name)")) { return false }
         return true
     }
 
-    /// Wherever it stands: the file that was read is the same one after a move.
+    /// Compares stamps regardless of the path: a file stays the same after a move.
     private func isKnown(at path: String, _ status: FileStatus) -> Bool {
         isDirectory ? status.isDirectory : origin?.stamp == FileStamp(status)
     }
 
     // MARK: Three phases
 
-    /// Has all that is to be written, downloaded if need be, and refuses what cannot be written: nothing has changed
-    /// by then.
+    /// Reads everything to be written, downloading if needed, and rejects what cannot be written. Nothing has changed
+    /// on disk by then.
     private func prepare(for path: String, root: String) throws(UbiquityError) {
         let status = try Self.status(of: path)
         switch content {
@@ -85,27 +85,27 @@ extension FileWrapper {
     private struct WritingPlan {
         let place: DocumentPlace
         let root: String
-        /// What is made aside, and where it belongs.
+        /// Temporary files, each with its destination.
         var staged: [Step] = []
-        /// Folders that were made where nothing stood.
+        /// Folders that were made where none existed.
         var made: [String] = []
-        /// What is to go.
+        /// Paths to remove.
         var removed: [String] = []
         /// All paths in the tree.
         var wanted: Set<String> = []
-        /// Files in the package that are given another place in it, by their old paths in the tree.
+        /// Old tree paths of files that move within the package.
         var renamed: Set<String> = []
 
         struct Step {
-            /// For a file that only changes its place: where it stands.
+            /// The current path of the file: a temporary file, or a member that only moves.
             var staged: String
             var path: String
             /// The path in the tree.
             var member: String
             var wrapper: FileWrapper
-            /// What stands there is of another kind: they change places, and the old one goes then.
+            /// The destination holds an item of another kind. The two are exchanged; the old item is removed later.
             var exchanges: Bool
-            /// Whether what is staged is the package's own file, and not to be removed if something fails.
+            /// True if `staged` is the package's own file, which must survive a failure.
             var isRename = false
 
             func putInPlace() throws(UbiquityError) {
@@ -115,7 +115,7 @@ extension FileWrapper {
             }
         }
 
-        /// What is left aside is of no use; its names are among those that are not synced.
+        /// Removes the temporary files. Any that stay have names that are not synced.
         func giveUp() {
             for step in staged where !step.isRename { try? FileSystem.removeTree(step.staged) }
             for folder in made.reversed() { try? FileSystem.removeDirectory(folder) }
@@ -129,7 +129,7 @@ extension FileWrapper {
         }
     }
 
-    /// Where the file stands in the package now, if it is to stand elsewhere in it and nothing else there.
+    /// Returns the file's current path in the package if the tree has it at another path only; otherwise nil.
     private func oldPlace(in plan: WritingPlan) throws(UbiquityError) -> String? {
         guard let origin, origin.place === plan.place, !plan.wanted.contains(origin.member),
             !plan.renamed.contains(origin.member)
@@ -140,15 +140,15 @@ extension FileWrapper {
     }
 
     /// - Parameters:
-    ///   - path: where it is put together: its place, or in a folder that is made aside.
-    ///   - member: its path in the tree.
+    ///   - path: Where the item is assembled: its destination, or inside a temporary folder.
+    ///   - member: Its path in the tree.
     private func gather(for path: String, member: String, _ plan: inout WritingPlan) throws(UbiquityError) {
         let status = try Self.status(of: path)
         let exchanges = status.map { $0.isDirectory != isDirectory } ?? false
         switch content {
         case .file:
             if let status, isKnown(at: path, status) { return noteUnchanged(member, plan) }
-            // Not into a folder that is made aside: who is killed then would leave it there.
+            // Never moves a member into a temporary folder: after a kill it would be lost there.
             let isInPlace = path == (member.isEmpty ? plan.root : "\(plan.root)/\(member)")
             if isInPlace, !exchanges, let old = try oldPlace(in: plan) {
                 plan.renamed.insert(origin?.member ?? "")
@@ -169,7 +169,7 @@ extension FileWrapper {
                 let next = member.isEmpty ? name : "\(member)/\(name)"
                 try wrapper.gather(for: "\(folder)/\(name)", member: next, &plan)
             }
-            // After all that is put into it.
+            // The exchange follows after all members of the folder are in it.
             guard exchanges else { return }
             plan.staged.append(.init(staged: folder, path: path, member: member, wrapper: self, exchanges: true))
         }
@@ -197,7 +197,7 @@ extension FileWrapper {
 
     private func carryOut(_ plan: WritingPlan) throws(UbiquityError) {
         var plan = plan
-        // Before anything gives way to what is of another kind, so that a file from a folder that does is out of it.
+        // Renames run before exchanges, so a member leaves its old folder before that folder is exchanged.
         plan.staged = plan.staged.filter(\.isRename) + plan.staged.filter { !$0.isRename }
         do {
             while let step = plan.staged.first {
@@ -207,12 +207,12 @@ extension FileWrapper {
                 guard let status = try Self.status(of: step.path) else { continue }
                 step.wrapper.note(Origin(place: plan.place, member: step.member, stamp: FileStamp(status)))
             }
-            // Last: until here each file stands where it stood, or where it is to stand.
+            // Removals run last: until here every file is at its old or its new place.
             for path in plan.removed {
                 try describing("remove", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
             }
         } catch {
-            // What has been put in place stays.
+            // Files already in place stay.
             for step in plan.staged where !step.isRename { try? FileSystem.removeTree(step.staged) }
             throw error
         }
@@ -227,14 +227,14 @@ extension FileWrapper {
 }
 
 extension SafeFile {
-    /// A symlink beside the place where it belongs.
+    /// Makes a symlink under a temporary name beside its destination.
     static func stageLink(_ text: String, near path: String) throws(UbiquityError) -> String {
         let staged = temporaryName(beside: path)
         try describing("make a symlink", at: path) { () throws(Errno) in try FileSystem.symlink(text, at: staged) }
         return staged
     }
 
-    /// Puts what was made aside in the place of what is of another kind, in one step; that stands aside then.
+    /// Exchanges a temporary item with an item of another kind, in one step.
     static func exchange(_ staged: String, with path: String) throws(UbiquityError) {
         try describing("write", at: path) { () throws(Errno) in try FileSystem.rename(staged, to: path, .exchange) }
     }

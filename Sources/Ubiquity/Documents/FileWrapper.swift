@@ -2,35 +2,35 @@ import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
-/// A file, a folder of files or a symlink in memory: what a document that is a package consists of.
+/// A file, a folder or a symlink in memory: the parts of a document that is a package.
 ///
-/// A folder's wrappers can be exchanged; a file's content cannot: put another wrapper in its place. That is how writing
-/// knows what changed: what is the same wrapper as when it was read, or last written, is not written again. Contents
-/// are read when they are first wanted, so a list of previews costs nothing but the previews.
+/// The wrappers in a folder can be replaced; a file's content cannot. To change a file, put a new wrapper in its place.
+/// Writing uses this to find changes: a wrapper that was read or written before is not written again. Contents are read
+/// on first use, so listing previews reads only the previews.
 public final class FileWrapper: Sendable {
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
-        /// All contents are read at once.
+        /// Reads all contents at once.
         public static let immediate = ReadingOptions(rawValue: 1)
     }
 
     enum Content: Sendable {
-        /// Nil until it is read.
+        /// Nil until the content is read.
         case file([UInt8]?)
         case directory([String: FileWrapper])
         case symlink(String)
     }
 
-    /// A file on the disk that a wrapper is known to equal.
+    /// The file on disk that a wrapper is known to equal.
     struct Origin: Sendable {
-        /// Of the whole tree that was read or written.
+        /// The place of the whole tree that was read or written.
         var place: DocumentPlace
         /// The path in the tree; "" is its root.
         var member: String
         var stamp: FileStamp
 
-        /// Where it stood, or stands now if its place was told that the document has moved.
+        /// The file's path. It follows the document if the place was updated after a move.
         var path: String { path(in: place.path) }
         func path(in root: String) -> String { member.isEmpty ? root : "\(root)/\(member)" }
     }
@@ -38,7 +38,7 @@ public final class FileWrapper: Sendable {
     private struct State {
         var content: Content
         var preferredFilename: String?
-        /// Where it stands with this content, if anywhere.
+        /// The file on disk with this content, if any.
         var origin: Origin?
     }
 
@@ -48,26 +48,27 @@ public final class FileWrapper: Sendable {
         state = Lock(State(content: content, preferredFilename: name, origin: origin))
     }
 
-    // MARK: Making
+    // MARK: Making wrappers
 
     public convenience init(regularFileWithContents contents: Data, preferredFilename: String? = nil) {
         self.init(.file(Array(contents)), preferredFilename)
     }
 
-    /// - Parameter wrappers: by their names in the folder.
+    /// - Parameter wrappers: Wrappers by their names in the folder.
     public convenience init(
         directoryWithFileWrappers wrappers: [String: FileWrapper], preferredFilename: String? = nil
     ) {
         self.init(.directory(wrappers), preferredFilename)
     }
 
-    /// - Parameter destination: the link's text, from the folder it is in or from the root.
+    /// - Parameter destination: The link's text, relative to its folder or absolute.
     public convenience init(symbolicLinkWithDestination destination: String, preferredFilename: String? = nil) {
         self.init(.symlink(destination), preferredFilename)
     }
 
-    /// What stands at a place; of folders all that is in them. (Sockets, FIFOs and devices are no documents and are
-    /// left out.)
+    /// Reads the item at a URL; for a folder, everything in it. Sockets, FIFOs and devices are left out.
+    ///
+    /// - Throws: `UbiquitousFileError`.
     public convenience init(url: URL, options: ReadingOptions = []) async throws {
         let path = url.systemPath
         let found = try await mappingFileErrors(isWriting: false) {
@@ -78,11 +79,12 @@ public final class FileWrapper: Sendable {
         self.init(state.content, state.preferredFilename, state.origin)
     }
 
-    /// Folders in folders; a tree that is deeper is no document.
+    /// Maximum nesting of folders. A deeper tree is not a document.
     private static let maximumDepth = 256
 
-    /// Nil for what is no file, folder or symlink.
-    /// - Parameter member: the path in the place's tree.
+    /// Reads one item; nil if it is not a file, folder or symlink.
+    ///
+    /// - Parameter member: The path in the place's tree.
     static func read(
         _ place: DocumentPlace, member: String = "", name: String, _ options: ReadingOptions, depth: Int = 0
     ) throws(UbiquityError) -> FileWrapper? {
@@ -116,8 +118,9 @@ public final class FileWrapper: Sendable {
         }
     }
 
-    /// The names in a folder of a document.
-    /// - Throws: `.notSupported` for a name that is no text: it could be neither kept nor written back.
+    /// Lists the names in a folder of a document.
+    ///
+    /// - Throws: `.notSupported` for a name that is not UTF-8, because it could not be kept or written back.
     static func names(in folder: String) throws(UbiquityError) -> [String] {
         let entries = try describing("list", at: folder) { () throws(Errno) in try FileSystem.entries(of: folder) }
         var names = [String]()
@@ -130,13 +133,13 @@ public final class FileWrapper: Sendable {
         return names
     }
 
-    // MARK: Looking
+    // MARK: Looking at wrappers
 
     public var isRegularFile: Bool { if case .file = content { true } else { false } }
     public var isDirectory: Bool { if case .directory = content { true } else { false } }
     public var isSymbolicLink: Bool { if case .symlink = content { true } else { false } }
 
-    /// The name it is to have in a folder.
+    /// The name the wrapper should have in a folder.
     public var preferredFilename: String? {
         get { state.withLock { $0.preferredFilename } }
         set { state.withLock { $0.preferredFilename = newValue } }
@@ -146,9 +149,9 @@ public final class FileWrapper: Sendable {
     var origin: Origin? { state.withLock { $0.origin } }
     func note(_ origin: Origin) { state.withLock { $0.origin = origin } }
 
-    /// A file's content, which is read now if it was not before.
-    /// - Throws: `.fileReadCorruptFile` if the file has been changed since the wrapper was made: read the document
-    ///   anew.
+    /// Returns a file's content. The content is read now if it was not read before.
+    ///
+    /// - Throws: `.fileReadCorruptFile` if the file has changed since the wrapper was made: read the document again.
     public func regularFileContents() async throws -> Data {
         guard case .file(let known) = content else {
             throw UbiquitousFileError(.fileReadUnknown, "only a file has contents: \(preferredFilename ?? "")")
@@ -157,13 +160,14 @@ public final class FileWrapper: Sendable {
         return Data(try await mappingFileErrors(isWriting: false) { try await FileAccess.waiting { try self.bytes() } })
     }
 
-    /// Blocks, also for a download.
-    /// - Parameter root: where the tree may stand as well, if it has been moved since it was read.
+    /// Returns the content. Blocks, also for a download.
+    ///
+    /// - Parameter root: Another possible place of the tree, if it was moved since it was read.
     func bytes(root: String? = nil) throws(UbiquityError) -> [UInt8] {
         if case .file(let known?) = content { return known }
         guard let origin else { return [] }
         let places = [origin.path] + (root.map { [origin.path(in: $0)] } ?? [])
-        // What cannot be looked at is told of by the reading.
+        // A path that cannot be examined is reported by the read below.
         let path = places.first { (try? FileSystem.status($0)).map(FileStamp.init) == origin.stamp } ?? places[0]
         let bytes = try SafeFile.read(path)
         let now = try describing("read", at: path) { () throws(Errno) in FileStamp(try FileSystem.status(path)) }
@@ -178,11 +182,12 @@ public final class FileWrapper: Sendable {
 
     // MARK: Folders
 
-    /// A folder's wrappers by their names; nil for what is no folder.
+    /// A folder's wrappers by name; nil if this is not a folder.
     public var fileWrappers: [String: FileWrapper]? { if case .directory(let all) = content { all } else { nil } }
 
-    /// Puts a wrapper into the folder, under its preferred name or, if that is taken, a numbered one.
-    /// - Returns: the name, or nil if this is no folder.
+    /// Adds a wrapper to the folder under its preferred name, or a numbered one if that is taken.
+    ///
+    /// - Returns: The name used, or nil if this is not a folder.
     @discardableResult
     public func addFileWrapper(_ wrapper: FileWrapper) -> String? {
         let wanted = wrapper.preferredFilename ?? "Unnamed"
@@ -204,8 +209,8 @@ public final class FileWrapper: Sendable {
         addFileWrapper(FileWrapper(regularFileWithContents: contents, preferredFilename: preferredFilename))
     }
 
-    /// Puts a file into the folder, in the place of the one of that name. One of equal content is left as it is, and
-    /// will not be written again.
+    /// Puts a file into the folder and replaces the one of that name. A file with equal content stays as it is and is
+    /// not written again.
     public func setRegularFile(withContents contents: Data, named name: String) {
         let bytes = Array(contents)
         if let old = fileWrappers?[name], case .file(let known?) = old.content, known == bytes { return }
@@ -233,7 +238,7 @@ public final class FileWrapper: Sendable {
         fileWrappers?.first { $1 === wrapper }?.key
     }
 
-    /// The tree as it is now: what is done to the folders later does not change it. Contents are shared.
+    /// Returns a copy of the tree as it is now. Later changes of the folders do not affect it; contents are shared.
     public func snapshot() -> FileWrapper {
         guard case .directory(let all) = content else { return self }
         return FileWrapper(.directory(all.mapValues { $0.snapshot() }), preferredFilename, origin)
@@ -245,7 +250,7 @@ public final class FileWrapper: Sendable {
     }
 }
 
-/// By what a file on the disk is known to be the same as before.
+/// The attributes by which a file on disk is recognized as unchanged.
 struct FileStamp: Hashable, Sendable {
     var inode: UInt64
     var size: Int64
@@ -254,14 +259,14 @@ struct FileStamp: Hashable, Sendable {
 
     init(_ status: FileStatus) {
         inode = status.inode
-        // A folder's size and times say nothing of what is in its files, and differ with each save.
+        // A folder's size and times do not depend on its files' contents, and change with each save.
         size = status.isDirectory ? 0 : status.size
         modifiedAt = status.isDirectory ? Timestamp(nanoseconds: 0) : status.modifiedAt
         kind = status.kind
     }
 }
 
-/// Where a document stands, for what was read from it and is read on later: it goes along when the document is moved.
+/// The current path of a document. Wrappers share it to read contents later, and it is updated when the document moves.
 final class DocumentPlace: Sendable {
     private let current: Lock<String>
 

@@ -6,7 +6,8 @@ import UbiquitySystem
 enum DownloadState {
     private static let attribute = "user.ubiquity.downloading-status"
 
-    /// False for what is in no container, is no file, or is not there. Blocks.
+    /// Returns whether a file's content is missing here. False for a path that is in no container, not a file, or
+    /// absent. Blocks.
     static func isMissing(_ path: String) throws -> Bool {
         guard let status = try? FileSystem.statusFollowing(path), status.isFile, status.size > 0 else { return false }
         let value = try? FileSystem.xattr(path, attribute)
@@ -14,7 +15,7 @@ enum DownloadState {
             ?? false
     }
 
-    /// Waits for the whole content.
+    /// Downloads a file and waits for the whole content.
     static func download(_ path: String) async throws {
         let location = try MountFinder.locate(path)
         let connection = try DaemonConnection(stateFolder: String(decoding: location.stateFolder, as: UTF8.self))

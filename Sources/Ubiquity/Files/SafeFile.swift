@@ -2,12 +2,12 @@ import FoundationEssentials
 import UbiquityCore
 import UbiquitySystem
 
-/// Calls that block run here, so that a wait does not hold up the program's tasks.
+/// Runs blocking calls on threads of their own, so that the program's tasks do not wait.
 enum FileAccess {
     private static let threads = 4
     private static let pool = BlockingPool(name: "ubiquity-files", threads: threads)
 
-    /// Reads that wait for downloads; a program has few documents open.
+    /// Threads for reads that wait for downloads; a program has few documents open.
     private static let waitingThreads = 8
     private static let waitingPool = BlockingPool(name: "ubiquity-reads", threads: waitingThreads)
 
@@ -15,16 +15,17 @@ enum FileAccess {
         try await pool.run(body)
     }
 
-    /// For what reads contents, and so may wait for a download: saves and looks at the disk go on meanwhile.
+    /// Runs a call that reads content and may wait for a download. Saves and checks use the other pool, so they
+    /// continue.
     static func waiting<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await waitingPool.run(body)
     }
 }
 
-/// Files that are written aside and then put in their place by one rename: at every moment, whatever fails, the old
-/// content stands there or the new one, whole. What was said of the file (mode, attributes) stays.
+/// Writes files through a temporary file and one rename. At every moment, whatever fails, the path holds the whole old
+/// or the whole new content. Mode and attributes of the old file are kept.
 enum SafeFile {
-    /// Bytes in one read: a document that is handed over as one block of memory is not larger.
+    /// Maximum bytes of one read. Larger documents cannot be passed as one block of memory.
     static let maximumLength = 1 << 31
 
     static func read(_ path: String) throws(UbiquityError) -> [UInt8] {
@@ -40,7 +41,7 @@ enum SafeFile {
         try publish(staged, at: place)
     }
 
-    /// Copies a file's content, and nothing else of it.
+    /// Copies a file's content, without its mode and attributes.
     static func copy(_ source: String, to path: String) throws(UbiquityError) {
         let place = try resolved(path)
         let from = try describing("read", at: source) { () throws(Errno) in
@@ -52,7 +53,7 @@ enum SafeFile {
         try publish(staged, at: place)
     }
 
-    /// What a symlink leads to is written, and not put in the link's place.
+    /// Returns a symlink's target, so that a write does not replace the link.
     static func resolved(_ path: String) throws(UbiquityError) -> String {
         try describing("find", at: path) { () throws(Errno) in
             guard try FileSystem.exists(path), try FileSystem.status(path).isSymlink else { return path }
@@ -60,7 +61,7 @@ enum SafeFile {
         }
     }
 
-    /// A new file beside `path`, written and on the disk.
+    /// Writes a new temporary file beside `path` and flushes it to disk.
     static func stage(
         near path: String, _ fill: (FileDescriptor) throws(Errno) -> Void
     ) throws(UbiquityError) -> String {
@@ -71,7 +72,7 @@ enum SafeFile {
             try takeOver(from: path, to: file)
             try file.sync()
         } catch {
-            // What is left is a file that nothing leads to; its name is one of those that are not synced.
+            // A file that stays has a name that is not synced.
             try? FileSystem.unlink(staged)
             throw UbiquityError(error, doing: "write", at: path)
         }
@@ -85,7 +86,7 @@ enum SafeFile {
         }
     }
 
-    /// A name as editors give to backups: such files stay on their device.
+    /// Returns a temporary name in the form of an editor's backup: such files are not synced.
     static func temporaryName(beside path: String) -> String {
         var random = SystemRandomNumberGenerator()
         let end = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
@@ -93,11 +94,11 @@ enum SafeFile {
         return "\(path[..<end]).\(path[end...].prefix(longestBeginning)).\(mark)~"
     }
 
-    /// Characters of a name that go into that of its temporary file, so that it stays a name (255 bytes of at most
-    /// four a character).
+    /// Characters of the original name in its temporary name. The result stays below 255 bytes, at up to four bytes a
+    /// character.
     private static let longestBeginning = 40
 
-    /// Mode and attributes of what stands at the path already.
+    /// Copies mode and attributes of the file at the path, if there is one.
     private static func takeOver(from path: String, to file: FileDescriptor) throws(Errno) {
         guard try FileSystem.exists(path) else { return }
         let status = try FileSystem.status(path)
@@ -113,7 +114,7 @@ enum SafeFile {
 }
 
 extension URL {
-    /// The path as the system takes it, without a slash at the end.
+    /// The path as system calls take it, without a slash at the end.
     var systemPath: String {
         let path = self.path
         return path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path

@@ -1,18 +1,19 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Moves files and folders from one file system to another. What is moved appears under its new name whole, and only
-/// then leaves its old place.
+/// Moves files and folders between file systems. The item appears whole under its new name, and only then leaves its
+/// old place.
 enum ItemMover {
     /// Bytes copied at a time.
     private static let bufferLength = 1 << 20
-    /// The name it has while it is being copied: one that is not synced.
+    /// Prefix of the temporary name during the copy; such names are not synced.
     private static let staging = ".goutputstream-"
     private static let ownPrefix = Array("user.ubiquity.".utf8)
 
-    /// Throws `.alreadyExists`, `.notFound` (also if the folder it goes to is not there), `.busy` if it changed
-    /// meanwhile, and what reading and writing throw. What was changed, or came into a folder, after it had been copied
-    /// is left where it was.
+    /// Moves an item. Files that change after they were copied, or enter a copied folder later, stay at the old place.
+    ///
+    /// - Throws: `.alreadyExists`; `.notFound`, also if the destination's folder is missing; `.busy` if the item
+    ///   changed meanwhile; and errors of reading and writing.
     static func move(_ source: String, to destination: String) throws(UbiquityError) {
         do throws(Errno) {
             return try FileSystem.rename(source, to: destination, .noReplace)
@@ -34,7 +35,7 @@ enum ItemMover {
                 try FileSystem.syncDirectory(folder)
             }
         } catch {
-            // The failure is the one above; what is left behind is not synced.
+            // The error above is thrown. A temporary item that stays has a name that is not synced.
             try? FileSystem.removeTree(staged)
             throw error
         }
@@ -51,13 +52,13 @@ enum ItemMover {
         if let left { throw left }
     }
 
-    /// What was copied, each after what is in it.
+    /// The copied items; each follows the items in it.
     private struct Copied {
         var path: String
         var status: FileStatus
     }
 
-    /// What has come or was changed there since it was copied stays.
+    /// Removes a copied item, unless it has changed or received new items since the copy.
     private static func remove(_ item: Copied) throws(Errno) {
         do throws(Errno) {
             if item.status.isDirectory { return try FileSystem.removeDirectory(item.path) }
@@ -65,7 +66,7 @@ enum ItemMover {
             try FileSystem.unlink(item.path)
         } catch {
             switch error {
-            // Somebody else has removed it.
+            // Another program has removed it.
             case .ENOENT: return
             case .ENOTEMPTY: throw .EBUSY
             default: throw error
@@ -126,19 +127,21 @@ enum ItemMover {
         guard isSame else { throw UbiquityError(.busy, "it was changed while it was moved", at: source) }
     }
 
-    /// Those of programs, and the mark of a package; not what is told of the item here.
+    /// Copies the attributes set by programs, and the package mark. Attributes that this system computes are not
+    /// copied.
     private static func copyXattrs(_ source: String, to target: String) throws(Errno) {
         for name in try FileSystem.xattrNames(source) where name.starts(with: Array("user.".utf8)) {
             guard !name.starts(with: ownPrefix) || name == PackageRules.mark else { continue }
             guard let value = try FileSystem.xattr(source, name) else { continue }
-            // A file system without attributes cannot take any.
+            // The target's file system does not support attributes.
             do throws(Errno) { try FileSystem.setXattr(target, name, value) } catch .EOPNOTSUPP { return }
         }
     }
 }
 
 extension FileStatus {
-    /// Whether nothing of it was changed. (Of one with other names the time says nothing: one of those may be gone.)
+    /// Returns whether the file is unchanged. The change time of a file with several links is ignored: removing another
+    /// link changes it.
     fileprivate func isSame(as other: FileStatus) -> Bool {
         kind == other.kind && inode == other.inode && size == other.size && modifiedAt == other.modifiedAt
             && permissions == other.permissions && (other.links > 1 || changedAt == other.changedAt)

@@ -12,7 +12,7 @@ struct ResourceValueReader {
             if keys.contains(.isUbiquitousItem) { values.isUbiquitousItem = false }
             return values
         }
-        // Linux has no such attributes on symlinks; what there is to know of one is where it lies.
+        // Linux has no user attributes on symlinks, so their values follow from the path.
         guard !status.isSymlink else {
             if keys.contains(.isUbiquitousItem) { values.isUbiquitousItem = !Self.isKeptLocal(place.relativePath) }
             if keys.contains(.downloadingStatus) { values.ubiquitousItemDownloadingStatus = .current }
@@ -71,7 +71,7 @@ struct ResourceValueReader {
 
     private func flag(_ name: String) throws(UbiquityError) -> Bool? { try text(name).map { $0 == "1" } }
 
-    /// Nil for an attribute that is not there: an older daemon's.
+    /// Nil for an attribute that does not exist, because the daemon is older.
     private func text(_ name: String) throws(UbiquityError) -> String? {
         let bytes = try describing("ask for the item's state", at: path) { () throws(Errno) in
             try FileSystem.xattr(path, "user.ubiquity.\(name)")

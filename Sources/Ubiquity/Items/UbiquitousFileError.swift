@@ -1,11 +1,11 @@
 import UbiquityCore
 import UbiquitySystem
 
-/// Why something could not be done with an item, with the original's codes (of `CocoaError`).
+/// The reason why an operation on an item failed, with the codes of `CocoaError`.
 public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConvertible {
     public enum Code: Int, Hashable, Sendable {
         case fileNoSuchFile = 4
-        /// Somebody uses it.
+        /// The item is in use.
         case fileLocking = 255
         case fileReadUnknown = 256
         case fileReadNoPermission = 257
@@ -20,16 +20,16 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case fileChangedByOther = 1026
         case userCancelled = 3072
         case featureUnsupported = 3328
-        /// The device that made the content has not uploaded it yet; it is downloaded by itself when it has.
+        /// The device that made the content has not uploaded it yet. The download starts by itself once it has.
         case ubiquitousFileUnavailable = 4353
-        /// The account has no room for it.
+        /// The account's quota does not allow the upload.
         case ubiquitousFileNotUploadedDueToQuota = 4354
-        /// The cloud, or this machine's part of it, does not answer.
+        /// The cloud or this machine's daemon does not answer.
         case ubiquitousFileUbiquityServerNotAvailable = 4355
     }
 
     public let code: Code
-    /// In words, with what can be done about it.
+    /// The reason in words, with the remedy.
     public let reason: String
 
     public init(_ code: Code, _ reason: String) {
@@ -43,7 +43,7 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         self.init(Self.code(of: error.code, isWriting: isWriting), error.description)
     }
 
-    /// What any failure of the library's own calls is for those who called.
+    /// Converts any failure of the library's own calls to the error for its callers.
     static func from(_ error: any Error, isWriting: Bool = true) -> any Error {
         switch error {
         case let error as UbiquityError: UbiquitousFileError(error, isWriting: isWriting)
@@ -66,10 +66,10 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         return UbiquitousFileError(code, error.description)
     }
 
-    /// Of the name of a `UbiquityError.Code`; nil for an empty one.
+    /// Makes an error from a `UbiquityError.Code`'s name and its reason; nil for an empty reason.
     static func reported(code: String?, reason: String?) -> UbiquitousFileError? {
         guard let reason, !reason.isEmpty else { return nil }
-        // A newer daemon's code that this program does not know.
+        // A newer daemon may send a code that this program does not know.
         let known = code.flatMap(UbiquityError.Code.init) ?? .io
         return UbiquitousFileError(self.code(of: known, isWriting: false), reason)
     }
@@ -84,7 +84,7 @@ public struct UbiquitousFileError: Error, Hashable, Sendable, CustomStringConver
         case .busy, .inUse, .wouldBlock: .fileLocking
         case .noSpace: .fileWriteOutOfSpace
         case .damaged: .fileReadCorruptFile
-        // (The last: of what was never uploaded.)
+        // `noSuchAttribute` is the answer for an item that was never uploaded.
         case .notPermitted, .accessDenied, .noSuchAttribute: isWriting ? .fileWriteNoPermission : .fileReadNoPermission
         case .invalidName, .nameTooLong: isWriting ? .fileWriteInvalidFileName : .fileReadInvalidFileName
         case .notSupported: .featureUnsupported

@@ -3,7 +3,7 @@ import UbiquityControl
 /// Whether an item's content is on this device.
 public enum UbiquitousItemDownloadingStatus: String, Hashable, Sendable, CaseIterable {
     case notDownloaded = "NSURLUbiquitousItemDownloadingStatusNotDownloaded"
-    /// A content is here; a newer one is known.
+    /// Some content is here, but a newer one is known.
     case downloaded = "NSURLUbiquitousItemDownloadingStatusDownloaded"
     /// The newest known content is here.
     case current = "NSURLUbiquitousItemDownloadingStatusCurrent"

@@ -3,10 +3,10 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// What is known of an item's way to the cloud and back, by the keys of `NSURL`.
+/// An item's sync state, by the resource keys of `NSURL`.
 ///
-/// A value is nil if it was not asked for, or if the item has none: of an item outside of all mounted containers only
-/// `isUbiquitousItem` is known. Asking downloads nothing and needs no network.
+/// A value is nil if it was not requested or the item has none. For an item outside of all mounted containers only
+/// `isUbiquitousItem` is set. Reading the values downloads nothing and needs no network.
 public struct UbiquitousItemResourceValues: Hashable, Sendable {
     public enum Key: String, CaseIterable, Hashable, Sendable {
         case isUbiquitousItem = "NSURLIsUbiquitousItemKey"
@@ -32,7 +32,7 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
         case percentUploaded = "NSURLUbiquitousItemPercentUploadedKey"
     }
 
-    /// What can be done about one item's sync by itself: here nothing, the whole mount can be set offline.
+    /// The sync controls of a single item. There are none here; only a whole mount can be set offline.
     public struct SyncControls: OptionSet, Hashable, Sendable {
         public let rawValue: UInt
         public init(rawValue: UInt) { self.rawValue = rawValue }
@@ -50,7 +50,7 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
         case readWrite = "NSURLUbiquitousSharedItemPermissionsReadWrite"
     }
 
-    /// Whether the item is meant for the cloud; not that it is there.
+    /// Whether the item is meant for the cloud. It need not be uploaded yet.
     public internal(set) var isUbiquitousItem: Bool?
     public internal(set) var ubiquitousItemDownloadingStatus: UbiquitousItemDownloadingStatus?
     public internal(set) var ubiquitousItemDownloadRequested: Bool?
@@ -61,24 +61,24 @@ public struct UbiquitousItemResourceValues: Hashable, Sendable {
     public internal(set) var ubiquitousItemUploadingError: UbiquitousFileError?
     public internal(set) var ubiquitousItemHasUnresolvedConflicts: Bool?
     public internal(set) var ubiquitousItemContainerDisplayName: String?
-    /// By its name, an ignore file, or a folder whose name ends in `.nosync`; it is not set here.
+    /// Whether the item is excluded by its name, an ignore file, or a folder whose name ends in `.nosync`. Read-only.
     public internal(set) var ubiquitousItemIsExcludedFromSync: Bool?
     public internal(set) var ubiquitousItemIsSyncPaused: Bool?
     public internal(set) var ubiquitousItemSupportedSyncControls: SyncControls?
-    /// There are no shared items: each is the current user's own. (So role, permissions and names are nil.)
+    /// False: items are never shared, so role, permissions and names are nil.
     public internal(set) var ubiquitousItemIsShared: Bool?
     public internal(set) var ubiquitousSharedItemCurrentUserRole: SharedItemRole?
     public internal(set) var ubiquitousSharedItemCurrentUserPermissions: SharedItemPermissions?
     public internal(set) var ubiquitousSharedItemOwnerNameComponents: String?
     public internal(set) var ubiquitousSharedItemMostRecentEditorNameComponents: String?
-    /// Some content is here. (The original has put the status in the place of it.)
+    /// Whether some content is here. On Apple systems the downloading status replaces this key.
     public internal(set) var ubiquitousItemIsDownloaded: Bool?
     /// 0 to 100.
     public internal(set) var ubiquitousItemPercentDownloaded: Double?
     public internal(set) var ubiquitousItemPercentUploaded: Double?
 }
 
-/// An item at a place, and what can be asked of it.
+/// An item at a URL, with its resource values.
 public struct UbiquitousItem: Hashable, Sendable {
     public typealias Key = UbiquitousItemResourceValues.Key
 
@@ -86,9 +86,10 @@ public struct UbiquitousItem: Hashable, Sendable {
 
     public init(at url: URL) { self.url = url }
 
-    /// The values of some keys. It asks the file system, not the network, and opens nothing.
-    /// Throws `UbiquitousFileError`: `.fileNoSuchFile`, `.fileReadNoPermission`,
-    /// `.ubiquitousFileUbiquityServerNotAvailable` if the mount is dead.
+    /// Reads the values for the keys. It asks only the file system and opens no file.
+    ///
+    /// - Throws: `UbiquitousFileError`: `.fileNoSuchFile`, `.fileReadNoPermission`, or
+    ///   `.ubiquitousFileUbiquityServerNotAvailable` if the mount is dead.
     public func resourceValues(forKeys keys: Set<Key> = Set(Key.allCases)) throws -> UbiquitousItemResourceValues {
         do {
             return try ResourceValueReader(path: url.path).values(of: keys)
@@ -97,7 +98,7 @@ public struct UbiquitousItem: Hashable, Sendable {
         }
     }
 
-    /// The same, on a thread that may wait: for where a file system that hangs must not stop others.
+    /// Reads the same values on a thread that may block, so a hanging file system does not stop other tasks.
     public func resourceValues(
         forKeys keys: Set<Key> = Set(Key.allCases)
     ) async throws -> UbiquitousItemResourceValues {
@@ -105,8 +106,8 @@ public struct UbiquitousItem: Hashable, Sendable {
     }
 }
 
-/// Threads for calls of the file system.
+/// Threads for file system calls.
 enum ItemThreads {
-    /// Some, because a mount that hangs holds one for each call to it.
+    /// More than one thread, because a hanging mount blocks one for each call.
     static let pool = BlockingPool(name: "ubiquity-items", threads: 4)
 }

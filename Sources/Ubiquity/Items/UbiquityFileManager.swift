@@ -3,10 +3,10 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// What `FileManager` does with ubiquitous items on other systems: containers, who is signed in, and items that enter
-/// and leave a container, or this device.
+/// The ubiquity methods of `FileManager`: containers, the account's identity, moving items into and out of a container,
+/// download and eviction.
 ///
-/// Errors are `UbiquitousFileError`.
+/// All errors are `UbiquitousFileError`.
 public struct UbiquityFileManager: Sendable {
     public static let `default` = UbiquityFileManager()
 
@@ -14,41 +14,41 @@ public struct UbiquityFileManager: Sendable {
 
     // MARK: Containers
 
-    /// Where a container is mounted; nil if it is not. Documents belong in its folder `Documents`, which is made by
-    /// whoever first needs it.
-    /// - Parameter identifier: its name; nil: of the container that was mounted first.
+    /// Returns where a container is mounted; nil if it is not. Documents belong in its folder `Documents`; the first
+    /// program that needs the folder makes it.
+    ///
+    /// - Parameter identifier: The container's name; nil for the container that was mounted first.
     public func url(forUbiquityContainerIdentifier identifier: String? = nil) async -> URL? {
-        // Without a place in the pool, or with a table that cannot be read, there is none to be found.
+        // If the mount table cannot be read, or the pool has no free thread, no container is found.
         let mount = try? await ItemThreads.pool.run { try Containers.mounted(identifier) }
         return mount.map { URL(filePath: $0.mountPoint) }
     }
 
-    /// The mount point of the container that a place is in; nil if it is in none.
+    /// Returns the mount point of the container that holds a URL; nil if there is none.
     public func url(forUbiquityContainerOf url: URL) throws -> URL? {
         try Self.mapping(isWriting: false) {
             try MountFinder.find(url.path).map { URL(filePath: String(decoding: $0.mountPoint, as: UTF8.self)) }
         }
     }
 
-    /// Whether an item is meant for the cloud, uploaded or not. False if there is none.
+    /// Returns whether an item is meant for the cloud, uploaded or not. False if the item does not exist.
     public func isUbiquitousItem(at url: URL) -> Bool {
         (try? UbiquitousItem(at: url).resourceValues(forKeys: [.isUbiquitousItem]))?.isUbiquitousItem ?? false
     }
 
     // MARK: Identity
 
-    /// Who is signed in, of the container that was mounted first; nil if nobody is, or nothing is mounted. It asks
-    /// neither the disk nor the network.
+    /// The identity signed in to the container that was mounted first; nil if nobody is signed in or nothing is
+    /// mounted. It needs neither disk nor network.
     public var ubiquityIdentityToken: UbiquityIdentityToken? { ubiquityIdentityToken(ofContainer: nil) }
 
     public func ubiquityIdentityToken(ofContainer identifier: String?) -> UbiquityIdentityToken? {
         (try? Containers.mounted(identifier)).flatMap(Containers.token)
     }
 
-    /// The token as it is now, and then each time it is another: somebody has signed in or out, or the mount has come
-    /// or gone.
+    /// The current token, then every other token that follows: somebody signs in or out, or the mount starts or ends.
     public func ubiquityIdentityChanges(ofContainer identifier: String? = nil) -> AsyncStream<UbiquityIdentityToken?> {
-        // A reader that is slow is told the last.
+        // A slow reader gets only the newest token.
         let (stream, source) = AsyncStream.makeStream(
             of: UbiquityIdentityToken?.self, bufferingPolicy: .bufferingNewest(1))
         let watch = IdentityWatch(identifier: identifier, source: source)
@@ -59,10 +59,11 @@ public struct UbiquityFileManager: Sendable {
 
     // MARK: Items
 
-    /// Moves an item into a container, or out of it. The folder it goes to must be there, and its name free. Others who
-    /// use the item are asked to let go of it; an item that is not here is downloaded before it leaves. It takes as
-    /// long as that and a copy take.
-    /// - Parameter isUbiquitous: whether it is to be in a container.
+    /// Moves an item into a container, or out of it. The destination's folder must exist and the name must be free.
+    /// Presenters of the item are asked to release it. An item without local content is downloaded before it leaves.
+    /// The call lasts as long as the download and a copy.
+    ///
+    /// - Parameter isUbiquitous: True to move the item into a container, false to move it out.
     public func setUbiquitous(_ isUbiquitous: Bool, itemAt url: URL, destinationURL: URL) async throws {
         try await Self.mapping(isWriting: true) {
             try await ItemThreads.pool.run { try Self.check(isUbiquitous, url, destinationURL) }
@@ -90,7 +91,7 @@ public struct UbiquityFileManager: Sendable {
         }
     }
 
-    /// Has an item's content, or that of all in a folder, downloaded, or brought up to date; returns at once.
+    /// Starts to download or update an item's content, or everything in a folder. Returns at once.
     public func startDownloadingUbiquitousItem(at url: URL) async throws {
         try await Self.mapping(isWriting: false) {
             _ = try MountFinder.locate(url.path)
@@ -102,10 +103,12 @@ public struct UbiquityFileManager: Sendable {
         }
     }
 
-    /// Removes an item's content, or that of all in a folder, from this device; the cloud keeps it. Throws
-    /// `.fileLocking` for what is open, changed or refused by a presenter, `.fileWriteNoPermission` for what is pinned
-    /// or has never been uploaded. All of a folder that can be evicted is; then the first refusal is thrown.
-    /// Not to be called inside a coordinated write of the item.
+    /// Removes an item's content, or that of everything in a folder, from this device; the cloud keeps it. In a folder,
+    /// every item that can be evicted is evicted; then the first refusal is thrown. Do not call it inside a coordinated
+    /// write of the item.
+    ///
+    /// - Throws: `.fileLocking` if the item is open, changed, or kept by a presenter; `.fileWriteNoPermission` if it is
+    ///   pinned or was never uploaded.
     public func evictUbiquitousItem(at url: URL) async throws {
         try await Self.mapping(isWriting: true) {
             let place = try MountFinder.locate(url.path)

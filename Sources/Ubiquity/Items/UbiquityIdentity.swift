@@ -2,25 +2,25 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Stands for an account on this device: two are equal if it is the same one. It says nothing else, and is of no use
-/// anywhere else; it can be stored, to be compared the next time a program starts.
+/// An opaque token for an account on this device. Two tokens are equal if the account is the same. It can be stored and
+/// compared at the program's next start; it has no other use.
 public struct UbiquityIdentityToken: Hashable, Codable, Sendable {
     private let value: String
 
     init(_ value: String) { self.value = value }
 }
 
-/// The containers that are mounted on this machine.
+/// The containers mounted on this machine.
 enum Containers {
     struct Mounted: Hashable, Sendable {
         var mountPoint: String
         var stateFolder: String
 
-        /// A container's state folder has its name.
+        /// The container's name, which is also the name of its state folder.
         var identifier: String { stateFolder.split(separator: "/").last.map(String.init) ?? "" }
     }
 
-    /// The one of that name, or the first, whose daemon answers.
+    /// Returns the container of that name, or the first one, whose daemon answers.
     static func mounted(_ identifier: String?) throws -> Mounted? {
         for entry in try MountFinder.table().containers {
             let mount = Mounted(
@@ -33,32 +33,32 @@ enum Containers {
     }
 
     static func token(of mount: Mounted) -> UbiquityIdentityToken? {
-        // A mount that cannot be asked is one where nobody is signed in.
+        // A mount that cannot be asked counts as signed out.
         guard let bytes = try? FileSystem.xattr(mount.mountPoint, "user.ubiquity.identity-token") else { return nil }
         return UbiquityIdentityToken(String(decoding: bytes, as: UTF8.self))
     }
 }
 
-/// Notices when another account, or none, is signed in.
+/// Watches which account is signed in.
 struct IdentityWatch: Sendable {
-    /// Between two looks at the table of mounts while there is nobody to tell of changes.
+    /// Interval between checks of the mount table while no daemon reports changes.
     private static let interval = Duration.milliseconds(500)
 
     let identifier: String?
     let source: AsyncStream<UbiquityIdentityToken?>.Continuation
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     func run() async {
         let told = Lock<UbiquityIdentityToken??>(nil)
         while !Task.isCancelled {
             let mount = await look(told)
             if let mount { await follow(mount, told) }
-            // Only a cancelled task fails to sleep.
+            // A sleep fails only in a cancelled task.
             do { try await Sleepers.shared.sleep(for: Self.interval) } catch { return }
         }
     }
 
-    /// Tells the token if it is another than was told.
+    /// Yields the token if it differs from the last one yielded.
     private func look(_ told: Lock<UbiquityIdentityToken??>) async -> Containers.Mounted? {
         let found: (mount: Containers.Mounted?, token: UbiquityIdentityToken?)
         do {
@@ -67,7 +67,7 @@ struct IdentityWatch: Sendable {
                 return (mount, mount.flatMap(Containers.token))
             }
         } catch {
-            // A table that cannot be read now is read again.
+            // A mount table that cannot be read now is read again later.
             return nil
         }
         let isNew = told.withLock { told in
@@ -78,10 +78,10 @@ struct IdentityWatch: Sendable {
         return found.mount
     }
 
-    /// Until the mount ends.
+    /// Follows the daemon's events until the mount ends.
     private func follow(_ mount: Containers.Mounted, _ told: Lock<UbiquityIdentityToken??>) async {
         guard let connection = try? DaemonConnection(stateFolder: mount.stateFolder) else { return }
-        // How the stream ends says nothing: then the table of mounts is looked at.
+        // However the stream ends, the mount table is checked next.
         try? await connection.events { event in
             if [.listening, .identityChanged].contains(event.kind) { _ = await look(told) }
         }

@@ -1,6 +1,6 @@
 import UbiquityControl
 
-/// What can be asked of an item, in a predicate or an order.
+/// The attributes that a predicate or an order can use.
 public enum MetadataAttribute: String, CaseIterable, Hashable, Sendable {
     case fsName = "name"
     case path
@@ -26,6 +26,6 @@ public enum MetadataAttribute: String, CaseIterable, Hashable, Sendable {
     case isPackage = "is-package"
     case isPinned = "is-pinned"
 
-    // The names are the same; a test holds them to that.
+    // The raw values are the same; a test verifies that.
     var key: QueryKey { QueryKey(rawValue: rawValue) ?? .name }
 }

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import UbiquityControl
 
-/// A result of a query: an item as it was when it was last told of, here or not.
+/// A result of a query: an item, downloaded or not, in its last reported state.
 public struct MetadataItem: Hashable, Sendable, Identifiable {
-    /// Stays the same when the item is renamed or moved.
+    /// An identity that survives renames and moves.
     public struct ID: Hashable, Sendable {
         let mountPoint: String
         let item: String
@@ -11,7 +11,7 @@ public struct MetadataItem: Hashable, Sendable, Identifiable {
 
     package let record: MetadataRecord
     private let mountPoint: String
-    /// It lies in another container than the one that is searched.
+    /// Whether the item lies in another container than the one searched.
     public let isExternalDocument: Bool
 
     init(_ record: MetadataRecord, mountPoint: String, isExternal: Bool) {
@@ -23,15 +23,15 @@ public struct MetadataItem: Hashable, Sendable, Identifiable {
     public var id: ID { ID(mountPoint: mountPoint, item: record.id) }
     public var url: URL { URL(filePath: path) }
     public var path: String { "\(mountPoint)/\(record.item.path)" }
-    /// From the container's root.
+    /// The path from the container's root.
     public var relativePath: String { record.item.path }
     public var fsName: String { record.name }
-    /// As people are shown it.
+    /// The name shown to people.
     public var displayName: String { record.name }
     /// "file", "directory", "symlink" or "special".
     public var kind: String { record.item.kind }
     public var isPackage: Bool { record.item.isPackage }
-    /// Bytes; of a package, of all that is in it.
+    /// Bytes; for a package, of everything in it.
     public var fsSize: Int64 { record.item.size }
     public var fsCreationDate: Date { Date(timeIntervalSince1970: record.createdAt) }
     public var fsContentChangeDate: Date { Date(timeIntervalSince1970: record.modifiedAt) }

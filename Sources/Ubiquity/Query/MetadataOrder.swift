@@ -1,8 +1,7 @@
 import UbiquityControl
 import UbiquityCore
 
-/// The order of a query's results: by what was asked for, and where that is the same, as a tree is listed. So it is
-/// the same each time.
+/// The order of a query's results: by the descriptors, then as a tree is listed. So the order is always the same.
 struct MetadataOrder: Sendable {
     let descriptors: [MetadataQuery.SortDescriptor]
 
@@ -19,7 +18,7 @@ struct MetadataOrder: Sendable {
         return (left.id.mountPoint, left.id.item) < (right.id.mountPoint, right.id.item)
     }
 
-    /// What has no value stands first.
+    /// An item without a value comes first.
     private static func precedes(_ left: QueryValue?, _ right: QueryValue?) -> Bool {
         switch (left, right) {
         case (nil, .some): true
@@ -30,7 +29,8 @@ struct MetadataOrder: Sendable {
         }
     }
 
-    /// A folder before what is in it, and that before the folder's next sibling: as if "/" were the least of all bytes.
+    /// Lists a folder before its members, and the members before the folder's next sibling, as if "/" were the smallest
+    /// byte.
     static func isListed(_ left: String, before right: String) -> Bool {
         left.utf8.lexicographicallyPrecedes(right.utf8) { first, second in
             guard first != second else { return false }

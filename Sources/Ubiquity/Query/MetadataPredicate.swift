@@ -2,12 +2,12 @@ import FoundationEssentials
 import UbiquityControl
 import UbiquityCore
 
-/// Which items a query is about.
+/// The condition that a query's items meet.
 ///
-/// Written as text (`MetadataPredicate("name like '*.txt' and size > 10M and not conflicts")`), or put together from
-/// comparisons with `&&`, `||` and `!`.
+/// Write it as text (`MetadataPredicate("name like '*.txt' and size > 10M and not conflicts")`), or combine comparisons
+/// with `&&`, `||` and `!`.
 public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong with a predicate's text, and where.
+    /// The error in a predicate's text, and its position.
     public struct Malformed: Error, Hashable, Sendable, CustomStringConvertible {
         public let description: String
     }
@@ -29,7 +29,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
     public enum TextComparison: Hashable, Sendable {
         case equal, notEqual
-        /// "*" is any characters, "?" is one.
+        /// "*" matches any characters, "?" matches one.
         case like
         case contains, beginsWith, endsWith
 
@@ -49,7 +49,9 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
 
     private init(_ predicate: QueryPredicate) { self.predicate = predicate }
 
-    /// From its text. Moments such as "now-7d" in it are those at this call.
+    /// Parses a predicate. Relative times such as "now-7d" refer to the time of this call.
+    ///
+    /// - Throws: `Malformed` if the text is not a predicate.
     public init(_ text: String) throws(Malformed) {
         do throws(UbiquityError) {
             predicate = try QueryPredicate(parsing: text, now: Date().timeIntervalSince1970)
@@ -58,7 +60,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Every item.
+    /// Matches every item.
     public static let all = MetadataPredicate(.constant(true))
     public static let none = MetadataPredicate(.constant(false))
 
@@ -68,14 +70,15 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
         .attribute(.fsName, comparison, text, caseInsensitive: caseInsensitive)
     }
 
-    /// What lies in a folder, at any depth.
-    /// - Parameter path: from the container's root.
+    /// Matches the items in a folder, at any depth.
+    ///
+    /// - Parameter path: The path from the container's root.
     public static func within(_ path: String) -> MetadataPredicate {
         let folder = path.split(separator: "/").joined(separator: "/")
         return MetadataPredicate(.comparison(QueryComparison(.path, .within, [.text(folder)])))
     }
 
-    /// For attributes that are text; false for others.
+    /// Compares a text attribute. Matches nothing for other attributes.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: TextComparison, _ text: String, caseInsensitive: Bool = false
     ) -> MetadataPredicate {
@@ -86,7 +89,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
                 QueryComparison(attribute.key, comparison.asOperator, [.text(text)], ignoresCase: caseInsensitive)))
     }
 
-    /// For attributes that are numbers; false for others.
+    /// Compares a number attribute. Matches nothing for other attributes.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: Comparison, _ number: Double
     ) -> MetadataPredicate {
@@ -96,7 +99,8 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
             .comparison(QueryComparison(attribute.key, comparison.asOperator, [.number(number)])))
     }
 
-    /// For attributes that are dates; false for others. A date outside the years 1 to 9999 is taken for the nearest.
+    /// Compares a date attribute. Matches nothing for other attributes. A date outside the years 1 to 9999 is replaced
+    /// by the nearest.
     public static func attribute(
         _ attribute: MetadataAttribute, _ comparison: Comparison, _ date: Date
     ) -> MetadataPredicate {
@@ -106,7 +110,7 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
                 QueryComparison(attribute.key, comparison.asOperator, [.moment(date.timeIntervalSince1970)])))
     }
 
-    /// For attributes that are true or false; false for others.
+    /// Matches items whose flag is true. Matches nothing for other attributes.
     public static func attribute(_ attribute: MetadataAttribute) -> MetadataPredicate {
         guard attribute.key.values == .flag else { return .none }
         return MetadataPredicate(.comparison(QueryComparison(attribute.key, .equal, [.flag(true)])))
@@ -135,6 +139,6 @@ public struct MetadataPredicate: Hashable, Sendable, CustomStringConvertible {
         MetadataPredicate(.not(predicate.predicate))
     }
 
-    /// The text that reads back as this.
+    /// The predicate as text; parsing it gives an equal predicate.
     public var description: String { predicate.description }
 }

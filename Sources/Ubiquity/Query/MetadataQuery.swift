@@ -3,27 +3,27 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// Finds items of a container by what is known of them, on this device or not, and goes on telling what changes.
+/// Finds a container's items by their metadata, downloaded or not, and reports changes from then on.
 ///
-/// `start` begins with the gathering phase: the index is read, and `results` fill. From then on changes are told in
-/// updates: items that have come to fit, that have changed, that fit no more. Nothing is downloaded by it.
+/// `start` begins the gathering phase: the daemon reads the index and `results` fill. After that, updates report items
+/// that match now, have changed, or no longer match. A query downloads nothing.
 ///
 ///     let query = try MetadataQuery(predicate: MetadataPredicate("name like '*.txt'"))
 ///     let updates = query.updates
 ///     try await query.start()
 ///     for try await event in updates { show(query.results) }
 ///
-/// While `disableUpdates` holds, results stay as they are, so that a list can be walked through; what has changed
-/// meanwhile is told at once by `enableUpdates`. A query ends with `stop`, or when nobody has it any more.
+/// While `disableUpdates` holds, the results stay the same, so a program can iterate over them. `enableUpdates` reports
+/// the changes made meanwhile at once. A query ends with `stop`, or when its last reference is released.
 public final class MetadataQuery: Sendable {
     public enum SearchScope: String, CaseIterable, Hashable, Sendable {
-        /// What is in the container's `Documents`, here or not.
+        /// Items in the container's `Documents`, downloaded or not.
         case ubiquitousDocuments
-        /// The rest of the container, here or not.
+        /// All other items of the container, downloaded or not.
         case ubiquitousData
-        /// The documents of the other containers that are mounted on this machine.
+        /// The documents of the other containers mounted on this machine.
         case accessibleUbiquitousExternalDocuments
-        /// What is wholly on this device.
+        /// Items whose whole content is on this device.
         case localDocuments
     }
 
@@ -41,11 +41,11 @@ public final class MetadataQuery: Sendable {
         }
     }
 
-    /// What happened to a query.
+    /// An event of a query.
     public struct Event: Hashable, Sendable {
         public enum Kind: Hashable, Sendable {
             case didStartGathering
-            /// Results have been found: `addedItems`; and some may have changed, or gone, before all were.
+            /// More results were found (`addedItems`). Some may have changed or gone before gathering ended.
             case gatheringProgress
             case didFinishGathering
             case didUpdate
@@ -61,13 +61,15 @@ public final class MetadataQuery: Sendable {
     public let predicate: MetadataPredicate
     public let searchScopes: [SearchScope]
     public let sortDescriptors: [SortDescriptor]
-    /// Changes that come within that time are told together. (Between 0.02 and 60 s.)
+    /// Changes within this time are reported together. Between 0.02 and 60 s.
     public let notificationBatchingInterval: Duration
     private let container: URL?
     let state: Lock<QueryState>
 
+    /// Makes a query.
+    ///
     /// - Parameters:
-    ///   - container: A place in the container to search; nil if only one is mounted.
+    ///   - container: A URL in the container to search; nil if only one container is mounted.
     public init(
         predicate: MetadataPredicate = .all,
         searchScopes: [SearchScope] = [.ubiquitousDocuments, .ubiquitousData],
@@ -86,8 +88,9 @@ public final class MetadataQuery: Sendable {
 
     // MARK: Running
 
-    /// Begins to gather, and returns at once. Throws `UbiquitousFileError` if there is no mount to ask, or if the
-    /// query was started before.
+    /// Starts gathering and returns at once.
+    ///
+    /// - Throws: `UbiquitousFileError` if no mount can be asked, or the query was started before.
     public func start() async throws {
         do {
             let sources = try QuerySource.all(of: searchScopes, container: container)
@@ -108,7 +111,8 @@ public final class MetadataQuery: Sendable {
         }
     }
 
-    /// Throws if the container to search cannot be asked; without another one the query goes on.
+    /// Throws if the searched container cannot be asked. If another container cannot be asked, the query continues
+    /// without it.
     private func begin(_ source: QuerySource) throws {
         do {
             run(source, try DaemonConnection(stateFolder: source.stateFolder))
@@ -137,7 +141,7 @@ public final class MetadataQuery: Sendable {
             self?.end(source, outcome)
             await connection.close()
         }
-        // It may have been stopped, or have failed, meanwhile.
+        // The query may have stopped or failed meanwhile.
         if !state.withLock({ $0.keep(task) }) { task.cancel() }
     }
 
@@ -149,7 +153,7 @@ public final class MetadataQuery: Sendable {
         for task in tasks { task.cancel() }
     }
 
-    /// Ends it; results stay as they are.
+    /// Ends the query; the results stay.
     public func stop() {
         let tasks = state.withLock { state in
             state.end(.success(()))
@@ -164,17 +168,17 @@ public final class MetadataQuery: Sendable {
 
     // MARK: Results
 
-    /// In the order of `sortDescriptors`, and where that says nothing, as a tree is listed.
+    /// The results in the order of `sortDescriptors`, then as a tree is listed.
     public var results: [MetadataItem] { state.withLock { $0.shown() } }
     public var resultCount: Int { results.count }
 
-    /// Results stay as they are until as many calls of `enableUpdates`.
+    /// Freezes the results until `enableUpdates` has been called as often.
     public func disableUpdates() { state.withLock { $0.disable() } }
     public func enableUpdates() { state.withLock { $0.enable() } }
 
-    /// What happens from here on. Each sequence tells all of it; who is slow gets what he has missed in one. It ends
-    /// when the query is stopped, and throws `UbiquitousFileError` if the mount of its container has ended.
-    /// That another container is unmounted takes its documents away.
+    /// The events from now on. Each sequence gets all of them; a slow reader gets the missed ones merged. The sequence
+    /// ends when the query stops, and throws `UbiquitousFileError` if the container's mount ends. When another
+    /// container is unmounted, its documents are removed from the results.
     public var updates: Updates {
         let (inbox, signals) = UpdateInbox.make(order: MetadataOrder(descriptors: sortDescriptors))
         let number = state.withLock { $0.add(inbox) }
@@ -202,7 +206,7 @@ public final class MetadataQuery: Sendable {
                         try outcome.get()
                         return nil
                     }
-                    // No more signals: it has ended, or this task was cancelled.
+                    // No more signals: the query has ended, or this task was cancelled.
                     if await signals.next() == nil, inbox.outcome == nil { return nil }
                 }
             }

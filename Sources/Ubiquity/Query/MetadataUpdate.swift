@@ -1,14 +1,14 @@
-/// What has become other in a query's results: lists in the order of the results, each item in one of them.
+/// The changes in a query's results. Each list has the order of the results; each item is in one list.
 public struct MetadataUpdate: Hashable, Sendable {
     public internal(set) var addedItems: [MetadataItem] = []
     public internal(set) var changedItems: [MetadataItem] = []
-    /// As they were last.
+    /// The removed items in their last state.
     public internal(set) var removedItems: [MetadataItem] = []
 
     public var isEmpty: Bool { addedItems.isEmpty && changedItems.isEmpty && removedItems.isEmpty }
 }
 
-/// Several updates as one: for whoever has not looked since the first. It never has more than one entry for an item.
+/// Several updates merged into one, for a reader that missed some. It has at most one entry per item.
 struct MergedUpdate: Sendable {
     private enum Change {
         case added, changed, removed
@@ -20,7 +20,7 @@ struct MergedUpdate: Sendable {
 
     mutating func add(_ update: MetadataUpdate) {
         for item in update.removedItems {
-            // Who has not heard of it need not hear that it is gone.
+            // A reader that never saw the item need not learn of its removal.
             if changes.removeValue(forKey: item.id)?.change != .added { changes[item.id] = (.removed, item) }
         }
         for item in update.addedItems {

@@ -1,9 +1,9 @@
 import UbiquityControl
 
-/// An update that comes in parts, until its last. What is told of an item later counts.
+/// An update that arrives in several parts. A later part overrides an earlier one.
 struct PartialUpdate: Sendable {
     private var told: [MetadataItem] = []
-    /// Items that were told to be gone, and how many had been told to be there by then.
+    /// Removed items, each with the number of items reported before its removal.
     private var goneAt: [MetadataItem.ID: Int] = [:]
 
     mutating func add(present: [MetadataItem], gone: [MetadataItem.ID]) {
@@ -13,17 +13,17 @@ struct PartialUpdate: Sendable {
 
     var gone: [MetadataItem.ID] { Array(goneAt.keys) }
 
-    /// Without those that went after they were told.
+    /// The reported items, without those removed after their report.
     var present: [MetadataItem] {
         guard !goneAt.isEmpty else { return told }
         return told.enumerated().filter { $0.offset >= goneAt[$0.element.id] ?? 0 }.map(\.element)
     }
 }
 
-/// A query's results as they are told by the daemon, in their order: the state of a query, without its connection.
+/// A query's sorted results as reported by the daemon. This is a query's state without its connection.
 struct QueryResults: Sendable {
-    /// Changes at a time up to which each is put in its place; with more, all are sorted when they are next asked for.
-    /// (Among 200,000 results a place is found in 18 steps, and making room moves half of them.)
+    /// Up to this many changes are inserted one by one; more are sorted together at the next read. (Among 200,000
+    /// results a search takes 18 steps, and an insertion moves half of the array.)
     private static let maximumPlaced = 64
 
     let order: MetadataOrder
@@ -35,7 +35,7 @@ struct QueryResults: Sendable {
 
     var count: Int { known.count }
 
-    /// In order.
+    /// The results in order.
     mutating func items() -> [MetadataItem] {
         if !isSorted {
             sorted.sort(by: order.precedes)
@@ -49,11 +49,12 @@ struct QueryResults: Sendable {
     /// The results of one mount.
     func ids(at mountPoint: String) -> [MetadataItem.ID] { known.keys.filter { $0.mountPoint == mountPoint } }
 
-    /// Takes what was told.
+    /// Applies a report.
+    ///
     /// - Parameters:
     ///   - present: Items that are results, new or not.
-    ///   - gone: Items that are results no more.
-    /// - Returns: what is other than before. An item that is told of and is as it was is none.
+    ///   - gone: Items that are no longer results.
+    /// - Returns: The differences. A reported item that is unchanged is not among them.
     mutating func take(present: [MetadataItem], gone: [MetadataItem.ID]) -> MetadataUpdate {
         var merged = MergedUpdate()
         var outdated = [MetadataItem](), new = [MetadataItem]()
@@ -62,7 +63,7 @@ struct QueryResults: Sendable {
             merged.add(MetadataUpdate(removedItems: [item]))
             outdated.append(item)
         }
-        // Told of twice, the last word counts.
+        // If an item is reported twice, the last report counts.
         let last = Dictionary(present.map { ($0.id, $0) }) { $1 }
         for item in present where last[item.id] == item {
             let before = known.updateValue(item, forKey: item.id)
@@ -85,7 +86,7 @@ struct QueryResults: Sendable {
         for item in new { sorted.insert(item, at: position(of: item)) }
     }
 
-    /// As results come while they are gathered: in order, unless another one was asked for.
+    /// Appends results during gathering. They arrive in order, unless the query has sort descriptors.
     private mutating func append(_ outdated: [MetadataItem], _ new: [MetadataItem]) {
         guard outdated.isEmpty else {
             sorted = Array(known.values)
@@ -98,7 +99,7 @@ struct QueryResults: Sendable {
         }
     }
 
-    /// The first place whose item does not stand before this one.
+    /// Returns the first position whose item does not precede this one.
     private func position(of item: MetadataItem) -> Int {
         var (low, high) = (0, sorted.count)
         while low < high {

@@ -3,14 +3,14 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// One mount that a query asks.
+/// A mount that a query asks.
 struct QuerySource: Hashable, Sendable {
     var stateFolder: String
     var mountPoint: String
     var scopes: [QueryScope]
     var isExternal: Bool
 
-    /// The container that is searched, and the others if their documents are wanted.
+    /// Returns the searched container, plus the others if the scopes include external documents.
     static func all(of scopes: [MetadataQuery.SearchScope], container: URL?) throws -> [QuerySource] {
         let table = try MountFinder.table()
         let main = try place(container, table)
@@ -32,7 +32,7 @@ struct QuerySource: Hashable, Sendable {
         guard scopes.contains(.accessibleUbiquitousExternalDocuments) else { return sources }
         var seen: Set<[UInt8]> = [main.stateFolder]
         for other in table.containers where seen.insert(other.source).inserted {
-            // One whose daemon is dead has nothing to tell.
+            // A dead daemon cannot report anything.
             guard MountFinder.isAlive(stateFolder: other.source) else { continue }
             sources.append(
                 QuerySource(
@@ -55,19 +55,19 @@ struct QuerySource: Hashable, Sendable {
     private static func text(_ path: [UInt8]) -> String { String(decoding: path, as: UTF8.self) }
 }
 
-/// A query as it stands, and those who follow it.
+/// A query's state and its readers.
 struct QueryState: Sendable {
-    /// What reads the mounts' answers.
+    /// Tasks that read the mounts' answers.
     private var tasks: [Task<Void, Never>] = []
     private(set) var isStarted = false
-    /// How it ended; nil if it has not.
+    /// How the query ended; nil while it runs.
     private(set) var outcome: Result<Void, any Error>?
-    /// Mounts that have not told all they have.
+    /// Mounts that have not finished gathering.
     private var gathering: Set<QuerySource> = []
     private var results: QueryResults
-    /// Parts of an update whose end has not come.
+    /// Updates of which some parts are missing.
     private var parts: [QuerySource: PartialUpdate] = [:]
-    /// Nested calls of `disableUpdates`; what was there at the first, and what has changed since.
+    /// Nested calls of `disableUpdates`, the results at the first call, and the changes since.
     private var holds = 0
     private var held: [MetadataItem] = []
     private var heldUpdate = MergedUpdate()
@@ -83,11 +83,11 @@ struct QueryState: Sendable {
         isStarted = true
         gathering = Set(sources)
         tell(.didStartGathering)
-        // There may be nothing to ask: no other container is mounted.
+        // There may be no mount to ask: no other container is mounted.
         if sources.isEmpty { tell(.didFinishGathering) }
     }
 
-    // MARK: News
+    // MARK: Messages
 
     mutating func take(_ news: QueryNews, from source: QuerySource) {
         guard outcome == nil else { return }
@@ -121,22 +121,22 @@ struct QueryState: Sendable {
 
     // MARK: The end
 
-    /// - Returns: false if the query has ended; the task is to be cancelled then.
+    /// - Returns: False if the query has ended; the caller then cancels the task.
     mutating func keep(_ task: Task<Void, Never>) -> Bool {
         guard outcome == nil else { return false }
         tasks.append(task)
         return true
     }
 
-    /// - Returns: the tasks to be cancelled: all, if the query has ended.
+    /// - Returns: The tasks to cancel: all of them if the query has ended.
     mutating func takeEndedTasks() -> [Task<Void, Never>] {
         guard outcome != nil else { return [] }
         defer { tasks = [] }
         return tasks
     }
 
-    /// A mount has nothing more to tell. That of another container takes its documents along, and the query goes on
-    /// without; with its own container a query ends.
+    /// Handles the end of a mount. When another container ends, the query drops its documents and continues. When the
+    /// searched container ends, the query ends.
     mutating func end(_ source: QuerySource, _ result: Result<Void, any Error>) {
         guard outcome == nil else { return }
         guard source.isExternal else { return end(result) }
@@ -173,7 +173,7 @@ struct QueryState: Sendable {
         if !update.isEmpty { tell(.didUpdate, update) }
     }
 
-    // MARK: Those who follow
+    // MARK: Readers
 
     mutating func add(_ inbox: UpdateInbox) -> Int {
         if let outcome {

@@ -1,7 +1,7 @@
 import UbiquitySystem
 
-/// What a query tells one of those who iterate over its updates, until it is taken. Updates that wait are merged, so
-/// what is kept is bounded by the number of results.
+/// The events that wait for one reader of a query. Waiting updates are merged, so memory is bounded by the number of
+/// results.
 final class UpdateInbox: Sendable {
     private struct Waiting {
         var kind: MetadataQuery.Event.Kind
@@ -22,8 +22,8 @@ final class UpdateInbox: Sendable {
         self.source = source
     }
 
-    /// An inbox, and its signals: one stands for any number of events. Whoever reads has the signals alone, so that it
-    /// shows when he is gone.
+    /// Makes an inbox and its signals. One signal stands for any number of events. Only the reader holds the signals,
+    /// so their release shows that the reader is gone.
     static func make(order: MetadataOrder) -> (inbox: UpdateInbox, signals: AsyncStream<Void>) {
         let (signals, source) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         return (UpdateInbox(order: order, source: source), signals)
@@ -43,18 +43,18 @@ final class UpdateInbox: Sendable {
         source.finish()
     }
 
-    /// Has `body` called when nobody reads the signals any more, before the end.
+    /// Calls `body` when the reader is gone before the query has ended.
     func whenLeft(_ body: @escaping @Sendable () -> Void) {
         source.onTermination = { if case .cancelled = $0 { body() } }
     }
 
-    /// The next event that waits; nil if there is none.
+    /// Returns the next waiting event; nil if there is none.
     func take() -> MetadataQuery.Event? {
         let first = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
         guard let first else { return nil }
         return MetadataQuery.Event(kind: first.kind, update: first.update.update(in: order))
     }
 
-    /// How it ended; nil if it has not.
+    /// How the query ended; nil while it runs.
     var outcome: Result<Void, any Error>? { state.withLock { $0.end } }
 }

@@ -2,26 +2,28 @@ import FoundationEssentials
 import UbiquityControl
 import UbiquityCore
 
-// Which versions a file has.
+// Lists a file's versions.
 extension FileVersion {
-    /// The version that stands at the file's place; nil if there is no such file, or it is in no container.
+    /// Returns the file's current version; nil if the file does not exist or is in no container.
     public static func currentVersionOfItem(at url: URL) async throws -> FileVersion? {
         try await versions(of: url).first(where: \.isCurrent)
     }
 
-    /// All but the current one: unresolved conflicts, then earlier ones from the newest back, for as long as the cloud
-    /// keeps them. While the cloud is away, what this device knows: always all conflicts.
+    /// Returns all versions but the current one: unresolved conflicts, then earlier versions, newest first, as long as
+    /// the cloud keeps them. While the cloud is unreachable, the list has the versions this device knows; it always has
+    /// all conflicts.
     public static func otherVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         try await versions(of: url).filter { !$0.isCurrent }
     }
 
-    /// Those that somebody has to decide about.
+    /// Returns the conflict versions that need a decision.
     public static func unresolvedConflictVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         try await versions(of: url).filter { $0.isConflict && !$0.isResolved }
     }
 
-    /// Those that the cloud has, with contents that come from there when they are read.
-    /// - Throws: `.ubiquitousFileUbiquityServerNotAvailable` while the cloud is away.
+    /// Returns the versions the cloud has. Reading one downloads its content.
+    ///
+    /// - Throws: `.ubiquitousFileUbiquityServerNotAvailable` while the cloud is unreachable.
     public static func nonlocalVersionsOfItem(at url: URL) async throws -> [FileVersion] {
         let report = try await report(of: url)
         if let reason = report?.incomplete {
@@ -30,15 +32,15 @@ extension FileVersion {
         return readable(report, of: url).filter { !$0.isCurrent && $0.isAvailable }
     }
 
-    /// The version of that identifier; nil if it does not exist any more.
+    /// Returns the version with that identifier; nil if it no longer exists.
     public static func version(
         ofItemAt url: URL, forPersistentIdentifier identifier: String
     ) async throws -> FileVersion? {
         try await versions(of: url).first { $0.persistentIdentifier == identifier }
     }
 
-    /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay: the cloud keeps them for
-    /// their time.
+    /// Removes all conflict versions, which resolves the conflicts. Earlier versions stay; the cloud removes them after
+    /// its retention time.
     public static func removeOtherVersionsOfItem(at url: URL) async throws {
         for version in try await unresolvedConflictVersionsOfItem(at: url) { try await version.remove() }
     }
@@ -47,7 +49,7 @@ extension FileVersion {
         readable(try await report(of: url), of: url)
     }
 
-    /// Resolved ones do not stand in the folder of versions any more.
+    /// Resolved versions are no longer in the folder of versions.
     private static func readable(_ report: VersionsReport?, of url: URL) -> [FileVersion] {
         (report?.versions ?? []).filter { $0.kind == .current || $0.name != nil }.map { FileVersion($0, of: url) }
     }
@@ -65,7 +67,7 @@ extension FileVersion {
                 return report
             } catch {
                 await connection.close()
-                // Nothing is there, or something of which there are no versions.
+                // The item does not exist, or has no versions.
                 if let error = error as? UbiquityError, [.notFound, .invalid].contains(error.code) { return nil }
                 throw error
             }

@@ -3,37 +3,36 @@ import UbiquityControl
 import UbiquityCore
 import UbiquitySystem
 
-/// A version of a file: the current one, an earlier one, or one that lost a conflict.
+/// A version of a file: the current one, an earlier one, or the loser of a conflict.
 ///
-/// Two devices that change a file without knowing of each other make a conflict. The newer change is the current
-/// version, on all devices; the other is kept as a conflict version until somebody decides. Decide by putting its
-/// content where it belongs (`replaceItem`), if anywhere, and then `setResolved`: the conflict is settled for all
-/// devices.
+/// Two devices that change a file independently make a conflict. The newer change becomes the current version on all
+/// devices; the other is kept as a conflict version until somebody decides. To decide, put its content where it
+/// belongs, if anywhere (`replaceItem`), then call `setResolved`: this resolves the conflict on all devices.
 ///
 /// Versions count as content. List and read them inside a coordinated read of their file; replace, remove and resolve
-/// inside a coordinated write of it. A list is of its moment: conflicts come and are settled elsewhere at any time, so
-/// ask again when a presenter is told that a version was gained or resolved.
+/// them inside a coordinated write. A list is a snapshot: conflicts appear and are resolved elsewhere at any time. List
+/// again when a presenter is notified of a gained or resolved version.
 public final class FileVersion: Sendable {
-    /// Where its content can be read: the file itself, or an entry of the hidden folder `.versions` beside it. Reading
-    /// downloads it if need be; nothing can be written there.
+    /// Where the content can be read: the file itself, or an entry of the hidden folder `.versions` beside it. Reading
+    /// downloads the content if needed; writing is not possible.
     public let url: URL
-    /// The file's name when it was saved.
+    /// The file's name when the version was saved.
     public let localizedName: String
     public let localizedNameOfSavingComputer: String
     public let modificationDate: Date
-    /// Names the version on all devices, for as long as it exists.
+    /// Identifies the version on all devices for as long as it exists.
     public let persistentIdentifier: String
     /// Bytes.
     public let size: Int64
     public let isCurrent: Bool
-    /// Whether it lost a conflict. A version beside the current one is not always in conflict: see this.
+    /// Whether the version lost a conflict. Not every version besides the current one did.
     public let isConflict: Bool
-    /// Whether its content can be had: false while the device that made it has not uploaded it yet.
+    /// Whether the content can be read. False until the device that made it has uploaded it.
     public let isAvailable: Bool
     private let file: URL
     private let resolved: Lock<Bool>
 
-    /// Whether it is decided. True for what is not in conflict.
+    /// Whether the conflict is decided. True for a version that is not in conflict.
     public var isResolved: Bool { resolved.withLock { $0 } }
 
     init(_ report: VersionReport, of file: URL) {
@@ -53,8 +52,8 @@ public final class FileVersion: Sendable {
         resolved = Lock(report.kind != .conflict)
     }
 
-    /// A file's content, downloaded if need be; of a package see `fileWrapper`. (Calls that open files without waiting,
-    /// as Foundation's do, get no content that is not on this device.)
+    /// Reads a file's content, downloading it if needed; for a package use `fileWrapper`. Calls that open files without
+    /// waiting, such as Foundation's, fail for content that is not on this device.
     public func contents() async throws -> Data {
         let path = url.systemPath
         return try await mappingFileErrors(isWriting: false) {
@@ -68,7 +67,7 @@ public final class FileVersion: Sendable {
         }
     }
 
-    /// What it consists of: a package's members, or a file. Contents are downloaded when they are read.
+    /// Returns the version as a wrapper: a package's members, or a file. Contents are downloaded when they are read.
     public func fileWrapper(options: FileWrapper.ReadingOptions = []) async throws -> FileWrapper {
         try await FileWrapper(url: url, options: options)
     }
@@ -79,17 +78,18 @@ public final class FileVersion: Sendable {
         }
     }
 
-    /// How a version is put somewhere.
+    /// How a version replaces an item.
     public struct ReplacingOptions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
-        /// The version is gone afterwards; a conflict is resolved with it.
+        /// Removes the version afterwards, which also resolves its conflict.
         public static let byMoving = ReplacingOptions(rawValue: 1)
     }
 
-    /// Puts its content in the place of a file, or at a new place; what is there is replaced without a question. The
-    /// version itself stays, unresolved, unless it is moved.
-    /// - Returns: the place.
+    /// Writes the version's content to a file, existing or new. An existing file is replaced without asking. The
+    /// version stays unresolved unless it is moved.
+    ///
+    /// - Returns: The URL written to.
     @discardableResult
     public func replaceItem(at url: URL, options: ReplacingOptions = []) async throws -> URL {
         guard isAvailable else {
@@ -112,7 +112,7 @@ public final class FileVersion: Sendable {
         return url
     }
 
-    /// Member by member: a folder that is not empty is in nobody's place by a rename.
+    /// Copies a package member by member: a rename cannot replace a folder that is not empty.
     private func copyPackage(to target: String, moves: Bool) async throws {
         let place = try await FileAccess.run { try SafeFile.resolved(target) }
         try await fileWrapper().write(to: URL(filePath: place, directoryHint: .notDirectory))
@@ -120,18 +120,20 @@ public final class FileVersion: Sendable {
         if moves, self.isConflict { try await FileAccess.run { try Self.remove(source) } }
     }
 
-    /// A package's members first, as `rm -r` does. One that has gone was decided elsewhere in the meantime.
+    /// Removes a version; a package's members first, as `rm -r` does. If it is gone already, another device has decided
+    /// the conflict.
     private static func remove(_ path: String) throws(UbiquityError) {
         try describing("remove the version", at: path) { () throws(Errno) in try FileSystem.removeTree(path) }
     }
 
-    /// False if it cannot be moved there, as to another file system.
+    /// Returns false if the version cannot be renamed there, for example to another file system.
     private static func move(_ source: String, to target: String) -> Bool {
         (try? FileSystem.rename(source, to: target)) != nil
     }
 
-    /// Settles the conflict, on all devices: the version is of no more use to anybody and goes.
-    /// - Throws: if it is to be made unresolved: what was decided is decided.
+    /// Resolves the conflict on all devices. The version is removed.
+    ///
+    /// - Throws: `.featureUnsupported` for false: a resolved conflict cannot be reopened.
     public func setResolved(_ isResolved: Bool = true) async throws {
         guard isResolved else {
             throw UbiquitousFileError(.featureUnsupported, "a conflict that was decided cannot be opened again")
@@ -143,7 +145,7 @@ public final class FileVersion: Sendable {
                 do throws(Errno) {
                     try FileSystem.setXattr(path, "user.ubiquity.resolved", [UInt8(ascii: "1")])
                 } catch {
-                    // It was decided elsewhere in the meantime.
+                    // Another device has resolved it meanwhile.
                     guard error != .ENOENT else { return }
                     throw UbiquityError(error, doing: "resolve the conflict", at: path)
                 }
@@ -152,8 +154,10 @@ public final class FileVersion: Sendable {
         resolved.withLock { $0 = true }
     }
 
-    /// Removes a conflict version, which resolves the conflict on all devices. Neither the current version nor an
-    /// earlier one can be removed: the cloud keeps earlier versions for their time.
+    /// Removes a conflict version, which resolves the conflict on all devices.
+    ///
+    /// - Throws: `.fileWriteNoPermission` for the current version or an earlier one. The cloud removes earlier versions
+    ///   after its retention time.
     public func remove() async throws {
         guard !isCurrent else {
             throw UbiquitousFileError(.fileWriteNoPermission, "the current version is the file: \(url.path)")
