@@ -3,16 +3,16 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// Brings the contents that opens wait for, while items may get other contents or go.
+/// Downloads the contents that opens wait for. Meanwhile items may get other contents or be deleted.
 struct ArrivingContents: Sendable {
-    /// Times that a wait begins anew because the content was exchanged meanwhile.
+    /// Attempts of a wait when the content is exchanged meanwhile.
     private static let attempts = 16
 
     let index: ItemIndex
     let materializer: any Materializer
     let completions: CompletionWaiters
     let openNodes: OpenNodeTable
-    /// Contents up to this size, in bytes, are brought as a whole before they are read.
+    /// Contents up to this size, in bytes, are downloaded completely before they are read.
     let smallContent: Int64
 
     private func liveRow(_ ino: UInt64) throws -> ItemRow {
@@ -20,18 +20,20 @@ struct ArrivingContents: Sendable {
         return row
     }
 
-    /// Waits until the whole content is here. Throws `ESTALE` if it is exchanged again and again meanwhile.
+    /// Waits until the complete content is on this device. Throws `ESTALE` if it is exchanged again and again
+    /// meanwhile.
     func materialize(_ ino: UInt64) async throws {
         for _ in 0..<Self.attempts {
             let row = try liveRow(ino)
             guard row.contentState != .complete else { return }
             let content: PartialContent
             do { content = try await bring(row) } catch {
-                // It may have come by itself between the question and the download's beginning.
+                // The content may have arrived between the lookup and the start of the download.
                 guard try liveRow(ino).contentState == .complete else { throw error }
                 return
             }
-            // The bytes are here; the index says so a moment later, unless they are of a version that it shows no more.
+            // The bytes are on disk; the index records that a moment later, unless the item has another version by
+            // then.
             await completions.wait(for: ino) { [self] in
                 guard let row = try? liveRow(ino) else { return true }
                 return row.contentState == .complete || row.content != content.id
@@ -48,13 +50,13 @@ struct ArrivingContents: Sendable {
             try await materializer.fill(content, 0..<content.size)
             return content
         }
-        // Not left to what brought the last of it, which may have failed after that.
+        // Not left to the download that placed the last bytes, because that may have failed afterwards.
         try materializer.finishIfComplete(content, of: row.key)
         return content
     }
 
-    /// What an open waits for. It ends when the inode leaves the tree: throws `ESTALE` then, at which the kernel looks
-    /// the name up anew and finds none, or another file.
+    /// Runs the wait of an open until the inode leaves the tree; then throws `ESTALE`. The kernel looks the name up
+    /// again and finds nothing, or another file.
     private func unlessGone(
         _ ino: UInt64, _ body: @escaping @Sendable () async throws -> PartialContent
     ) async throws -> PartialContent {
@@ -67,14 +69,14 @@ struct ArrivingContents: Sendable {
             let first = try await group.next() ?? nil
             group.cancelAll()
             if let first { return first }
-            // What came in the same moment is the caller's to give back.
+            // If the content arrived in the same moment, the caller must release it.
             if let content = try? await group.next() ?? nil { return content }
             try Task.checkCancellation()
             throw Errno.ESTALE
         }
     }
 
-    /// What cannot be looked up now may be there.
+    /// Whether the item is deleted. A failed lookup does not count: the item may exist.
     private func isGone(_ ino: UInt64) -> Bool {
         do {
             _ = try liveRow(ino)
@@ -84,8 +86,9 @@ struct ArrivingContents: Sendable {
         }
     }
 
-    /// A read through the page cache waits for pages that the kernel has begun to read ahead of it, and no signal that
-    /// the program handles reaches that wait. The kernel asks a second time for what could not be read, too.
+    /// Downloads a small content completely. A read through the page cache waits for pages that the kernel reads ahead,
+    /// and signals that the program handles do not end that wait. The kernel also asks a second time for pages that
+    /// could not be read.
     private func fillIfSmall(_ content: PartialContent) async throws {
         guard content.size <= smallContent else { return }
         do { try await materializer.fill(content, 0..<content.size) } catch {
@@ -94,9 +97,9 @@ struct ArrivingContents: Sendable {
         }
     }
 
-    /// The content of the inode that was opened. Another device's change may come in between: the item has another
-    /// content and another inode then, and through this one the kernel would show the new bytes up to the old size. It
-    /// looks the name up anew.
+    /// Begins the download for the inode that was opened. A remote change in between gives the item another content and
+    /// inode. Through the old inode the kernel would show the new bytes up to the old size. Throws `ESTALE` then, so
+    /// the kernel looks the name up again.
     func beginContent(of row: ItemRow) async throws -> PartialContent {
         let content = try await materializer.begin(row.key)
         do {
@@ -108,8 +111,8 @@ struct ArrivingContents: Sendable {
         }
     }
 
-    /// Begins a download and brings as much of the content as an open for reading waits for.
-    /// - Returns: The content, in which the caller has an interest now.
+    /// Begins a download and waits for the part that an open for reading needs.
+    /// - Returns: the content; the caller must release it.
     func beginReading(_ row: ItemRow) async throws -> PartialContent {
         try await unlessGone(row.ino) { [self] in
             let content = try await beginContent(of: row)
@@ -118,16 +121,16 @@ struct ArrivingContents: Sendable {
         }
     }
 
-    /// The same for an open that comes next.
+    /// The same in advance of an open that follows.
     func bringForReading(_ row: ItemRow) async throws {
         let content = try await beginReading(row)
         defer { materializer.release(content) }
         try materializer.finishIfComplete(content, of: row.key)
     }
 
-    /// Another device's change has given the item another inode while an open waited for the old one. At ESTALE the
-    /// kernel looks the name up anew, but only once. If that second open had to wait as well, the next change would
-    /// make it fail too. So the content of the new inode comes first: the second open finds it here.
+    /// Downloads the content of the new inode after a remote change replaced the inode that an open waited for. At
+    /// ESTALE the kernel looks the name up again, but only once. If that second open had to wait too, the next change
+    /// would make it fail. So it must find the content on this device.
     func bringSuccessor(of row: ItemRow, _ bring: @Sendable (ItemRow) async throws -> Void) async throws {
         for _ in 0..<Self.attempts {
             guard let next = try index.row(key: row.key), !next.isDeleted, next.ino != row.ino,

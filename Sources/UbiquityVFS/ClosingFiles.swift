@@ -1,22 +1,22 @@
 internal import Synchronization
 internal import UbiquitySystem
 
-/// Handles whose last close the kernel has told of a moment ago, and the index has not been told of yet.
+/// Handles whose last close the kernel has just reported and the index has not recorded yet.
 ///
-/// What a program does after a close is often a change of the index as well: the new file takes the old one's name, the
-/// next file of an archive is made. That change takes the note along, so that both are one transaction, and no other
-/// thread has the index when the program comes. If nothing comes the note is made by itself.
+/// A program often changes the index right after a close: it renames the new file over the old one, or creates the next
+/// file of an archive. That change records the close too. So both form one transaction, and no other thread occupies
+/// the index when the program needs it. Without such a change the close is recorded by itself.
 ///
-/// The kernel tells of a close when the program has long gone on; a little later is nothing that anybody could count
-/// on being earlier. Who asks whether a file is open has the notes made first.
+/// The kernel reports a close long after the program has gone on, so no program can rely on an earlier record. A query
+/// whether a file is open records pending closes first.
 ///
 /// Lock order: a leaf.
 final class ClosingFiles: Sendable {
-    /// So long a note waits for company, at most.
+    /// Longest time a close waits for another change.
     static let delay: Duration = .milliseconds(2)
     /// Handles that wait at one time.
     static let maximum = 64
-    /// So often nothing has come before nobody looks any more: a program that saves or unpacks goes on sooner.
+    /// Looks without a new close before the watch ends: a program that saves or unpacks continues sooner.
     private static let idleLooks = 50
 
     private struct State {
@@ -32,7 +32,7 @@ final class ClosingFiles: Sendable {
 
     var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
-    /// - Returns: false if there is no room.
+    /// - Returns: false if the queue is full.
     func add(_ handle: UInt64, of ino: UInt64) -> Bool {
         state.withLock { state in
             guard state.handles.count < Self.maximum else { return false }
@@ -43,7 +43,7 @@ final class ClosingFiles: Sendable {
         }
     }
 
-    /// The handle that has waited longest, of this inode or of any; it is the caller's to release.
+    /// Takes the handle that has waited longest, of this inode or of any. The caller must release it.
     func take(_ ino: UInt64? = nil) -> UInt64? {
         guard !isEmpty else { return nil }
         return state.withLock { state in
@@ -56,8 +56,8 @@ final class ClosingFiles: Sendable {
 
     func has(_ ino: UInt64) -> Bool { state.withLock { $0.handles.contains { $0.ino == ino } } }
 
-    /// Of a new file, which is synced and may stay open, the index is told as much later.
-    /// - Returns: false if there is no room.
+    /// Defers the record of a new file that was synced and may stay open.
+    /// - Returns: false if the queue is full.
     func addWritten(_ ino: UInt64) -> Bool {
         state.withLock { state in
             guard state.written.count < Self.maximum else { return false }
@@ -74,7 +74,7 @@ final class ClosingFiles: Sendable {
         }
     }
 
-    /// - Returns: false if somebody looks already.
+    /// - Returns: false if a watch runs already.
     func beginWatch() -> Bool {
         state.withLock { state in
             defer { state.isWatched = true }
@@ -82,7 +82,8 @@ final class ClosingFiles: Sendable {
         }
     }
 
-    /// Whether nothing has come for long; then the watch is over.
+    /// Ends the watch after enough looks without a new close.
+    /// - Returns: whether the watch is over.
     func endIfIdle() -> Bool {
         state.withLock { state in
             state.looks = state.handles.isEmpty && state.written.isEmpty ? state.looks + 1 : 0

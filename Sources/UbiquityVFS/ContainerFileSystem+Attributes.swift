@@ -3,13 +3,13 @@ internal import UbiquityCore
 internal import UbiquityIndex
 package import UbiquitySystem
 
-// stat(2) and what changes it.
+// stat(2), and the calls that set attributes.
 extension ContainerFileSystem {
-    /// - Parameter handle: an open file's, if the question came with one.
+    /// - Parameter handle: the open file's handle, if the request has one.
     package func attributes(of ino: UInt64, handle: UInt64? = nil) throws -> NodeAttributes {
         if let node = versionNodes.node(ino) { return try attributes(of: node, ino) }
         let (row, isOrphan) = try row(ino)
-        // While it is written to, its attributes are asked for each time.
+        // While a program writes to the file, the kernel asks for its attributes each time.
         if row.contentState == .complete, !row.isWriting { inodes.withNode(ino) { $0.looks.add() } }
         return try attributes(of: row, isOrphan: isOrphan)
     }
@@ -33,13 +33,14 @@ extension ContainerFileSystem {
             device: row.device)
     }
 
-    /// While a program writes to a file, and when it is gone but open, the backing file knows size and times.
+    /// The attributes of a file. While a program writes to it, and while it is deleted but open, the backing file has
+    /// the current size and times.
     private func fileAttributes(of known: ItemRow, isOrphan: Bool) throws -> NodeAttributes {
         var row = known
         var live = row.isWriting || isOrphan ? try liveStatus(row.ino) : nil
-        // What was written may have been noted since the row was read, and the last writer have closed it: then the
-        // index knows times, or all, again. Not so where it could not be noted, or nobody has looked at it yet since
-        // the last start.
+        // Since the row was read, the writes may have been recorded and the last writer may have closed. Then the index
+        // has the times again. That does not hold if recording failed, or if the file was not examined since the last
+        // start.
         for _ in 0..<Self.looksAtWriting where live?.isUnnoted != true && row.isWriting && !isOrphan {
             guard let now = try index.row(ino: row.ino), now != row else { break }
             row = now
@@ -51,11 +52,11 @@ extension ContainerFileSystem {
             attributes.size = status.size
             attributes.blocks = status.blocks
             if status.modifiedAt != row.modifiedAt { attributes.modifiedAt = status.modifiedAt }
-            // What was set when it was opened is no program's doing, and gone with the close.
+            // Times set at the open are no program's change, and the close drops them.
             if isOrphan || isUnnoted { attributes.changedAt = max(row.changedAt, status.changedAt) }
             if inodes.accessTime(row.ino) == nil { attributes.accessedAt = attributes.modifiedAt }
         } else {
-            // What was written to it is not noted yet: the kernel is to ask again.
+            // Writes to the file are not recorded yet: the kernel must ask again.
             attributes.isChanging = row.isWriting
             attributes.blocks = try blocks(of: row)
         }
@@ -65,47 +66,49 @@ extension ContainerFileSystem {
     /// A file that is opened and closed all the time may be closed at each look.
     private static let looksAtWriting = 4
 
-    /// How many names it has.
+    /// The number of the file's names.
     private func nameCount(of row: ItemRow) throws -> UInt32 {
         guard row.isLinked else { return 1 }
-        // It may wait for its place while hard links to it have theirs.
+        // The file may wait for its place while hard links to it are placed.
         return UInt32(clamping: try index.peek { try $0.linkCount(of: row) } + (row.entry == nil ? 0 : 1))
     }
 
-    /// Of the backing file, if it is whole and open; and whether it has changed since the index was told.
+    /// Status of the backing file if it is complete and open, and whether it has changed since the index last recorded
+    /// it.
     private func liveStatus(_ ino: UInt64) throws -> (FileStatus, mayBeMapped: Bool, isUnnoted: Bool)? {
         guard let state = openNodes.node(ino)?.state.withLock({ $0 }), let file = state.whole?.file else { return nil }
         let status = try file.status()
         return (status, state.mayBeMapped, state.isTouched || OpenNode.Stamp(status) != state.stamp)
     }
 
-    /// What the content takes here. What is not empty has 1 and not 0, unless it is wholly here and all hole: GNU tar
-    /// and others take a file without blocks for one that holds nothing but zeros, and do not read it. What is empty
-    /// has none: to look what is reserved for it takes a third of a cold `stat`.
+    /// Disk blocks of the content. A non-empty file reports at least 1, unless it is complete and all hole: GNU tar and
+    /// others treat a file without blocks as all zeros and do not read it. An empty file reports 0: looking up its
+    /// reserved blocks takes a third of a cold `stat`.
     private func blocks(of row: ItemRow) throws -> Int64 {
         guard row.size > 0 else { return 0 }
         guard row.contentState != .none, let content = row.content else { return 1 }
         let open = openFile(of: content, ino: row.ino)
         guard let status = try open?.status() ?? contents.status(of: content) else { return 1 }
-        // Some file systems say so of what was just written, too.
+        // Some file systems also report 0 blocks for a file that was just written.
         guard status.blocks == 0, status.size > 0, row.contentState == .complete else { return max(status.blocks, 1) }
         let file = try open ?? contents.open(content, writable: false)
         return try file.nextData(from: 0) == nil ? 0 : 1
     }
 
-    /// The content's file, if it is open by now or was a moment ago: by its path it takes several times as long.
+    /// The content's descriptor, if the file is open or was a moment ago. Opening it by path takes several times as
+    /// long.
     func openFile(of content: ContentID, ino: UInt64) -> FileDescriptor? {
         if let file = idle.file(ino, content) { return file }
         return openNodes.node(ino)?.state.withLock { $0.whole?.id == content ? $0.whole?.file : nil }
     }
 
-    /// How many directories are in it, counted again only after a change.
+    /// The number of directories in it, counted again only after a change.
     private func directoryCount(in row: ItemRow) throws -> Int {
         let known = inodes.withNode(row.ino) { ($0.directoryCount, $0.listing) }
         if let count = known?.0 { return count }
         let count = try index.peek { try $0.directoryCount(in: row.key) }
         inodes.withNode(row.ino) { node in
-            // A change that came meanwhile may not be in the count.
+            // A change that happened meanwhile may be missing from the count.
             if node.listing == known?.1 { node.directoryCount = count }
         }
         return count
@@ -113,7 +116,7 @@ extension ContainerFileSystem {
 
     // MARK: Changing
 
-    /// - Parameter handle: an open file's, if the change came with one (ftruncate).
+    /// - Parameter handle: the open file's handle, if the change has one (ftruncate).
     func setAttributesUnclaimed(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
@@ -125,17 +128,17 @@ extension ContainerFileSystem {
     }
 
     private func setMetadata(of ino: UInt64, _ changes: AttributeChanges, _ caller: Caller) throws -> NodeAttributes {
-        // What was written before is no doing of this.
+        // Earlier writes must be recorded before this change, under their own author.
         finishCloses(of: ino)
         let (row, isOrphan) = try row(ino)
         if isOrphan { try requireOpen(row) }
         if changes.dropsPrivileges, !mayDropPrivileges(of: row, caller) { throw Errno.EPERM }
-        // One time for both: who sets both to the present time expects the same in both.
+        // One time for both: a program that sets both to the present expects them to be equal.
         let now = parts.timekeeper.now()
         let change = attributeChange(row, changes, caller, now)
         noteAccess(ino, changes, now)
         if let modified = change.modifiedAt, row.kind == .file { try setBackingTime(ino, modified) }
-        // Setting the time of the last access alone is a change of the status, too.
+        // Setting only the access time also changes the status time.
         let isChange = change.mode != nil || change.uid != nil || change.gid != nil || change.modifiedAt != nil
         guard isChange || changes.accessedAt != nil || changes.dropsPrivileges else {
             return try attributes(of: row, isOrphan: isOrphan)
@@ -149,14 +152,14 @@ extension ContainerFileSystem {
         return try attributes(of: changed, isOrphan: true)
     }
 
-    /// What has left the tree by another device's doing while nobody had it open the kernel only knows by a name that
-    /// leads elsewhere by now, or nowhere. Throws ESTALE: then it looks that up anew. (Who has a folder open is not
-    /// known.)
+    /// Throws ESTALE for a file that a remote change removed while no program had it open. The kernel knows it only by
+    /// a name that now leads elsewhere or nowhere, and looks that up again. Whether a folder is open is not known.
     func requireOpen(_ orphan: ItemRow) throws {
         if orphan.kind == .file, orphan.entry != nil, openNodes.node(orphan.ino) == nil { throw Errno.ESTALE }
     }
 
-    /// The owner may, and who is about to write. Which of the two it is the kernel does not say.
+    /// Whether the caller may drop privileges: the owner may, and so may a program about to write. The kernel does not
+    /// say which of the two calls.
     private func mayDropPrivileges(of row: ItemRow, _ caller: Caller) -> Bool {
         if caller.uid == 0 || caller.uid == row.uid { return true }
         if row.kind == .directory || FileMode.withoutPrivileges(row.mode) == nil { return true }
@@ -172,7 +175,7 @@ extension ContainerFileSystem {
         case .at(let time): change.modifiedAt = time
         case nil: break
         }
-        // A new owner, and a truncation by an ordinary user, take away the right to act as the owner. With
+        // A new owner, and a truncation by an ordinary user, clear the set-user-id and set-group-id bits. With
         // HANDLE_KILLPRIV_V2 the kernel leaves that to the file system.
         let givesAway = changes.uid != nil || changes.gid != nil || changes.dropsPrivileges
             || (changes.size != nil && caller.uid != 0)
@@ -182,8 +185,8 @@ extension ContainerFileSystem {
         return change
     }
 
-    /// The last access is not stored: nothing changes by being read. What was set explicitly is remembered while the
-    /// kernel knows the file.
+    /// Records an explicitly set access time while the kernel knows the file. Reads do not change the access time, and
+    /// it is not stored.
     private func noteAccess(_ ino: UInt64, _ changes: AttributeChanges, _ now: Timestamp) {
         guard let time = changes.accessedAt else { return }
         let accessed: Timestamp
@@ -194,13 +197,13 @@ extension ContainerFileSystem {
         inodes.withNode(ino) { $0.accessedAt = accessed }
     }
 
-    /// While a file is open for writing its times come from the backing file, so that gets the time as well. That is
-    /// not a change of the content.
+    /// Sets the modification time of an open file's backing file too, because `stat` reads it there. This is not a
+    /// change of the content.
     private func setBackingTime(_ ino: UInt64, _ time: Timestamp) throws {
         guard let node = openNodes.node(ino) else { return }
         try node.state.withLock { state throws(Errno) in
             guard let file = state.whole?.file else { return }
-            // Writes that this process does not see may come between the looks: then it counts as changed.
+            // Writes that bypass this process may happen between the two looks; then the file counts as changed.
             let seesWrites = state.service.backing == nil && !state.mayBeMapped
             let stamp = OpenNode.Stamp(try file.status())
             let isUnchanged = seesWrites && state.stamp == stamp
@@ -219,7 +222,7 @@ extension ContainerFileSystem {
         return row.linkTarget
     }
 
-    /// What is stored here takes room on the file system that the contents are on, and in the account.
+    /// Size and free space: the smaller of the disk that holds the contents and the account's quota.
     package func statistics() throws -> FileSystemStatus {
         let disk = try FileSystem.fileSystemStatus(contents.stagingDirectory)
         guard let space = parts.transfers.space else { return disk }
@@ -228,8 +231,8 @@ extension ContainerFileSystem {
 }
 
 extension FileMode {
-    /// The mode without its set-user-id bit, and without set-group-id if the group may execute (without that the bit
-    /// means mandatory locking and no right). Nil if that is no change.
+    /// The mode without its set-user-id bit, and without set-group-id if the group may execute. (Without group execute
+    /// that bit means mandatory locking.) Nil if nothing changes.
     static func withoutPrivileges(_ mode: UInt32) -> UInt32? {
         var cleared = mode & ~setUser
         if mode & groupExecute != 0 { cleared &= ~setGroup }
@@ -244,10 +247,10 @@ extension OpenNode.State {
 }
 
 extension ItemRow {
-    /// Whether who executes it gets rights that are its own.
+    /// Whether executing the file grants privileges of its own.
     var hasCapability: Bool { localXattrs.contains { $0.name == Privileges.capability } }
 
-    /// What the index would do, for an item that is gone from it.
+    /// Applies what the index would do, for an item that is gone from the index.
     func applying(_ change: AttributeChange, now: Timestamp) -> ItemRow {
         var row = self
         if let mode = change.mode { row.mode = mode & FileMode.permissions }

@@ -2,14 +2,14 @@ internal import Synchronization
 internal import UbiquityCore
 internal import UbiquityIndex
 
-// What the index tells of each commit becomes news for the kernel and for those who wait. It comes on the committing
-// thread, in order, with the index's writer held: it is only noted here.
+// Turns each commit's events into invalidations for the kernel and wake-ups for waiting calls. The index calls on the
+// committing thread, in order, with its writer held. So the events are only enqueued here.
 extension ContainerFileSystem {
     func take(_ events: [IndexEvent]) {
-        // Nothing of what is done here is replayed: the usual case, on every program's way.
+        // The usual case, on every program's path: no local change is replayed.
         guard events.contains(where: { $0.origin != .local }) else { return note(events) }
-        // Before anybody is asked what the kernel knows: who tells it of an inode and finds this as it was has been
-        // seen by all that is told from here on.
+        // Count first, then ask what the kernel knows. A lookup that finds this counter unchanged has made its inode
+        // known in time for all invalidations from here on.
         foreignCommits.wrappingAdd(1, ordering: .acquiringAndReleasing)
         replays.adding { note(events) }
     }
@@ -17,14 +17,14 @@ extension ContainerFileSystem {
     private func note(_ events: [IndexEvent]) {
         for event in events {
             ignoreFiles.note(event)
-            // A folder in which a program has changed something, as with nearly every change: nothing here is about it.
+            // A folder in which a program has changed an entry, as nearly every change does: no step here concerns it.
             if event.kind == .attributes, event.origin == .local, event.after?.kind == .directory { continue }
             noteStructure(event)
             noteOrphans(event)
             if let before = event.before, before.content != event.after?.content || before.ino != event.after?.ino {
                 forgetIdle(before.ino)
             }
-            // What a program did through the mount, the kernel knows from the answer.
+            // The kernel knows a program's change through the mount from the answer.
             let isOtherName = event.kind == .replaced && event.before?.kind == .hardLink
             if event.origin != .local || isOtherName {
                 tellKernel(event)
@@ -35,7 +35,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Whether who waits for the inode's content may have waited for long enough: it is here, or will not come.
+    /// Whether waits for the inode's content end: the content is complete, or will not come.
     private static func endsWaits(_ event: IndexEvent, _ before: ItemRow) -> Bool {
         switch event.kind {
         case .content, .replaced, .removed: true
@@ -43,7 +43,7 @@ extension ContainerFileSystem {
         }
     }
 
-    // MARK: What is kept of directories
+    // MARK: State of directories
 
     private func noteStructure(_ event: IndexEvent) {
         guard event.before?.entry != event.after?.entry || event.kind == .replaced else { return }
@@ -67,8 +67,9 @@ extension ContainerFileSystem {
         }
     }
 
-    /// An inode that leaves the tree is kept as it was for those who have it open; one that comes (back) is not. What a
-    /// program has removed has no place: who opens it knows it by another way than its name (`openOrphan`).
+    /// Records the row of an inode that leaves the tree, for programs that have it open; drops it when the inode
+    /// returns. An item removed by a program gets no entry: it can be opened by other ways than its name
+    /// (`openOrphan`).
     private func noteOrphans(_ event: IndexEvent) {
         if var orphan = event.before, orphan.ino != event.after?.ino {
             let isOver = event.kind == .removed || event.kind == .replaced
@@ -83,16 +84,16 @@ extension ContainerFileSystem {
         }
     }
 
-    // MARK: What the kernel must forget
+    // MARK: Invalidation
 
-    /// So that those who watch see it, if there may be any.
+    /// Replays the change if a program may watch the item; invalidates the kernel's cache otherwise.
     private func tellKernel(_ event: IndexEvent) {
         if mayBeSeen(event) ? replays.add(event) : mayBeSeenNext(event) && replays.addInNewFolder(event) { return }
         if let key = event.before?.key { replays.forgetBehind(key) }
         tellKernelPlainly(event)
     }
 
-    /// Nobody who watches is told.
+    /// Invalidates the kernel's cache; watching programs get no event.
     func tellKernelPlainly(_ event: IndexEvent) {
         switch event.kind {
         case .added:
@@ -103,7 +104,7 @@ extension ContainerFileSystem {
             if let before = event.before, let after = event.after { moved(before, after) }
         case .attributes, .content:
             if let before = event.before, let after = event.after { changed(before, after) }
-        // Versions stand in folders whose listings the kernel takes for old each time it looks one up.
+        // The kernel treats listings of version folders as outdated at each lookup.
         case .versions: break
         case .replaced:
             if let before = event.before, let after = event.after { replaced(before, after) }
@@ -123,7 +124,7 @@ extension ContainerFileSystem {
         kernel.invalidateListing(directory: entry.parent.inode)
     }
 
-    /// Whether the kernel may have looked its name up. A hard link leads to another inode, which is not known here.
+    /// Whether the kernel may have looked up its name. A hard link leads to another inode, which is not known here.
     private func mayBeKnown(_ row: ItemRow) -> Bool { row.kind == .hardLink || inodes.isKnown(row.ino) }
 
     private func moved(_ before: ItemRow, _ after: ItemRow) {
@@ -136,7 +137,8 @@ extension ContainerFileSystem {
     }
 
     private func changed(_ before: ItemRow, _ after: ItemRow) {
-        // What was evicted, or found damaged, is to come again when it is read: also where the kernel still has it.
+        // An evicted or damaged content must be downloaded again on the next read, even if the kernel still has its
+        // pages.
         let isEvicted = before.content != nil && after.content == nil
             || before.contentState == .complete && after.contentState != .complete
         let isSame = before.version == after.version || (before.content == after.content && before.content != nil)
@@ -155,7 +157,7 @@ extension ContainerFileSystem {
             || before.linkTarget != after.linkTarget || before.contentState != after.contentState
     }
 
-    /// The name leads to another inode from now on. Those who have the old one open keep it.
+    /// Invalidates a name that leads to another inode from now on. Open handles keep the old inode.
     private func replaced(_ before: ItemRow, _ after: ItemRow) {
         guard before.ino != after.ino || before.kind == .hardLink else { return changed(before, after) }
         departed(before)

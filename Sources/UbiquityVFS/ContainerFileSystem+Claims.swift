@@ -3,40 +3,40 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Every use of an item through the mount is a claim: of a file from its open to its release, of a name while it is
-// changed. What has to wait for a client is answered later; no thread that serves the kernel waits.
+// Every use of an item through the mount is a claim: a file's from open to release, a name's while it changes. An
+// operation that must wait for a client is answered later; no thread that serves the kernel waits.
 extension ContainerFileSystem {
-    /// An open waits that long for others' claims; then ETIMEDOUT. An interrupted one stops at once.
+    /// Limit for an open that waits for other claims; then ETIMEDOUT. An interrupted open stops at once.
     private static let openWaitingTime: Duration = .seconds(120)
-    /// A change of a name or of attributes waits that long, then EBUSY: the kernel keeps the folder and the file locked
-    /// meanwhile, and who has the claim may need just these to finish.
+    /// Limit for a change of a name or of attributes; then EBUSY. The kernel keeps the folder and the file locked
+    /// meanwhile, and the holder of the claim may need them to finish.
     private static let changeWaitingTime: Duration = .seconds(2)
 
     // MARK: Files
 
-    /// Opening for reading waits until a placeholder's download has begun; reading waits for its bytes. Opening for
-    /// writing waits for the whole content, unless it truncates. Both wait for clients that have the item claimed, or
-    /// have to save it first.
+    /// Opens a file. Opening for reading waits until a placeholder's download has begun; reading waits for its bytes.
+    /// Opening for writing waits for the complete content, unless it truncates. Both wait for clients that have the
+    /// item claimed or must save it first.
     package func open(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
         let body: @Sendable () throws -> Answer<OpenedFile> = { [self] in
             try openUnclaimed(ino, flags: flags, caller: caller)
         }
         guard let coordination = parts.coordination else { return try body() }
-        // Who is refused waits for nobody, and nobody has to save first for him.
+        // A refused open waits for no claim, and no client has to save for it.
         if !coordination.isQuiet, try isRefused(ino, flags, caller) { return try body() }
         guard let intent = try intent(toOpen: ino, flags) else {
-            // What stays on this device is not claimed; whose doing it is what is written there is told all the same.
+            // Excluded files are not claimed, but the author of writes to them is recorded.
             return try body().map { [self] opened in
                 if flags.writes, coordination.hasPresenters { note(coordination.doer(caller.pid), opened.handle) }
                 return opened
             }
         }
-        // O_NONBLOCK changes nothing on a regular file: the program waits for the claim as for a download.
+        // O_NONBLOCK does not affect claims on regular files: the program waits as it does for a download.
         return try claimed(
             [intent], caller.pid, Self.openWaitingTime, mayWait: true, keeping: { $0.handle }, body)
     }
 
-    /// Whether a background reader opens what is not here and would have to come.
+    /// Whether a background reader opens a file whose content is not on this device.
     private func isRefused(_ ino: UInt64, _ flags: OpenFlags, _ caller: Caller) throws -> Bool {
         guard !flags.contains(.truncate) else { return false }
         if isInVersions(ino) { return isSniffing(flags, caller) || parts.backgroundReaders.isOne(caller.pid) }
@@ -48,7 +48,7 @@ extension ContainerFileSystem {
 
     private func intent(toOpen ino: UInt64, _ flags: OpenFlags) throws -> ClaimIntent? {
         if let node = versionNodes.node(ino) {
-            // A version counts as content of the file whose it is.
+            // A version counts as content of its file.
             guard let key = node.item, let row = try index.row(key: key) else { return nil }
             return ClaimIntent(row.claimTarget, .reading(.withoutChanges))
         }
@@ -57,7 +57,7 @@ extension ContainerFileSystem {
         return ClaimIntent(row.claimTarget, .writing(flags.contains(.truncate) ? nil : .forMerging))
     }
 
-    /// The kernel drops a handle. The last writer's is when the index learns what was written.
+    /// Releases a handle that the kernel has closed. After the last writer's release the index records the changes.
     package func release(_ handle: UInt64) {
         let pass = passes.withLock { $0.removeValue(forKey: handle) }
         let isPutOff = pass?.isReader != true && putOff(handle)
@@ -66,7 +66,7 @@ extension ContainerFileSystem {
             return
         }
         if isPutOff {
-            // Nobody waits for the claim.
+            // No program waits for the claim.
         } else if pass.isReader {
             releaseUnclaimed(handle)
         } else {
@@ -75,13 +75,13 @@ extension ContainerFileSystem {
         parts.coordination?.leave(pass)
     }
 
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     package func createClaimed(
         parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
     ) throws -> Answer<CreatedFile> {
         try claimedChange([.name(parent, name)], caller) { [self] in
             let made = try create(parent: parent, name: name, mode: mode, flags: flags, caller: caller)
-            // One that was there by then has been opened, and claimed.
+            // A file that existed by then has been opened and claimed already.
             guard let coordination = parts.coordination, passes.withLock({ $0[made.opened.handle] == nil }),
                 let row = try index.row(ino: made.attributes.ino)
             else { return .now(made) }
@@ -131,22 +131,22 @@ extension ContainerFileSystem {
     }
 
     /// `unlink` and `removeDirectory`, also of versions.
-    /// - Parameter caller: nil if nobody knows who it is.
+    /// - Parameter caller: nil if unknown.
     package func removeAny(
         parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
     ) throws -> Answer<Void> {
-        // A folder that is removed is empty: what is in it need not be waited for.
+        // A removed folder is empty, so claims on its contents do not matter.
         try claimedChange([.item(parent, name, .writing(.forDeleting), withContents: false)], caller) { [self] in
             try removeAnyUnclaimed(parent: parent, name: name, directory: directory, caller: caller)
         }
     }
 
-    /// `rename`, also of versions: a version that is moved becomes the content of the file it is moved to, and is
-    /// resolved.
+    /// `rename`, also of versions: a version that is moved over a file becomes that file's content and is resolved.
     package func renameAny(
         parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws -> Answer<Void> {
-        // A document is often saved anew and renamed over the old one: that is a change of it, and no replacement.
+        // Programs often save a document to a new file and rename it over the old one. That counts as a change of the
+        // document, not as a replacement.
         let isExchange = flags == 2
         let target = Access.writing(isExchange ? .forMoving : nil)
         let changes: [NameChange] = [
@@ -159,8 +159,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// A truncation by name, and changes of rights and owner. (Times are set by everyone and mean nothing; an open
-    /// file is claimed already.)
+    /// Sets attributes. A truncation by name and a change of mode or owner take a claim. Setting times takes none:
+    /// every program does it, and an open file is claimed already.
     package func setAttributes(
         of ino: UInt64, _ changes: AttributeChanges, handle: UInt64? = nil, caller: Caller
     ) throws -> Answer<NodeAttributes> {
@@ -169,7 +169,7 @@ extension ContainerFileSystem {
         }
         let isOfContent = changes.size != nil
         guard handle == nil, isOfContent || changes.mode != nil || changes.uid != nil || changes.gid != nil else {
-            // What is done through an open file is its opener's doing, whoever carries it out.
+            // A change through an open file belongs to the program that opened it, whichever process makes the call.
             let pass = handle.flatMap { handle in passes.withLock { $0[handle] } }
             guard let coordination = parts.coordination else { return try body() }
             return try doing(pass?.doer ?? coordination.doer(caller.pid), body)
@@ -184,24 +184,24 @@ extension ContainerFileSystem {
         let body: @Sendable () throws -> Answer<Void> = { [self] in
             try setXattrUnclaimed(of: ino, name: name, value: value, flags: flags, caller: caller)
         }
-        // What acts asks for itself whoever it concerns; a decision about a version is a write like others.
+        // A control attribute asks for its own claims; a decision about a version is an ordinary write.
         if ControlAttribute(name: name) != nil, !isInVersions(ino) { return try body() }
         return try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller, body)
     }
 
     package func removeXattrClaimed(of ino: UInt64, name: [UInt8], caller: Caller) throws -> Answer<Void> {
-        // As with setting it: an attribute that acts asks for its own claims.
+        // As in setting it: a control attribute asks for its own claims.
         if ControlAttribute(name: name) == .pinned, !isInVersions(ino) { return try removePin(of: ino, caller) }
         return try claimedChange([.inode(ino, .writing(.contentIndependentMetadataOnly))], caller) { [self] in
             .now(try removeXattr(of: ino, name: name, caller: caller))
         }
     }
 
-    /// What a change is of.
+    /// The subject of a change.
     private enum NameChange {
-        /// A name that is to be taken.
+        /// A name that the change will occupy.
         case name(UInt64, [UInt8])
-        /// The item of that name, or the name if it is free.
+        /// The item at that name, or the name if it is free.
         case item(UInt64, [UInt8], Access, withContents: Bool)
         case inode(UInt64, Access)
     }
@@ -228,8 +228,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Versions count as content of their file: to remove one, to move it out or to resolve it writes the file, which
-    /// keeps the content that it has.
+    /// The claim needed to decide about a version. Versions count as content of their file: removing, moving out or
+    /// resolving one writes the file, which keeps its content.
     private func intent(toDecideAbout node: VersionNodes.Node) throws -> ClaimIntent? {
         switch node {
         case .folder: return nil
@@ -242,20 +242,21 @@ extension ContainerFileSystem {
 
     // MARK: Claims
 
-    /// While nobody takes part, changes of names are not even looked at.
+    /// Runs `body` under claims on the changed names. With no clients and presenters connected it skips the lookup of
+    /// names.
     private func claimedChange<Value: Sendable>(
         _ changes: [NameChange], _ caller: Caller?, _ body: @escaping @Sendable () throws -> Answer<Value>
     ) throws -> Answer<Value> {
         guard let coordination = parts.coordination, !coordination.isQuiet else { return try body() }
         let intents = try changes.compactMap { try intent($0) }
-        // What stays on this device is not claimed; whose doing it is is told all the same.
+        // Excluded items are not claimed, but the author of the change is recorded.
         guard !intents.isEmpty else { return try doing(caller.map { coordination.doer($0.pid) }, body) }
         return try claimed(
             intents, caller?.pid ?? 0, Self.changeWaitingTime, mayWait: true, keeping: { _ in nil }, body)
     }
 
     /// Runs `body` under a claim, now or when it is granted.
-    /// - Parameter keeping: The handle with which the claim goes on; nil if it ends with `body`.
+    /// - Parameter keeping: the handle that keeps the claim; nil if the claim ends with `body`.
     private func claimed<Value: Sendable>(
         _ intents: [ClaimIntent], _ process: Int32, _ waitingTime: Duration, mayWait: Bool,
         keeping: @escaping @Sendable (Value) -> UInt64?, _ body: @escaping @Sendable () throws -> Answer<Value>
@@ -316,7 +317,7 @@ extension ContainerFileSystem {
         note(pass.doer, handle)
     }
 
-    /// Whose doing it is what is written through the handle.
+    /// Records the author of writes through the handle.
     private func note(_ doer: Doer, _ handle: UInt64) {
         guard let file = try? files.object(handle), file.flags.writes else { return }
         file.node.state.withLock { state in
@@ -325,7 +326,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Lets those who present what changes know whose doing it is.
+    /// Runs `body` and attributes its changes to `doer` in notifications to presenters.
     func doing<Result>(_ doer: Doer?, _ body: () throws -> Result) rethrows -> Result {
         guard let doer, parts.coordination?.hasPresenters == true else { return try body() }
         return try Doer.$current.withValue(doer, operation: body)
@@ -333,7 +334,7 @@ extension ContainerFileSystem {
 }
 
 extension ItemRow {
-    /// What a claim on it is about.
+    /// The target of a claim on the item.
     package var claimTarget: ClaimTarget {
         ClaimTarget(
             item: key, entry: entry.map { ClaimTarget.Entry(parent: $0.parent, name: $0.name) },
@@ -342,8 +343,8 @@ extension ItemRow {
 }
 
 extension ClaimFailure {
-    /// What the program is told.
-    /// - Parameter waited: when its time was over.
+    /// The error the program gets.
+    /// - Parameter waited: the error after a timeout.
     func errno(waited: Errno) -> Errno {
         switch self {
         case .deadlock: .EDEADLK

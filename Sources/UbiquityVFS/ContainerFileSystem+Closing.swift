@@ -4,11 +4,11 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Closes that the index is told of with the next change (`ClosingFiles`).
+// Closes that the index records together with the next change (`ClosingFiles`).
 extension ContainerFileSystem {
-    /// Puts off what the release of a handle has to do. Not while clients take part: they are told whose doing it is,
-    /// and may wait for the close. Nor for an ignore file: what is made next is to be made by what it says.
-    /// - Returns: false if it has to be done now.
+    /// Defers the release of a handle. Not while clients are connected: they get the author of the change, and may wait
+    /// for the close. Not for an ignore file: its rules apply to the next created file.
+    /// - Returns: false if the release must happen now.
     func putOff(_ handle: UInt64) -> Bool {
         guard parts.delaysCloses, let file = try? files.object(handle), file.flags.writes, file.late == nil,
             parts.coordination?.isQuiet ?? true, file.node.state.withLock({ $0.isRecorded }),
@@ -19,8 +19,8 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// Has the index told soon of what was written to a new file, should it stay open.
-    /// - Returns: false if it has to be told now.
+    /// Schedules the record of writes to a new file, in case it stays open.
+    /// - Returns: false if they must be recorded now.
     func noteSoon(_ ino: UInt64) -> Bool {
         guard parts.delaysCloses, closing.addWritten(ino) else { return false }
         if closing.beginWatch() { watchClosing() }
@@ -31,7 +31,7 @@ extension ContainerFileSystem {
         let timekeeper = parts.timekeeper
         Task.detached { [weak self] in
             while let self, !self.closing.endIfIdle() {
-                // Only a cancelled task is woken early, and nobody cancels this one.
+                // Only a cancelled task wakes early, and nothing cancels this one.
                 try? await timekeeper.sleep(for: ClosingFiles.delay)
                 self.finishCloses()
                 self.noteWritten()
@@ -49,20 +49,20 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Has the index told of the closes that it was not told of yet, of this inode or of all.
+    /// Records deferred closes in the index, of this inode or of all.
     func finishCloses(of ino: UInt64? = nil) {
         while let handle = closing.take(ino) { releaseUnclaimed(handle) }
     }
 
-    /// Runs a change of the index that takes along what is to be noted of a close, if there is one.
+    /// Runs a change of the index that also records a deferred close, if there is one.
     func takingAlongClose<R>(_ change: (WritingNote?) throws -> R) throws -> R {
         try takeClose(of: nil, change) ?? change(nil)
     }
 
-    /// Runs a change of the index after which nobody is to find older what was written to the file till then. The
-    /// kernel may not have told of the last close yet.
-    /// - Parameter isOver: whether what was written takes another file's place. A new file that only gets another name
-    ///   while it is being written is nobody's business yet.
+    /// Runs a change of the index before which all earlier writes to the file are recorded. The kernel may not have
+    /// reported the last close yet.
+    /// - Parameter isOver: whether the written file replaces another file. A new file that only gets another name
+    ///   during a write needs no record yet.
     func takingAlongWrites<R>(to ino: UInt64?, isOver: Bool, _ change: (WritingNote?) throws -> R) throws -> R {
         guard let ino, let node = openNodes.node(ino) else { return try change(nil) }
         while closing.has(ino) {
@@ -70,36 +70,38 @@ extension ContainerFileSystem {
         }
         guard isOver else { return try change(nil) }
         guard parts.coordination?.isQuiet ?? true else {
-            // Clients are told of each of the two whose doing it is.
+            // Clients get the author of each of the two changes.
             try noteWrites(to: ino)
             return try change(nil)
         }
         let result = try node.state.withLock { state in try noting(node, &state, stillOpen: true, change) }
         if let result { return result }
-        // By itself, what is more than size and times: after a loss of power the size tells whether all of it is there.
+        // Recorded separately if more than size and times changed. After a power loss the size tells whether all of the
+        // content is on disk.
         try noteWrites(to: ino)
         return try change(nil)
     }
 
-    /// - Returns: nil if there is no close to take along. What there was has been noted by itself then.
+    /// - Returns: nil if no close is deferred, or if it was recorded by itself.
     private func takeClose<R>(of ino: UInt64?, _ change: (WritingNote) throws -> R) throws -> R? {
         guard let handle = closing.take(ino) else { return nil }
         defer { releaseUnclaimed(handle) }
         guard let node = try? files.object(handle).node else { return nil }
         return try node.state.withLock { state in
-            // More handles, or a mapping: then there is more to do at the close than to note it.
+            // With more handles or a mapping, the close involves more than the record.
             guard state.writers == 1, !mayStillBeMapped(node, &state) else { return nil }
             return try noting(node, &state, stillOpen: false, change)
         }
     }
 
-    /// - Returns: nil if there is nothing to note, or more than size and times.
+    /// - Returns: nil if the file needs no record, or one of more than size and times.
     private func noting<R>(
         _ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool, _ change: (WritingNote) throws -> R
     ) throws -> R? {
-        // A file that cannot be looked at is no reason for the change to fail: its own note tries again, and tells.
+        // If the file's status cannot be read, the change must not fail: the file's own record tries again and reports
+        // the error.
         guard state.isRecorded, !state.hasPrivileges, let status = try? state.whole?.file.status() else { return nil }
-        // A mapping is written back, too, when it is noted that others may go on; and a fresh content is one no more.
+        // A mapping must be written back when others may go on writing; and a fresh content must lose that mark.
         if stillOpen, try state.mayBeMapped || index.row(ino: node.ino)?.isFresh != false { return nil }
         let stamp = OpenNode.Stamp(status)
         let isChange = state.isChanged(stamp, stillOpen: stillOpen)

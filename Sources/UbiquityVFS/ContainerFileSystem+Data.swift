@@ -5,8 +5,8 @@ internal import UbiquitySystem
 
 // Reading and writing.
 extension ContainerFileSystem {
-    /// Answers at once with bytes that are here; for others the answer waits. O_NONBLOCK changes nothing, as on a disk:
-    /// programs take EAGAIN from a regular file for a failure.
+    /// Reads. Answers at once with bytes on this device; for others the answer waits. O_NONBLOCK has no effect, as on a
+    /// disk: programs take EAGAIN from a regular file for a failure.
     package func read(_ handle: UInt64, offset: Int64, length: Int) throws -> Answer<FileData> {
         let file = try files.object(handle)
         if let whole = file.node.state.withLock({ $0.whole?.file }) {
@@ -44,8 +44,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Writes all of the bytes into the backing file.
-    /// - Parameter isSynced: they are to be on the disk before the answer, as by `sync`.
+    /// Writes all bytes to the backing file.
+    /// - Parameter isSynced: whether the bytes must be on disk before the answer, as by `sync`.
     package func write(
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool = false, caller: Caller
     ) throws -> Int {
@@ -53,7 +53,7 @@ extension ContainerFileSystem {
         guard offset >= 0, offset <= Limits.maximumFileSize - Int64(bytes.count) else { throw Errno.EFBIG }
         let whole = try written(file, by: caller)
         do {
-            // Marked after the write as well as seen by it: a note in between does not hide it.
+            // Mark the file again after the write: a record made in between must not hide it.
             defer { file.node.state.withLock { $0.isTouched = true } }
             try whole.write(bytes, at: offset)
         }
@@ -63,15 +63,15 @@ extension ContainerFileSystem {
 
     // MARK: Ranges
 
-    /// fallocate(2), as far as the file system below has it. Ranges of a placeholder need its content first, which an
-    /// open for writing has waited for.
+    /// fallocate(2), as far as the underlying file system supports it. Ranges of a placeholder need its content; an
+    /// open for writing has waited for that.
     package func allocate(_ handle: UInt64, mode: Int32, offset: Int64, length: Int64, caller: Caller) throws {
         let file = try files.object(handle)
         guard file.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, length > 0 else { throw Errno.EINVAL }
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
         let mode = FileDescriptor.AllocationMode(rawValue: mode)
-        // Collapsing and inserting move what follows, which the kernel's pages would not notice.
+        // Collapsing and inserting move the bytes that follow, and the kernel's cached pages would not move with them.
         guard mode.isDisjoint(with: [.collapse, .insert]) else { throw Errno.EOPNOTSUPP }
         let whole = try written(file, by: caller)
         if !mode.contains(.keepSize) { try requireAccountSpace(for: file.node.ino, whole, until: offset + length) }
@@ -82,24 +82,25 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Throws EDQUOT if the file would grow by more than `df` shows as free in the account: a program that reserves
-    /// space wants to know before it writes. The cloud would refuse the content.
+    /// Throws EDQUOT if the file would grow by more than `df` shows as free in the account. A program that reserves
+    /// space needs to know before it writes, because the cloud would refuse the content.
     private func requireAccountSpace(for ino: UInt64, _ file: FileDescriptor, until end: Int64) throws {
         guard let space = parts.transfers.space, try index.row(ino: ino)?.isExcluded == false else { return }
         let growth = try end - file.status().size
         guard growth <= 0 || growth <= max(0, space.quotaBytes) - max(0, space.usedBytes) else { throw Errno.EDQUOT }
     }
 
-    /// copy_file_range(2): the file system below shares the blocks where it can. Throws EXDEV if some of the bytes are
-    /// not here: the kernel copies them itself then, and waits for each without the target's lock. Till this call is
-    /// answered it holds that, and whoever removes the target would wait for it with the folder's.
+    /// copy_file_range(2): the underlying file system shares the blocks where it can. Throws EXDEV if bytes are missing
+    /// on this device. The kernel then copies them itself, and waits for each without the target's lock. Until this
+    /// call is answered it holds that lock, and a program that removes the target would wait for it with the folder
+    /// locked.
     package func copyRange(
         from source: UInt64, at sourceOffset: Int64, to target: UInt64, at offset: Int64, length: Int64, caller: Caller
     ) throws -> Int64 {
         let target = try files.object(target)
         guard target.flags.writes else { throw Errno.EBADF }
         guard offset >= 0, sourceOffset >= 0, length >= 0 else { throw Errno.EINVAL }
-        // The answer has 32 bits; a program goes on with the rest.
+        // The answer has 32 bits; a program continues with the rest.
         let length = min(length, Self.maximumCopy)
         guard offset <= Limits.maximumFileSize - length else { throw Errno.EFBIG }
         let file = try written(target, by: caller)
@@ -115,13 +116,15 @@ extension ContainerFileSystem {
         }
     }
 
-    /// What has failed may have made the file longer all the same, and the kernel takes it for unchanged.
+    /// Makes the kernel ask for the size again. A failed call may have made the file longer, and the kernel takes it
+    /// for unchanged.
     private func forgetSize(of node: OpenNode) { kernel.invalidateAttributes(ino: node.ino) }
 
-    /// Bytes in one answer to copy_file_range; a copy without the help of the file system takes about a second.
+    /// Bytes in one answer to copy_file_range. Without help from the file system such a copy takes about a second.
     private static let maximumCopy: Int64 = 1 << 30
 
-    /// lseek(2) to data or a hole. A placeholder is all data: programs that skip holes must not skip what is not here.
+    /// lseek(2) to data or a hole. A placeholder is all data: programs that skip holes must not skip bytes that are not
+    /// downloaded.
     package func seek(_ handle: UInt64, offset: Int64, whence: Int32) throws -> Int64 {
         let file = try files.object(handle)
         let whole = file.node.state.withLock { $0.whole?.file }

@@ -6,7 +6,7 @@ internal import UbiquitySystem
 
 // Names in directories.
 extension ContainerFileSystem {
-    /// The item of that name; nil if there is none. The kernel counts a lookup of what it is given.
+    /// The item of that name; nil if there is none. The kernel counts one lookup of the returned inode.
     package func lookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
         let name = try ItemName.checked(name)
         let directory = try directory(parent)
@@ -23,8 +23,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// The kernel remembers that there is no such name, and must be told when there is.
-    /// - Returns: false if the directory changed since its listing had that number: the name may be there by now.
+    /// Records that the kernel caches the absence of the name, so that it is invalidated when the name appears.
+    /// - Returns: false if the directory changed since its listing had that number; the name may exist by now.
     private func noteAbsence(of name: ItemName, in parent: UInt64, since listing: UInt64?) -> Bool {
         var forgotten: ItemName?
         let isNoted = inodes.withNode(parent) { node in
@@ -38,7 +38,7 @@ extension ContainerFileSystem {
         return isNoted ?? true
     }
 
-    /// The item's attributes, for an answer by which the kernel knows the inode.
+    /// The item's attributes, for an answer that makes the inode known to the kernel.
     func known(_ row: ItemRow) throws -> NodeAttributes {
         inodes.addLookup(row.ino)
         do { return try attributes(of: row) } catch {
@@ -47,12 +47,12 @@ extension ContainerFileSystem {
         }
     }
 
-    /// The same of a row that was read before the kernel counts as knowing the inode: of what came in between it was
-    /// not told.
+    /// The same for a row that was read before the kernel counted as knowing the inode. The kernel got no invalidation
+    /// for changes in between, so the row is read again.
     /// - Parameters:
     ///   - commits: `foreignCommits` before the row was read.
-    ///   - again: reads it once more.
-    /// - Returns: nil if the name leads elsewhere by now.
+    ///   - again: reads the row once more.
+    /// - Returns: nil if the name leads to another item by now.
     func known(_ row: ItemRow, since commits: UInt64, again: () throws -> ItemRow?) throws -> NodeAttributes? {
         inodes.addLookup(row.ino)
         do {
@@ -75,10 +75,10 @@ extension ContainerFileSystem {
         versionNodes.forget(ino, count, in: inodes)
     }
 
-    // MARK: Making
+    // MARK: Creating
 
-    /// mknod(2): a file, or something that stays on this device.
-    /// - Parameter device: what a device node stands for, as in `st_rdev`.
+    /// mknod(2): creates a file, or a special file that stays on this device.
+    /// - Parameter device: the device number of a device node, as in `st_rdev`.
     package func makeNode(
         parent: UInt64, name: [UInt8], mode: UInt32, device: UInt32 = 0, caller: Caller
     ) throws -> NodeAttributes {
@@ -86,7 +86,8 @@ extension ContainerFileSystem {
         let name = try checkedForMaking(name, in: parent)
         guard kind.isSpecial else {
             let made = try makeFile(in: parent, name, mode: mode, isWriting: false, caller)
-            // Nobody opens it with this: what the kernel knows it as would keep its room after its end.
+            // The call opens no handle, so the registration must go: it would keep the content's disk space after the
+            // file is deleted.
             if let backing = made.content.backing { parts.passthrough.unregister(backing) }
             return try known(made.row)
         }
@@ -111,30 +112,31 @@ extension ContainerFileSystem {
         return try known(index.create(in: parent, named: name, new))
     }
 
-    /// Gives what is no directory a further name.
+    /// Gives a file or special file a further name.
     package func link(_ ino: UInt64, newParent: UInt64, newName: [UInt8]) throws -> NodeAttributes {
         let name = try checkedForMaking(newName, in: newParent)
         guard !isInVersions(ino) else { throw Errno.EPERM }
         finishCloses(of: ino)
         guard try attributes(of: ino).links < Limits.maximumLinks else { throw Errno.EMLINK }
         if unnamed.withLock({ $0.has(ino) }) { return try nameUnnamed(ino, in: newParent, name) }
-        // A linked backup of what has just been read to its end is one of a file that is here.
+        // A link to a file that was just read to its end must link a complete file, as a backup does.
         _ = try index.row(ino: ino).map(finished)
         var linked = try known(index.link(ino: ino, in: newParent, named: name))
-        // The kernel takes this answer for the newest, also where it was told of a change meanwhile: it is to ask.
+        // The kernel takes this answer for the newest, even after a concurrent invalidation. Marked as changing, the
+        // attributes are asked for again.
         linked.isChanging = true
         return linked
     }
 
-    /// The row; of a placeholder whose last byte has just come, as it is from now on: programs read the bytes a moment
-    /// before the index hears of it.
+    /// The row, updated for a placeholder whose last byte has just arrived. Programs read the bytes a moment before the
+    /// index records completion.
     func finished(_ row: ItemRow) throws -> ItemRow {
         guard row.contentState == .partial else { return row }
         try parts.materializer.finishIfComplete(row.key)
         return try index.row(key: row.key) ?? row
     }
 
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     package func create(
         parent: UInt64, name: [UInt8], mode: UInt32, flags: OpenFlags, caller: Caller
     ) throws -> CreatedFile {
@@ -144,8 +146,8 @@ extension ContainerFileSystem {
             let opened = try keepingPromise(openNew(made.row, made.content, flags), flags)
             return CreatedFile(attributes: try known(made.row), opened: opened)
         } catch let error as UbiquityError where error.code == .alreadyExists && !flags.contains(.exclusive) {
-            // It has just come, and the kernel did not know. It looks the name up anew, and then asks whether the
-            // program may open what is there.
+            // The file arrived just now, unknown to the kernel. ESTALE makes it look the name up again and then check
+            // whether the program may open the file.
             throw Errno.ESTALE
         }
     }
@@ -166,7 +168,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// - Parameter isRecorded: whether the index knows of the writer.
+    /// - Parameter isRecorded: whether the index has recorded the writer.
     func openNew(
         _ row: ItemRow, _ content: NewContent, _ flags: OpenFlags, isRecorded: Bool = true
     ) throws -> OpenedFile {
@@ -180,7 +182,7 @@ extension ContainerFileSystem {
             guard flags.writes else { return }
             state.writers += 1
             state.isRecorded = isRecorded
-            // What has come back to its name is worth a version from its first sync on.
+            // A deleted name that was created again gets a version from its first sync on.
             state.awaitsFirstNote = isRecorded && row.version == nil && !row.isFresh
             try content.file.setTimes(accessed: nil, modified: row.modifiedAt)
             state.stamp = OpenNode.Stamp(try content.file.status())
@@ -188,7 +190,7 @@ extension ContainerFileSystem {
         return handle(on: node, flags, partial: nil, isNew: true)
     }
 
-    /// Owner and group of something new; in a directory with the set-group-id bit the group is the directory's.
+    /// Owner and group of a new item. In a directory with the set-group-id bit it gets the directory's group.
     func newItem(_ kind: ItemKind, in parent: UInt64, mode: UInt32, _ caller: Caller) throws -> NewItem {
         let directory = try directory(parent)
         var mode = mode & FileMode.permissions
@@ -200,7 +202,7 @@ extension ContainerFileSystem {
         return NewItem(kind: kind, mode: mode, uid: caller.uid, gid: gid, process: caller.pid)
     }
 
-    /// The name, if something may be made or moved there.
+    /// The checked name, if an item may be created or moved there.
     func checkedForMaking(_ name: [UInt8], in parent: UInt64) throws -> ItemName {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder, !isInVersions(parent) else { throw Errno.EPERM }
@@ -210,7 +212,7 @@ extension ContainerFileSystem {
 
     // MARK: Removing and renaming
 
-    /// - Parameter caller: nil if nobody knows who it is.
+    /// - Parameter caller: nil if unknown.
     package func unlink(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws {
         try remove(parent, name, directory: false, caller)
     }
@@ -222,7 +224,7 @@ extension ContainerFileSystem {
     func remove(_ parent: UInt64, _ name: [UInt8], directory: Bool, _ caller: Caller?) throws {
         let name = try ItemName.checked(name)
         guard name != .versionsFolder else { throw Errno.EPERM }
-        // It may be the backup of a file that was closed just before: what becomes of that depends on both.
+        // The removed name may be the backup of a file closed just before; the index decides from both.
         finishCloses()
         let removed = try index.remove(
             from: parent, named: name, directory: directory, process: caller?.pid ?? 0)
@@ -231,7 +233,7 @@ extension ContainerFileSystem {
 
     /// - Parameters:
     ///   - flags: of renameat2(2).
-    ///   - caller: nil if nobody knows who it is.
+    ///   - caller: nil if unknown.
     package func rename(
         parent: UInt64, name: [UInt8], newParent: UInt64, newName: [UInt8], flags: UInt32, caller: Caller? = nil
     ) throws {
@@ -252,7 +254,7 @@ extension ContainerFileSystem {
         if let target { finishCloses(of: target.ino) }
         if mode == .exchanging { finishCloses() }
         let isOnDisk = if let source, let target { try noteReplacement(of: target, by: source) } else { false }
-        // A program may have read a placeholder and make it its backup at once: that has to be a whole one.
+        // A program may have read a placeholder to its end and now rename it to a backup. The backup must be complete.
         if let source, source.contentState == .partial { try parts.materializer.finishIfComplete(source.key) }
         let result = try takingAlongWrites(to: source?.ino, isOver: target != nil) { writing in
             try index.rename(
@@ -264,16 +266,16 @@ extension ContainerFileSystem {
         if let content = result.replaced?.content { drop(content) }
     }
 
-    /// The kernel moves what it has at the old name. If it does not know what is at the new one now, that was a file
-    /// which another has taken the place of.
+    /// Invalidates the new name if the kernel does not know the moved inode. The kernel moves what it has at the old
+    /// name; that was a file which another has replaced.
     private func forgetMoved(_ row: ItemRow, at name: ItemName, in parent: UInt64) {
         guard row.kind != .hardLink, !inodes.isKnown(row.ino) else { return }
         kernel.invalidateEntry(parent: parent, name: name)
     }
 
-    /// What has just come from the cloud has its size from the beginning: by that nobody could tell whether it has come
-    /// to the disk.
-    /// - Returns: whether that is what it is.
+    /// Flushes a downloaded content. A download has its final size from the start, so the size cannot show whether its
+    /// bytes are on disk.
+    /// - Returns: whether the content was such a download.
     private func bringDownloadToDisk(_ content: ContentID, of source: ItemRow) throws -> Bool {
         guard !source.dirty.contains(.content), !source.isWriting,
             try index.peek({ try $0.isUnsynced(content) })
@@ -283,8 +285,8 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// A file's content that takes the place of another's is brought to the disk before the index that says so.
-    /// - Returns: whether it is there.
+    /// Flushes a content that replaces another file's content before the index records the replacement.
+    /// - Returns: whether the content is on disk.
     private func noteReplacement(of target: ItemRow, by source: ItemRow) throws -> Bool {
         guard target.kind == .file, let content = source.content, source.contentState == .complete,
             source.key != target.key

@@ -5,40 +5,40 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What writers did reaches the index.
+// Records the changes that writers made in the index, and flushes them.
 extension ContainerFileSystem {
-    /// Compares the backing file with what the index was last told, and tells it of a change.
+    /// Records a change of the backing file since its last record in the index.
     func note(_ node: OpenNode, _ state: inout OpenNode.State, stillOpen: Bool) throws {
         guard state.isRecorded, let file = state.whole?.file else { return }
         let status = try file.status()
         let stamp = OpenNode.Stamp(status)
         let isChanged = state.isChanged(stamp, stillOpen: stillOpen)
         guard isChanged || !stillOpen else { return }
-        // After the look at the times, so that each later store through a mapping changes them again.
+        // Start the writeback after reading the times, so that each later store through a mapping changes them again.
         if state.mayBeMapped, stillOpen { try file.startWriteback() }
         do {
-            // Flushes and looks at what stays open are nobody's calls, yet it was a program that wrote.
+            // Flushes and periodic looks have no calling program, but a program made the write.
             _ = try doing(state.doer ?? Doer.current) {
                 try index.noteWriting(
                     ino: node.ino, changed: isChanged, size: status.size, modifiedAt: status.modifiedAt,
                     changedAt: status.changedAt, writtenAt: state.writtenAt(status), stillOpen: stillOpen)
             }
         } catch where Errno(describing: error) == .ESTALE {
-            // Unlinked or replaced while it was open: what is written goes with the last handle.
+            // The file was unlinked or replaced while open: its content goes with the last handle.
             state.isRecorded = false
             return
         }
         setNoted(stamp, stillOpen: stillOpen, &state)
     }
 
-    /// The index has been told of all up to that state of the backing file.
+    /// Updates the state after the index has recorded the backing file up to `stamp`.
     func setNoted(_ stamp: OpenNode.Stamp, stillOpen: Bool, _ state: inout OpenNode.State) {
         state.stamp = stamp
         state.unrest = nil
         state.awaitsFirstNote = false
-        // A write of this very moment may have left the times as they are.
+        // A write at this very moment may have left the times unchanged.
         state.isTouched = stillOpen && state.service.backing != nil && isTooFresh(stamp)
-        // A call that goes on has set them when it began.
+        // A write call in progress set the times when it began.
         state.wasNotedBesideWriters = stillOpen && (state.service.backing != nil || state.isAdopted)
         state.isRecorded = stillOpen
         if !stillOpen { state.mayHaveBeenMapped = false }
@@ -49,8 +49,8 @@ extension ContainerFileSystem {
             && ContentScanner.isRacy(changedAt: stamp.changedAt, scannedAt: parts.timekeeper.now())
     }
 
-    /// Tells the index what has been written till now to a file that may be open still: what comes next, and counts as
-    /// later, is not to find it unnoted.
+    /// Records the writes so far to a file that may still be open. A later change that counts as newer then finds them
+    /// recorded.
     package func noteWrites(to ino: UInt64) throws {
         guard let node = openNodes.node(ino) else { return }
         try node.state.withLock { state in
@@ -59,8 +59,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Looks at all that is open for writing, or mapped: what stays open for long goes up meanwhile. To be called every
-    /// few seconds.
+    /// Records all files that are open for writing or mapped, so that a file that stays open long is uploaded
+    /// meanwhile. Called every few seconds.
     func noteOpenWriters() {
         for node in openNodes.all {
             do {
@@ -76,14 +76,14 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Whether a changed file has not changed since the last look. One that never rests counts after some looks, but
-    /// not a new one: that is being copied here, and nobody is to hear of a part of it.
+    /// Whether a changed file is unchanged since the last look. A file that never rests counts as at rest after some
+    /// looks. A new one does not: it is probably being copied here, and no part of it must be uploaded.
     private func isAtRest(_ node: OpenNode, _ state: inout OpenNode.State) throws -> Bool {
         guard let file = state.whole?.file else { return false }
         let stamp = OpenNode.Stamp(try file.status())
         if stamp.size == 0 { return try isLeftEmpty(node, stamp, &state) }
         guard state.isTouched || stamp != state.stamp else { return false }
-        // What has come to a file that was empty is looked at from now on.
+        // From now on look at content that was written to an empty file.
         let last = state.unrest.flatMap { $0.stamp.size > 0 ? $0 : nil }
         if let last {
             if last.stamp == stamp { return true }
@@ -95,12 +95,12 @@ extension ContainerFileSystem {
         return false
     }
 
-    /// Whether a file is open and empty for long. A file that was emptied is about to be written: a command's output
-    /// may take its time, and what the document had is not to go elsewhere meanwhile. But a program's lock file, which
-    /// was never anything else, stays as it is for as long as that runs.
+    /// Whether a file has been open and empty for long. An emptied file is usually about to be written: a command's
+    /// output may take its time, and the loss of the old content must not spread meanwhile. A file that was never
+    /// anything but empty, like a lock file, keeps its state while its program runs.
     private func isLeftEmpty(_ node: OpenNode, _ stamp: OpenNode.Stamp, _ state: inout OpenNode.State) throws -> Bool {
         guard let row = try index.row(ino: node.ino), try wasNeverMore(row) else { return false }
-        // The index knows that it is being written, and waits to be told how it is then.
+        // The index knows that the file is being written, and has not recorded its state yet.
         let isUntold = row.isFresh || row.dirty.contains(.created) && row.generation == 0
         guard isUntold || state.isTouched || stamp != state.stamp else { return false }
         let last = state.unrest.flatMap { $0.stamp == stamp ? $0 : nil }
@@ -112,20 +112,20 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// Whether the cloud has no content of it but an empty one.
+    /// Whether the cloud has no content of it except an empty one.
     private func wasNeverMore(_ row: ItemRow) throws -> Bool {
         if row.dirty.contains(.created) { return true }
         return try index.read { try $0.remote(id: row.id)?.content?.size ?? 0 } == 0
     }
 
-    /// With a look every five seconds, a file that is held open empty goes up after a minute.
+    /// With a look every five seconds, a file held open empty is uploaded after a minute.
     private static let looksAtEmptiness = 12
 
-    /// With a look every five seconds, a file that is written to all the time goes up about every half minute.
+    /// With a look every five seconds, a file under constant writes is uploaded about every half minute.
     private static let looksAtUnrest = 6
 
-    /// The last writer is gone. A failure (the disk is full) cannot be told to anyone: it is tried again, and should
-    /// the process end before, the next start finds that the file was being written.
+    /// Records the last writer's close. No caller can receive a failure (the disk is full), so it is retried. If the
+    /// process ends first, the next start finds that the file was being written.
     func noteLastClose(_ node: OpenNode, _ state: inout OpenNode.State) {
         do { try note(node, &state, stillOpen: false) } catch {
             logger.error(
@@ -150,7 +150,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Opens the file as a writer would and closes it: that notes its state.
+    /// Opens the file as a writer and closes it, which records its state.
     private func noteAgain(_ ino: UInt64) throws {
         guard let row = try index.row(ino: ino), row.isWriting, let opened = try openWhole(ino, .writeOnly) else {
             return
@@ -159,27 +159,27 @@ extension ContainerFileSystem {
         releaseUnclaimed(opened.handle)
     }
 
-    /// Makes content and names durable. A program that gets a success here keeps its data through a power loss.
+    /// Makes content and names durable. A program that gets success keeps its data through a power loss.
     package func sync(_ handle: UInt64) throws {
         let file = try files.object(handle)
         guard let whole = file.node.state.withLock({ $0.whole }) else { return try index.makeChangesDurable() }
         try requireSyncs(of: whole.id)
         let before = try whole.file.status()
         let isReplacement = index.isReplacement(whole.id)
-        // What is written from here on is not of this call.
+        // Writes from here on are not part of this call.
         try file.node.state.withLock { state in
             if state.leavesNoteToClose(), noteSoon(file.node.ino) { return }
             try note(file.node, &state, stillOpen: state.writers > 0 || state.mayBeMapped)
         }
         if isReplacement { return try syncReplacement(whole, file.node, before) }
         if !file.node.state.withLock({ $0.writesThrough }), try syncInJournal(whole, before) {
-            // Somebody may have begun to write past the journal meanwhile.
+            // Another handle may have begun to write past the journal meanwhile.
             guard file.node.state.withLock({ $0.writesThrough }) else { return }
             return try syncContent(of: whole, file.node, before)
         }
         guard !index.hasDurableChanges else { return try syncContent(of: whole, file.node, before) }
-        // Index or content may be on the disk without the other meanwhile, as when another file's fsync brings the
-        // index there. With one flush for both an fsync takes hardly more than that of the content alone.
+        // Index or content may reach the disk without the other, for instance when another file's fsync flushes the
+        // index. With one flush for both, an fsync takes hardly longer than that of the content alone.
         if parts.sharesFlushes,
             try index.makeDurable(
                 byFlushOf: before.device, start: { try sendContent(of: whole) },
@@ -187,19 +187,19 @@ extension ContainerFileSystem {
         {
             return
         }
-        // At one time: it then takes 0.8 of what it takes one after the other (measured).
+        // Flush both at the same time: that takes 0.8 of the time of one after the other (measured).
         try syncThread.run { try syncContent(of: whole, file.node, before) } beside: { [index] in
             try index.makeDurable()
         }
     }
 
-    /// Throws what a sync of the content has failed with.
+    /// Throws the error of an earlier failed sync of the content.
     func requireSyncs(of id: ContentID) throws {
         if let failure = contents.failure(of: id) { throw failure }
     }
 
-    /// What has taken another's place is on the disk before it is forgotten what that was, and that is on the disk
-    /// before the program goes on: whenever the power goes, one of the two is there, and afterwards the new one.
+    /// Syncs a content that has replaced another. It flushes the content, then drops the record of the old one, then
+    /// flushes the index. So whenever power fails, one of the two exists, and after the sync the new one does.
     private func syncReplacement(_ whole: OpenNode.Whole, _ node: OpenNode, _ before: FileStatus) throws {
         try syncContent(of: whole, node, before)
         try index.forgetReplacements([whole.id])
@@ -235,6 +235,6 @@ extension ContainerFileSystem {
         contents.noteSynced(whole.id, before)
     }
 
-    /// Names are in the index, of whichever directory.
+    /// Makes names durable. The index has the names of all directories.
     package func syncDirectory() throws { try index.makeChangesDurable() }
 }

@@ -6,7 +6,7 @@ internal import UbiquitySystem
 
 // Opening and closing files.
 extension ContainerFileSystem {
-    /// Times that an open is tried anew because the content was exchanged between two steps.
+    /// Attempts of an open when the content is exchanged between two steps.
     private static let openAttempts = 16
 
     func openUnclaimed(_ ino: UInt64, flags: OpenFlags, caller: Caller) throws -> Answer<OpenedFile> {
@@ -18,7 +18,7 @@ extension ContainerFileSystem {
         case .symlink: throw Errno.ELOOP
         case .file: break
         case .hardLink: throw Errno.ESTALE
-        // The kernel opens them itself.
+        // The kernel opens special files itself.
         case .fifo, .socket, .characterDevice, .blockDevice: throw Errno.ENXIO
         }
         if isOrphan { return .now(try openOrphan(row, flags)) }
@@ -35,7 +35,7 @@ extension ContainerFileSystem {
             guard let opened = try openJustCome(row, flags) else { throw Errno.EDEADLK }
             return .now(opened)
         }
-        // Of what is empty there is nothing to wait for.
+        // An empty content needs no download.
         if row.size > 0, parts.backgroundReaders.isOne(caller.pid) {
             if let opened = try openJustCome(row, flags) { return .now(opened) }
             return .now(try openRefused(row, flags))
@@ -44,8 +44,9 @@ extension ContainerFileSystem {
         return try flags.writes ? openWhenWhole(row, flags) : openPartly(row, flags)
     }
 
-    /// Whether the open counts for the choice of what to evict. A backup or a scanner opens everything, and then the
-    /// order of its walk would be that of eviction. Who it is is asked once a day of a file: that takes some 20 us.
+    /// Whether the open counts as a use when items are chosen for eviction. A backup or a scanner opens every file;
+    /// counting that would make its walk the order of eviction. The check of the program takes some 20 µs and is made
+    /// once a day per file.
     private func isUse(_ row: ItemRow, _ caller: Caller) -> Bool {
         let now = parts.timekeeper.now()
         let isRecent = now.nanoseconds &- row.usedAt.nanoseconds < UseLog.day || now < row.usedAt
@@ -54,7 +55,7 @@ extension ContainerFileSystem {
 
     // MARK: Content that is here
 
-    /// Nil if the content is not wholly here.
+    /// Opens a file whose content is complete; nil if it is not.
     func openWhole(_ ino: UInt64, _ flags: OpenFlags) throws -> OpenedFile? {
         let node = openNodes.hold(ino)
         do {
@@ -69,16 +70,16 @@ extension ContainerFileSystem {
         return try keepingPromise(handle(on: node, flags, partial: nil), flags)
     }
 
-    /// Nil if the content is not wholly here, nor was the last of it on its way into the index.
+    /// Opens a file whose content is complete, or whose last bytes are just entering the index; nil otherwise.
     func openJustCome(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile? {
         try hasJustCome(row) ? openWhole(row.ino, flags) : nil
     }
 
-    /// A disk that takes nothing leaves it a placeholder.
+    /// If the disk is full, the item stays a placeholder.
     func hasJustCome(_ row: ItemRow) -> Bool { (try? finished(row))?.contentState == .complete }
 
-    /// Of a program that opens with O_SYNC or O_DSYNC no `fsync` comes: its file is there after a loss of power, by its
-    /// name, from the first write on.
+    /// Keeps the promise of O_SYNC and O_DSYNC. Such a program calls no `fsync`: from its first write on, the file
+    /// survives a power loss under its name.
     func keepingPromise(_ opened: OpenedFile, _ flags: OpenFlags) throws -> OpenedFile {
         guard flags.writes, flags.contains(.dataSync) else { return opened }
         do {
@@ -96,7 +97,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// What is kept of an earlier state would be laid over what is written next, whose times may not be on the disk.
+    /// Drops the journal of an earlier state. After a power loss, recovery would lay it over later writes whose times
+    /// may not be on disk.
     private func beginWritingThrough(_ node: OpenNode) throws {
         let whole = node.state.withLock { state in
             state.writesThrough = true
@@ -105,24 +107,26 @@ extension ContainerFileSystem {
         guard let whole else { return }
         let isReplacement = index.isReplacement(whole.id)
         guard isReplacement || contents.journal?.mark(of: whole.id) != nil else { return }
-        // After a failed sync another would succeed, and what is kept is all that is left.
+        // After a failed sync the next one can succeed without having written the data. The journal is then the only
+        // copy left.
         try requireSyncs(of: whole.id)
         try syncContent(of: whole, node, try whole.file.status())
         if isReplacement { try index.forgetReplacements([whole.id]) }
     }
 
-    /// Gives the node its backing file, and tells the index of a writer.
-    /// - Returns: false if the content is not wholly here.
+    /// Gives the node its backing file, and records a writer in the index.
+    /// - Returns: false if the content is not complete.
     func attach(_ node: OpenNode, writes: Bool) throws -> Bool {
         for _ in 0..<Self.openAttempts {
             let isAttached: Bool? = try node.state.withLock { state in
-                // Not before: a close may just be noted, and nobody writes any more when that is done.
+                // Read the row under the lock: a close may just be recorded, after which the index counts no writer.
                 let row = try liveRow(node.ino)
                 guard row.contentState == .complete, let content = row.content else { return nil }
                 do {
                     try open(content, of: row, writable: writes, &state)
                 } catch where Errno(describing: error) == .ENOENT {
-                    // Another has taken its place since the row was read; or the item is there and its content is not.
+                    // Either another content has replaced it since the row was read, or the item exists and its content
+                    // file is missing.
                     guard try liveRow(node.ino).content == content else { return false }
                     throw UbiquityError(
                         .damaged, "the content is gone from this device",
@@ -136,11 +140,11 @@ extension ContainerFileSystem {
         throw Errno.ESTALE
     }
 
-    /// Opens the backing file, or opens it for writing as well.
+    /// Opens the backing file, or reopens it for writing.
     func open(_ content: ContentID, of row: ItemRow, writable: Bool, _ state: inout OpenNode.State) throws {
         if let whole = state.whole, whole.id == content, whole.isWritable || !writable { return }
-        // The handles that the kernel serves would stay with the other content. Nothing exchanges the content of an
-        // inode that is open; should it happen, a refusal loses nothing.
+        // Handles that the kernel serves would keep the old content. Nothing exchanges the content of an open inode; if
+        // it should happen, refusing loses nothing.
         if case .kernel(_, let served) = state.service, served != content { throw Errno.EBUSY }
         let reader = state.whole.flatMap { $0.id == content ? $0.file : nil } ?? idle.file(row.ino, content)
         if !writable, let reader {
@@ -153,16 +157,17 @@ extension ContainerFileSystem {
         state.notePrivileges(row)
     }
 
-    /// - Returns: false if the content was exchanged before the index took note: to be tried again.
+    /// - Returns: false if the content was exchanged before the index recorded the writer; the caller tries again.
     private func addWriter(
         _ node: OpenNode, _ content: ContentID, _ known: ItemRow, _ state: inout OpenNode.State
     ) throws -> Bool {
         if !state.isRecorded {
             if let file = state.whole?.file { try bringToDisk(content, of: node.ino, file) }
-            // What the last writer did is not noted yet (`unnoted`): that is this one's to note, with the file's times.
+            // The last writer's changes are not recorded yet (`unnoted`). This writer records them, with the file's
+            // times.
             let isUnnoted = known.isWriting
-            // From now on the backing file shows the times: they must not jump, also if this process dies just then.
-            // Where they are that already, the time of the file's change stays what it is: nobody has changed it.
+            // From now on `stat` shows the backing file's times. They must not jump, even if this process dies here. If
+            // they already match, leave them, so that the change time stays.
             if !isUnnoted, let file = state.whole?.file, try file.status().modifiedAt != known.modifiedAt {
                 try file.setTimes(accessed: nil, modified: known.modifiedAt)
             }
@@ -182,7 +187,7 @@ extension ContainerFileSystem {
                 }
                 state.stamp = OpenNode.Stamp(try file.status())
             } catch {
-                // Nobody else would tell the index that it is not being written.
+                // No later close would record that the file is no longer written.
                 if state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
                 throw error
             }
@@ -191,14 +196,14 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// What the cloud has of a file is on the disk before a program writes into it: after a power loss nobody could
-    /// tell what the program wrote from what never got there.
+    /// Flushes a downloaded content before a program writes to it. After a power loss, the program's bytes could not be
+    /// told from bytes that never reached the disk.
     func bringToDisk(_ content: ContentID, of ino: UInt64, _ file: FileDescriptor) throws {
         let row = try liveRow(ino)
         guard row.content == content, !row.dirty.contains(.content), !row.isWriting,
             try index.peek({ try $0.isUnsynced(content) })
         else { return }
-        // After a failure the kernel takes for written what is not.
+        // After a failed sync the kernel treats the lost pages as written.
         try requireSyncs(of: content)
         try rememberingFailure(of: content) { () throws(Errno) in try file.syncData() }
         try contents.syncName(of: content)
@@ -212,7 +217,8 @@ extension ContainerFileSystem {
         let backing = beginService(of: node, flags, isNew: isNew)
         let handle = files.add(OpenFile(node: node, flags: flags, partial: partial, late: late))
         if flags.contains(.refused) {
-            // Somebody may be waiting for pages that are of what is shown; others nobody reads in.
+            // Keep the cache only where a program may wait for pages of the partial content. No program reads into
+            // other pages.
             let keepsCache = inodes.withNode(node.ino) { $0.pages != nil } ?? false
             return OpenedFile(handle: handle, keepsCache: keepsCache, backing: backing, bypassesPages: true)
         }
@@ -233,7 +239,7 @@ extension ContainerFileSystem {
     }
 
     private func openWhenWhole(_ row: ItemRow, _ flags: OpenFlags) throws -> Answer<OpenedFile> {
-        // Held from now on, so that what has come of it is not evicted meanwhile.
+        // Hold the node now, so that the downloaded content is not evicted before the open.
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             defer { openNodes.release(node) }
@@ -248,7 +254,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// A program that looks at files without reading them may do so; no writer may go on without the content.
+    /// Opens a placeholder for a program whose reads are refused. Readers may look at the file without its bytes; a
+    /// writer needs the content.
     private func openRefused(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
         guard !flags.writes else { throw Errno.EDEADLK }
         return handle(on: openNodes.hold(row.ino), flags.union(.refused), partial: nil)
@@ -259,14 +266,14 @@ extension ContainerFileSystem {
             let beginning = PendingContent(row.content) { [arriving] in try await arriving.beginContent(of: row) }
             return .now(handle(on: openNodes.hold(row.ino), flags, partial: .pending(beginning)))
         }
-        // Held from now on, so that it is not evicted or taken for unused while the download begins.
+        // Hold the node now, so that the item is not evicted or taken for unused while the download begins.
         let node = openNodes.hold(row.ino)
         return .later { [self] in
             do {
                 return handle(on: node, flags, partial: .content(try await arriving.beginReading(row)))
             } catch {
                 openNodes.release(node)
-                // Between the question and the download the content may have come by itself, or the item may be gone.
+                // Between lookup and download the content may have arrived, or the item may be gone.
                 if let row = try index.row(ino: row.ino), row.contentState == .complete,
                     let opened = try openWhole(row.ino, flags)
                 {
@@ -282,7 +289,7 @@ extension ContainerFileSystem {
 
     // MARK: Closing
 
-    /// Nothing is kept back until a close; what a write could not do, it said.
+    /// Answers a kernel flush. Writes are never deferred to the close, so every write has already reported its errors.
     package func flush(_ handle: UInt64) throws { _ = try files.object(handle) }
 
     func releaseUnclaimed(_ handle: UInt64) {
@@ -306,15 +313,15 @@ extension ContainerFileSystem {
         case .pending(let beginning):
             beginning.cancel()
             Task.detached {
-                // A beginning that failed gives no interest to give back.
+                // If the download failed to begin, there is nothing to release.
                 if let content = try? await beginning.value { materializer.release(content) }
             }
         case nil: break
         }
     }
 
-    /// Whether the close is a use that the log does not know: what is open all day was not used last in the morning. Of
-    /// a new file the index has the time of its making; most are closed at once, and then that will do.
+    /// Whether the close is a use that the log does not have. A file open all day was not last used in the morning. For
+    /// a new file the index has its creation time; that is enough if the file closes soon.
     private func isUsedTill(_ file: OpenFile) -> Bool {
         if file.flags.contains(.counted) { return true }
         guard file.flags.contains(.create), let row = try? index.row(ino: file.node.ino) else { return false }
@@ -325,7 +332,7 @@ extension ContainerFileSystem {
         write(uses: uses.add(ino, now: parts.timekeeper.now()))
     }
 
-    /// Tells the index when files were last used. To be called before what was not used for longest is evicted.
+    /// Writes the times of last use to the index. Eviction calls it before it sorts items by last use.
     package func noteUses() { write(uses: uses.take(now: parts.timekeeper.now())) }
 
     private func write(uses: [UInt64: Timestamp]) {
@@ -340,7 +347,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Writes down what is kept back for batches. To be called now and then, and before the end.
+    /// Writes the changes deferred for batching. Called periodically, and before the end.
     package func settle() {
         write(uses: uses.takeIfDue(now: parts.timekeeper.now()))
         finishCloses()

@@ -4,17 +4,18 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Who serves an open file: this process, or the kernel past it.
+// Chooses who serves an open file: this process, or the kernel directly (passthrough).
 //
-// What the kernel serves, this process does not see. Writes show in the backing file's times, stores through a mapping
-// too, if the page was clean before. And a mapping keeps neither handle nor inode open: the kernel maps the backing
-// file itself, so that a program may go on storing when its last handle is long released. So a file that may be mapped
-// stays recorded as written to until nobody has the backing file open for writing any more, which a lease tells.
+// This process does not see reads and writes that the kernel serves. Writes change the backing file's times; so do
+// stores through a mapping, if the page was clean before. A mapping keeps neither handle nor inode open, because the
+// kernel maps the backing file itself. A program may go on storing long after its last handle is released. So a file
+// that may be mapped stays recorded as being written until no process has the backing file open for writing. A lease
+// tells that.
 extension ContainerFileSystem {
-    /// Counts a handle, and decides how it is served: as the others of its inode are.
-    /// - Returns: what the kernel is to serve it from; nil if this process does.
+    /// Counts a handle, and serves it as the other handles of its inode are served.
+    /// - Returns: the backing number from which the kernel serves it; nil if this process serves it.
     func beginService(of node: OpenNode, _ flags: OpenFlags, isNew: Bool) -> BackingID? {
-        // Who reads it next may be the only one who does.
+        // The next reader may be the only one, so count reads anew.
         if flags.writes { inodes.withNode(node.ino) { $0.looks = Rereading.Looks() } }
         let keepsReader = files.count < parts.filesWithTwoDescriptors
         let (backing, mapsNow) = node.state.withLock { state in
@@ -26,7 +27,7 @@ extension ContainerFileSystem {
             if mapsNow { state.mayBeMapped = true }
             return (backing, mapsNow)
         }
-        // Its times change without the kernel's notice from now on: what it knows of them must not be believed.
+        // From now on the file's times change without the kernel's notice, so drop the times it has cached.
         if mapsNow, !isNew { kernel.invalidateAttributes(ino: node.ino) }
         return backing
     }
@@ -39,7 +40,7 @@ extension ContainerFileSystem {
         let idle = idle.take(node.ino)
         let registered = state.registered
         state.registered = nil
-        // A write takes away the rights of the file itself. Those that the kernel serves would not.
+        // A write clears the file's set-user-id and set-group-id bits. Writes that the kernel serves would leave them.
         guard parts.passthrough.isActive, !state.hasPrivileges, var whole = state.whole,
             !isReread(node.ino, flags, state)
         else {
@@ -69,7 +70,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Whether it is a small file that programs read and look at again and again (`Rereading`).
+    /// Whether it is a small file that programs read and stat again and again (`Rereading`).
     private func isReread(_ ino: UInt64, _ flags: OpenFlags, _ state: OpenNode.State) -> Bool {
         guard !flags.writes, inodes.withNode(ino, { $0.looks.areMany }) ?? false, state.writers == 0,
             !state.mayBeMapped, !state.isAdopted, let size = try? state.whole?.file.status().size
@@ -77,7 +78,7 @@ extension ContainerFileSystem {
         return size <= Rereading.largest
     }
 
-    /// A handle is released. With the last one the choice is open again.
+    /// Releases a handle. After the last one, the next handle chooses the service anew.
     func endService(of node: OpenNode, _ state: inout OpenNode.State) {
         state.handles -= 1
         guard state.handles == 0 else { return }
@@ -89,11 +90,11 @@ extension ContainerFileSystem {
             return
         }
         letGo(of: idle.put(node.ino, content, now: parts.timekeeper.now()))
-        // It may have been replaced or removed a moment ago, and the news have come before it was put there.
+        // The content may have been replaced or removed before it was put there.
         if (try? index.row(ino: node.ino))?.content != content.id { letGo(of: idle.take(node.ino)) }
     }
 
-    /// What is kept of a file that nobody has open any more; nil if somebody may still write to it.
+    /// The content kept of a file that is open no more; nil if a program may still write to it.
     private func idleContent(_ state: OpenNode.State) -> IdleContents.Content? {
         guard let whole = state.whole, !state.mayBeMapped, !state.isRecorded,
             let file = whole.isWritable ? whole.reader : whole.file
@@ -102,29 +103,29 @@ extension ContainerFileSystem {
         return IdleContents.Content(file: file, id: whole.id, backing: state.service.backing)
     }
 
-    /// The item's content is another one, or is to go.
+    /// Drops the idle content of an item whose content is replaced or about to be removed.
     func forgetIdle(_ ino: UInt64) { letGo(of: idle.take(ino)) }
 
     func letGo(of contents: some Sequence<IdleContents.Content>) {
         for content in contents { letGo(of: content) }
     }
 
-    /// Its descriptor is closed with it.
+    /// Unregisters the content; its descriptor closes with it.
     private func letGo(of content: IdleContents.Content?) {
         if let backing = content?.backing { parts.passthrough.unregister(backing) }
     }
 
     // MARK: The end of writing
 
-    /// The last writer's handle is gone.
-    /// - Returns: false if somebody may still write through a mapping.
+    /// Records the end of writing after the last writer's handle is released.
+    /// - Returns: false if a program may still write through a mapping.
     func endWriting(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
         if state.isRecorded, mayStillBeMapped(node, &state) { return false }
         noteLastClose(node, &state)
         return true
     }
 
-    /// Whether somebody may write through a mapping now that no writer has a handle.
+    /// Whether a program may write through a mapping when no writer has a handle.
     func mayStillBeMapped(_ node: OpenNode, _ state: inout OpenNode.State) -> Bool {
         if state.mayBeMapped { state.mayBeMapped = isMapped(node, &state) }
         return state.mayBeMapped
@@ -135,21 +136,21 @@ extension ContainerFileSystem {
             try state.whole?.becomeReader()
             return try state.whole?.file.hasWriters() ?? false
         } catch {
-            // Not to be known now: it counts as mapped until it is.
+            // Unknown at present: treat the file as mapped until the lease tells.
             logger.warning(
                 "cannot tell whether a file is still mapped", metadata: ["inode": "\(node.ino)", "error": "\(error)"])
             return true
         }
     }
 
-    /// Looks at the mapped files again and again until nobody can write to any.
+    /// Checks the mapped files repeatedly until no program can write to any.
     func watchMapped() {
         guard mapped.beginWatch() else { return }
         let timekeeper = parts.timekeeper
         Task.detached { [weak self] in
             var pause = MappedFiles.firstPause
             while let self, !self.mapped.endIfEmpty() {
-                // Only a cancelled task is woken early, and nobody cancels this one.
+                // Only a cancelled task wakes early, and nothing cancels this one.
                 try? await timekeeper.sleep(for: pause)
                 self.reviewMapped()
                 pause = min(pause * 2, MappedFiles.longestPause)
@@ -159,7 +160,8 @@ extension ContainerFileSystem {
 
     private func reviewMapped() {
         for node in mapped.all {
-            // Opened again for writing, or gone from the index: then the last close, or nobody, has to look at it.
+            // If the file is open for writing again, the last close checks it. If it left the index, no check is
+            // needed.
             let isDone = node.state.withLock { state in
                 (state.writers > 0 || !state.isRecorded || endWriting(node, &state)) && mapped.remove(node)
             }
@@ -167,8 +169,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Files that were open for writing when the last process died, and that somebody still writes to: through handles
-    /// or mappings of the mount that is dead. To be called once, before anybody else opens anything.
+    /// Adopts files that were open for writing when the last process died and that programs still write to, through
+    /// handles or mappings of the dead mount. Call once, before any file is opened.
     package func adoptWriters() throws {
         for row in try index.interruptedWriters() {
             guard let content = row.content, row.contentState == .complete, !row.isDeleted else { continue }
@@ -178,8 +180,8 @@ extension ContainerFileSystem {
                 state.isRecorded = true
                 state.mayBeMapped = true
                 state.isAdopted = true
-                // The index was told of what stood there when this began, and a page that is being stored to since
-                // before that changes no time till it is written back.
+                // The index has the state from before the process died. A page that a program has been storing to since
+                // then changes no time until it is written back.
                 state.isTouched = true
                 state.stamp = try state.whole.map { OpenNode.Stamp(try $0.file.status()) }
                 try state.whole?.file.startWriteback()
@@ -190,10 +192,10 @@ extension ContainerFileSystem {
     }
 }
 
-/// Files that have no writer's handle any more and may yet be written to. Each is held in the table of open nodes.
+/// Files without a writer's handle that programs may still write to. Each is held in the table of open nodes.
 ///
-/// Changed with the node's state locked, so that a node is here if it is recorded as written to and has no writer.
-/// Lock order: a leaf.
+/// Changed with the node's state locked. So a node is in here exactly if it is recorded as being written and has no
+/// writer. Lock order: a leaf.
 final class MappedFiles: Sendable {
     private struct State {
         var nodes: [UInt64: OpenNode] = [:]
@@ -201,14 +203,14 @@ final class MappedFiles: Sendable {
     }
     private let state = Lock(State())
 
-    /// When a program has only just closed it, the kernel takes some microseconds to let go of the backing file.
+    /// After a program's close the kernel takes some microseconds to release the backing file.
     static let firstPause: Duration = .milliseconds(5)
     static let longestPause: Duration = .seconds(2)
 
     /// - Returns: false if it is here already.
     func add(_ node: OpenNode) -> Bool { state.withLock { $0.nodes.updateValue(node, forKey: node.ino) == nil } }
 
-    /// - Returns: false if somebody watches, or there is nothing to watch.
+    /// - Returns: false if a watch runs already, or no file needs one.
     func beginWatch() -> Bool {
         state.withLock { state in
             guard !state.isWatched, !state.nodes.isEmpty else { return false }
@@ -222,7 +224,8 @@ final class MappedFiles: Sendable {
     func contains(_ node: OpenNode) -> Bool { state.withLock { $0.nodes[node.ino] != nil } }
     var all: [OpenNode] { state.withLock { Array($0.nodes.values) } }
 
-    /// Whether there is nothing to watch any more; then the watch is over.
+    /// Ends the watch if no file is left.
+    /// - Returns: whether the watch is over.
     func endIfEmpty() -> Bool {
         state.withLock { state in
             if state.nodes.isEmpty { state.isWatched = false }

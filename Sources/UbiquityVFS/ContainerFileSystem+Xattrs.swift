@@ -3,9 +3,10 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Extended attributes: those of programs, which are stored, and ours, which are computed or act.
+// Extended attributes: those set by programs, which are stored, and those of `ubiquity`, which are computed or start an
+// action.
 extension ContainerFileSystem {
-    /// Bytes in one attribute's value, as Linux has it (XATTR_SIZE_MAX).
+    /// Largest value of one attribute in bytes, as in Linux (XATTR_SIZE_MAX).
     private static let maximumValue = 65_536
 
     package func xattr(of ino: UInt64, name: [UInt8]) throws -> [UInt8] {
@@ -24,34 +25,34 @@ extension ContainerFileSystem {
         try checkNamespace(name)
         let list = name.starts(with: Self.userNamespace) ? row.xattrs : row.localXattrs
         guard let found = list.first(where: { $0.name == name }) else {
-            // `ls -l` asks each file for it, until the answer is that there is no such thing in this file system.
+            // `ls -l` asks every file for the label until it learns that this file system has none.
             throw name == Self.label ? Errno.EOPNOTSUPP : Errno.ENODATA
         }
         return found.value
     }
 
-    /// All names, each with a zero after it.
+    /// All names, each followed by a zero byte.
     package func xattrNames(of ino: UInt64, caller: Caller) throws -> [UInt8] {
         if let node = versionNodes.node(ino) { return versionXattrNames(of: node, caller: caller) }
         let (row, _) = try row(ino)
-        // Another device may have set names outside "user.", which have no meaning here and cannot be read.
+        // Another device may have set names outside "user.". They have no meaning here and cannot be read.
         let synced = row.xattrs.filter { $0.name.starts(with: Self.userNamespace) }
         var names = (synced + row.localXattrs).map(\.name)
-        // As on other file systems: those who may not read them do not see them.
+        // As on other file systems, programs that may not read these attributes do not see them.
         if caller.uid != 0 { names.removeAll { $0.starts(with: Self.trustedNamespace) } }
-        // Only files and folders have user attributes on Linux, so none are shown that could not be read.
+        // On Linux only files and folders have user attributes, so other kinds list none.
         let hasStatus = row.kind == .file || row.kind == .directory
         if hasStatus, !CopyTools.isCopying(caller.pid) { names += StatusAttribute.listed.map(\.name) }
-        // Another device may have set as many as it takes; the kernel gives no longer list to a program.
+        // Another device may have set more names than fit; the kernel gives a program no longer list.
         while names.count > synced.count, names.reduce(0, { $0 + $1.count + 1 }) > Self.maximumValue {
             names.removeLast()
         }
         return names.flatMap { $0 + [0] }
     }
 
-    /// - Parameter counting: whether conflicts are to be counted, of a folder all that are in it.
+    /// - Parameter counting: whether to count conflicts; for a folder, all conflicts in it.
     private func facts(of found: ItemRow, counting: Bool) throws -> ItemFacts {
-        // A disk that takes nothing leaves the status as it was.
+        // If the disk is full, the status stays as it was.
         let row = (try? finished(found)) ?? found
         guard row.kind != .directory else { return try folderFacts(of: row, counting: counting) }
         let (remote, conflicts) = try index.peek { reader in
@@ -78,7 +79,7 @@ extension ContainerFileSystem {
     private static let label = Array("security.selinux".utf8)
     private static let namespaces = [userNamespace, trustedNamespace, Array("security.".utf8)]
 
-    /// Access control lists, and what else the system keeps as "system.", are not there.
+    /// Throws for a namespace that is not supported. Access control lists and other "system." attributes are not.
     private func checkNamespace(_ name: [UInt8]) throws {
         guard let namespace = Self.namespaces.first(where: { name.starts(with: $0) }) else { throw Errno.EOPNOTSUPP }
         guard name.count > namespace.count else { throw Errno.EINVAL }
@@ -93,7 +94,7 @@ extension ContainerFileSystem {
         if let node = versionNodes.node(ino) { return .now(try setVersionXattr(of: node, name: name, value: value)) }
         if name == PackageRules.mark {
             do { try checkMark(of: ino, value) } catch is Errno where CopyTools.isCopying(caller.pid) {
-                // Carried along, to where it means nothing.
+                // A copy tool carried the mark to an item where it has no meaning.
                 return .now(())
             }
         } else if name.isOwn {
@@ -117,7 +118,7 @@ extension ContainerFileSystem {
         case 0: return .any
         case 1: return .create
         case 2: return .replace
-        // Neither can be: it is there, or it is not.
+        // Both flags cannot be met: the attribute either exists or does not.
         case 3:
             let row = try row(ino).row
             throw (row.xattrs + row.localXattrs).contains { $0.name == name } ? Errno.EEXIST : Errno.ENODATA
@@ -137,16 +138,17 @@ extension ContainerFileSystem {
         if !isGone { try index.removeXattr(ino: ino, named: name) }
     }
 
-    /// `setfattr -x user.ubiquity.pinned` means the same as the value 0.
+    /// Unpins the item: `setfattr -x user.ubiquity.pinned` means the same as the value 0.
     func removePin(of ino: UInt64, _ caller: Caller) throws -> Answer<Void> {
         let name = Array("\(StatusAttribute.prefix)pinned".utf8)
         return try setOwn(of: ino, name, [UInt8(ascii: "0")], caller)
     }
 
-    /// Changes what is known of an item that is gone from the tree and still open.
-    /// - Returns: false for any other; asked of the kernel's inodes alone, as nearly all are others.
+    /// Changes the recorded row of an item that is deleted and still open.
+    /// - Returns: false for any other item. Looks only at the inodes the kernel knows, because nearly all items are not
+    ///   deleted.
     private func changeOrphan(_ ino: UInt64, _ change: (ItemRow, Timestamp) throws -> ItemRow) throws -> Bool {
-        // A file that was replaced may live on under another name.
+        // A replaced file may still exist under another name.
         guard let row = inodes.orphan(ino), try index.row(ino: ino)?.isDeleted ?? true else { return false }
         try requireOpen(row)
         let changed = try change(row, parts.timekeeper.now())
@@ -154,11 +156,11 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// A folder is marked as a package with "1", as none with "0".
+    /// Checks a package mark: "1" marks a folder as a package, "0" as no package.
     private func checkMark(of ino: UInt64, _ value: [UInt8]) throws {
         let row = try liveRow(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }
-        // The container is no document.
+        // The container itself cannot be a package.
         guard row.key != .root else { throw Errno.EINVAL }
         _ = try Self.flag(value)
     }
@@ -166,7 +168,8 @@ extension ContainerFileSystem {
     private func setOwn(of ino: UInt64, _ name: [UInt8], _ value: [UInt8], _ caller: Caller) throws -> Answer<Void> {
         if CopyTools.isCopying(caller.pid) { return .now(()) }
         guard let attribute = ControlAttribute(name: name) else {
-            // EPERM for what can be read and not set; a name that is none of ours is not stored either.
+            // EPERM for attributes that can be read and not set. Unknown names with the prefix of `ubiquity` are not
+            // stored either.
             throw StatusAttribute(name: name) == nil ? Errno.EINVAL : Errno.EPERM
         }
         let row = try liveRow(ino), key = row.key
@@ -177,7 +180,7 @@ extension ContainerFileSystem {
             return .later { try await control.requestDownload(key) }
         case .evict:
             try Self.requireWish(value)
-            // Whoever evicts a folder goes through what is in it, and asks of each file whether it is open.
+            // Evicting a folder walks its contents and checks for each file whether it is open.
             return .later { [self] in
                 try await waitUntilClosed(ino)
                 try await evictSoon(on: row) { try await control.evict(key) }
@@ -192,8 +195,8 @@ extension ContainerFileSystem {
         }
     }
 
-    /// The kernel tells of the last close a moment after the program's close(2) has returned. Throws `EBUSY` if that
-    /// was none.
+    /// Waits for the last close, which the kernel reports a moment after the program's close(2) has returned. Throws
+    /// `EBUSY` if the file stays open.
     private func waitUntilClosed(_ ino: UInt64) async throws {
         finishCloses(of: ino)
         for _ in 0..<Self.looksForClose where openNodes.node(ino) != nil {
@@ -202,13 +205,14 @@ extension ContainerFileSystem {
         guard openNodes.node(ino) == nil else { throw Errno.EBUSY }
     }
 
-    /// Together 200 ms.
+    /// 20 looks of 10 ms: 200 ms together.
     private static let looksForClose = 20
     private static let restForClose = Duration.milliseconds(10)
 
-    /// How long the kernel keeps a folder from everybody while all that is in it is evicted; that goes on then.
+    /// How long an eviction of a folder may keep the kernel's lock on it. After that the caller is answered and the
+    /// eviction continues.
     private static let folderWaitingTime = Duration.seconds(2)
-    /// As many go on at one time; who asks for more waits till his is done.
+    /// Folder evictions that may continue at one time; a caller beyond that waits until its own is done.
     private static let maximumFolderEvictions = 8
 
     private func evictSoon(on row: ItemRow, _ work: @escaping @Sendable () async throws -> Void) async throws {
@@ -225,7 +229,7 @@ extension ContainerFileSystem {
                 try await work()
                 source.yield(.success(()))
             } catch {
-                // The last one listens no longer if it took its time.
+                // The stream has ended if the eviction took longer than its caller waited.
                 if case .terminated = source.yield(.failure(error)) {
                     logger.warning(
                         "not all in a folder could be evicted",
@@ -249,11 +253,11 @@ extension ContainerFileSystem {
         }
     }
 
-    /// The current version of a file, or the present state of a package, is the one to keep.
+    /// Resolves all conflicts of a file or package in favour of its present state.
     private func resolveAll(_ key: ItemKey) throws {
         let row = try index.row(key: key)
         guard let row, row.kind == .file || index.isPackage(row) else { throw Errno.EINVAL }
-        // In a package may lie what has come into conflict by themselves.
+        // Items in a package may be in conflict by themselves.
         let known = try index.read { reader in
             let items = [row] + (row.kind == .directory ? try reader.itemsInConflict(below: key) : [])
             return try items.map { ($0.key, try reader.conflicts(of: $0.id)) }
@@ -263,12 +267,13 @@ extension ContainerFileSystem {
         }
     }
 
-    /// What is asked for once is set to "1", or to nothing (setfattr without -v); there is nothing to take back.
+    /// Checks the value of an action: "1", or empty (setfattr without -v). An action cannot be undone by setting
+    /// another value.
     private static func requireWish(_ value: [UInt8]) throws {
         guard value.isEmpty || value == [UInt8(ascii: "1")] else { throw Errno.EINVAL }
     }
 
-    /// "1" or "0", as the attributes are read.
+    /// Parses "1" or "0", the form in which the attributes are read.
     private static func flag(_ value: [UInt8]) throws -> Bool {
         switch value {
         case [UInt8(ascii: "1")]: true
@@ -279,6 +284,6 @@ extension ContainerFileSystem {
 }
 
 extension [UInt8] {
-    /// Begins as the attributes that mean something here.
+    /// Whether the name has the prefix of `ubiquity` attributes.
     fileprivate var isOwn: Bool { starts(with: Array(StatusAttribute.prefix.utf8)) }
 }

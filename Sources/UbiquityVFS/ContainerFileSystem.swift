@@ -8,18 +8,18 @@ package import UbiquitySystem
 
 /// A container as a POSIX file system, callable without a kernel.
 ///
-/// It answers from the index and the backing files. Every call may come from any thread, and none waits for the
-/// network: what has to wait is returned as `Answer.later`. Operations throw `Errno`, `UbiquityError` or
-/// `CancellationError`; `Errno(describing:)` says what the calling program is told.
+/// It answers from the index and the backing files. Calls may come from any thread, and none waits for the network: an
+/// operation that must wait returns `Answer.later`. Operations throw `Errno`, `UbiquityError` or `CancellationError`;
+/// `Errno(describing:)` maps them to the error the calling program gets.
 ///
-/// Inode numbers are the index's (top folder 1). A directory's is the number of its key, always; a file's may become
-/// another when a remote update replaces it.
+/// Inode numbers come from the index (top folder 1). A directory keeps the number of its key; a file gets another
+/// number when a remote update replaces it.
 ///
 /// Lock order: `OpenNode.state`, then the index's writer, then the leaves (`InodeTable`, `OpenNodeTable`,
-/// `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`,
-/// `WaitingCalls`). No lock is held while something waits.
+/// `HandleTable`, `Departures`, `VersionListings`, `CompletionWaiters`, `UseLog`, `Replays`, `WaitingCalls`). No lock
+/// is held across a wait.
 package final class ContainerFileSystem: Sendable {
-    /// What it works on and with.
+    /// Its dependencies and settings.
     package struct Parts: Sendable {
         package var index: ItemIndex
         package var contents: ContentStore
@@ -32,28 +32,28 @@ package final class ContainerFileSystem: Sendable {
         package var timekeeper: any Timekeeper
         package var container: ContainerID
         package var logger: Logger
-        /// Who decides between programs and clients; nil where there are no clients.
+        /// Arbitrates between programs and clients; nil where there are no clients.
         package var coordination: Coordination?
-        /// Whose reads download nothing.
+        /// Recognizes programs whose reads download nothing.
         package var backgroundReaders: BackgroundReaders
-        /// Programs that may download what they open with O_NOATIME.
+        /// Programs that may download files they open with O_NOATIME.
         package var noAccessTimeReaders: NoAccessTimeReaders
-        /// Where backing files are made in advance; nil if none are to be.
+        /// The pool that creates backing files in advance; nil to create none.
         package var preparation: BlockingPool?
-        /// Where the index is brought to the disk while content is; nil if one comes after the other.
+        /// The pool that flushes the index while content is flushed; nil to flush one after the other.
         package var syncing: BlockingPool?
-        /// Whether index and content may be brought to the disk by one flush, where their file system lets them.
+        /// Whether one flush may bring both index and content to disk, where their file system allows it.
         package var sharesFlushes: Bool
-        /// Whether the index may be told of a close a little later, with another change (`ClosingFiles`).
+        /// Whether the record of a close may wait a little for another change (`ClosingFiles`).
         package var delaysCloses: Bool
-        /// Bytes of a content that an open waits for, at most.
+        /// Largest content, in bytes, that an open waits for.
         package var smallContent: Int64
 
-        /// Up to this number of handles a file open for writing keeps a second descriptor, for reading only. It saves
-        /// an open when the writer closes. With more handles it would halve the number of files that can be open.
+        /// Up to this number of handles, a file open for writing keeps a second, read-only descriptor. It saves an open
+        /// when the writer closes. Beyond this number it would halve the count of files that can be open.
         package var filesWithTwoDescriptors: Int
 
-        /// What an open waits for if nothing else is said: no more than some requests to the cloud bring.
+        /// Default of `smallContent`: about as much as a few requests to the cloud bring.
         package static let smallContent: Int64 = 512 << 10
 
         package init(
@@ -91,7 +91,7 @@ package final class ContainerFileSystem: Sendable {
 
     let parts: Parts
     let inodes = InodeTable()
-    /// Counts commits of others than programs. What they change the kernel is told of where it knows it.
+    /// Counts non-local commits. Their changes invalidate the kernel's cached inodes.
     let foreignCommits = Atomic<UInt64>(0)
     let versionNodes = VersionNodes()
     package let versionNames = VersionNames()
@@ -105,7 +105,7 @@ package final class ContainerFileSystem: Sendable {
     let versionListings = VersionListings()
     let completions = CompletionWaiters()
     let uses = UseLog()
-    /// Evictions of folders that go on though their callers were answered.
+    /// Number of folder evictions that continue although their callers were answered.
     let folderEvictions = Lock(0)
     let contentNumbers = ContentNumbers()
     let preparedContents: PreparedContents
@@ -114,24 +114,24 @@ package final class ContainerFileSystem: Sendable {
     let closing = ClosingFiles()
     let ignoreFiles = ChangedIgnoreFiles()
     let replays = Replays()
-    /// Folders that replays have made, and when: of the last ones.
+    /// Folders that replays created most recently, and when.
     let newFolders = Lock<[ItemKey: Timestamp]>([:])
     let waitingCalls = WaitingCalls()
-    /// The threads of programs whose calls wait for something: a content, a claim; 0 for those that cannot be seen from
-    /// here. One that waits in an open has nothing open yet, and keeps the mount from being taken away all the same.
+    /// Threads of programs whose calls wait for a content or a claim; 0 for a thread that is not visible from here. A
+    /// thread that waits in an open has no file open yet, but still keeps the mount from being removed.
     package let waitingCallers = WaitCounter<Int32>()
-    /// The contents of files without a name, by inode.
+    /// Contents of files without a name, by inode.
     let unnamed = Lock(UnnamedContents())
-    /// Files whose last close could not be noted in the index.
+    /// Files whose last close could not be recorded in the index.
     let unnoted = Lock<Set<UInt64>>([])
 
     var index: ItemIndex { parts.index }
     var contents: ContentStore { parts.contents }
     var kernel: any KernelCache { parts.kernel }
-    /// Whether programs may still see what was before some change of another device.
+    /// Whether programs may still see the state before some remote change.
     package var hasNewsForKernel: Bool { kernel.hasNews }
-    /// The same of what is replayed: all that has changed till now is told of when `hasReplayed` says so of this mark.
-    /// It waits for the commit that is under way, which those who read the index may have seen.
+    /// A mark of all replays up to now: they have been announced once `hasReplayed` returns true for it. Includes the
+    /// commit in progress, which readers of the index may have seen.
     package var replayMark: UInt64 {
         index.awaitPublishing()
         return replays.mark
@@ -139,7 +139,7 @@ package final class ContainerFileSystem: Sendable {
     package func hasReplayed(_ mark: UInt64) -> Bool { replays.isOver(mark) }
     var logger: Logger { parts.logger }
 
-    /// - Parameter owner: the user whose mount it is; the top folder is theirs.
+    /// - Parameter owner: the user of the mount, who owns the top folder.
     package init(_ parts: Parts, owner: (uid: UInt32, gid: UInt32)) throws {
         self.parts = parts
         preparedContents = PreparedContents(pool: parts.preparation)
@@ -156,25 +156,25 @@ package final class ContainerFileSystem: Sendable {
 
     // MARK: Rows
 
-    /// The item, or what it was if it is gone and the kernel still has it.
+    /// The item's row; if the item is deleted and the kernel still has it, its last row.
     func row(_ ino: UInt64) throws -> (row: ItemRow, isOrphan: Bool) {
         if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
         if let orphan = inodes.orphan(ino) { return (orphan, true) }
         guard inodes.isKnown(ino) else { throw Errno.ESTALE }
-        // It may be leaving the index just now: when the writer is through, its last state has been noted.
+        // The item may be leaving the index just now. Once the writer is free, its last row has been recorded.
         try index.write(.local) { _ in }
         if let row = try index.row(ino: ino), !row.isDeleted { return (row, false) }
         if let orphan = inodes.orphan(ino) { return (orphan, true) }
         throw Errno.ESTALE
     }
 
-    /// The item, which must be in the index. Throws ESTALE: then the kernel looks the path up again.
+    /// The item's row in the index. Throws ESTALE if it is gone; then the kernel looks the path up again.
     func liveRow(_ ino: UInt64) throws -> ItemRow {
         guard let row = try index.row(ino: ino), !row.isDeleted else { throw Errno.ESTALE }
         return row
     }
 
-    /// A directory that entries can be made in or looked up in.
+    /// A directory in which entries can be created or looked up.
     func directory(_ ino: UInt64) throws -> ItemRow {
         let (row, isOrphan) = try row(ino)
         guard row.kind == .directory else { throw Errno.ENOTDIR }
@@ -184,15 +184,15 @@ package final class ContainerFileSystem: Sendable {
 
     // MARK: For the daemon and for tests
 
-    /// Whether a program has the item open. Eviction asks, before it takes the content away.
+    /// Whether a program has the item open. Eviction asks before it removes the content.
     package func isOpen(_ key: ItemKey) throws -> Bool {
         guard let row = try index.row(key: key) else { return false }
         finishCloses(of: row.ino)
         return openNodes.node(row.ino) != nil
     }
 
-    /// Runs `body`, which takes the content away, while nobody can open the item; nil if a program has it open. What a
-    /// reader has open would else be another file than what a writer opens next.
+    /// Runs `body`, which removes the content, while no program can open the item; nil if one has it open. Otherwise a
+    /// reader and the next writer would have different files open.
     package func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
         guard let row = try index.row(key: key) else { return try body() }
         finishCloses(of: row.ino)
@@ -202,13 +202,14 @@ package final class ContainerFileSystem: Sendable {
         }
     }
 
-    /// Files that programs have open.
+    /// Number of handles that programs have open.
     package var openHandleCount: Int {
         finishCloses()
         return files.count
     }
 
-    /// What must hold at every moment, and more if nothing is under way. Nil if it does.
+    /// Describes a broken invariant; nil if all hold.
+    /// - Parameter whileIdle: also checks the invariants that hold only when no operation is in progress.
     package func violation(whileIdle: Bool) -> String? {
         if let found = inodes.violation() { return found }
         guard whileIdle else { return nil }

@@ -4,19 +4,19 @@ internal import UbiquitySystem
 /// An entry as readdir gives it.
 package struct DirectoryItem: Sendable {
     package var name: [UInt8]
-    /// Where reading goes on after it.
+    /// The offset at which reading continues after this entry.
     package var offset: Int64
     package var attributes: NodeAttributes
-    /// Whether, given with attributes, it counts as a lookup (all but "." and "..", and versions).
+    /// Whether, returned with attributes, it counts as a lookup (all but "." and "..", and versions).
     package var isCounted: Bool
 }
 
-/// Where in a directory reading goes on.
+/// The position in a directory at which reading continues.
 ///
-/// The kernel opens and closes directories without a word to this process, and reads most from its own cache. So an
-/// offset must mean the same whoever reads and whenever: it is the inode number of the entry after which reading goes
-/// on. It goes by names, after the one that this entry has, or had when it left (`Departures`): so whatever is made or
-/// removed meanwhile, what stays is given once.
+/// The kernel opens and closes directories without asking this process, and reads most listings from its own cache. So
+/// an offset must mean the same to every reader at any time: it is the inode number of the last entry returned. Reading
+/// continues after the name that this entry has, or had when it left (`Departures`). So each entry that stays is
+/// returned once, whatever is created or removed meanwhile.
 enum DirectoryOffset {
     /// Offsets after "." and "..".
     static let afterDot: Int64 = 1
@@ -25,20 +25,21 @@ enum DirectoryOffset {
     static func inode(before offset: Int64) -> UInt64 { UInt64(offset - afterDotDot) }
 }
 
-/// What has left directories lately: a program that removes what it has listed goes on reading after the last of it.
+/// Entries that recently left directories. A program that removes the entries it has listed continues reading after the
+/// last of them.
 ///
 /// Lock order: a leaf.
 final class Departures: Sendable {
     private struct State {
         var names: [UInt64: [UInt64: ItemName]] = [:]
-        /// In the order in which they left; what was forgotten otherwise may still stand here.
+        /// In order of departure; may still contain forgotten entries.
         var order: [(directory: UInt64, ino: UInt64)] = []
-        /// How many at the beginning of `order` are done with.
+        /// How many at the beginning of `order` have been processed.
         var done = 0
         var hasForgotten = false
     }
 
-    /// Entries that are remembered, of all directories together.
+    /// Entries remembered, of all directories together.
     static let capacity = 16_384
 
     private let state = Lock(State())
@@ -46,7 +47,7 @@ final class Departures: Sendable {
 
     init(capacity: Int = Departures.capacity) { self.capacity = capacity }
 
-    /// Whether there were more than are remembered.
+    /// Whether entries were forgotten because of the limit.
     var hasForgotten: Bool { state.withLock { $0.hasForgotten } }
 
     func note(_ name: ItemName, of ino: UInt64, from directory: UInt64) {
@@ -57,7 +58,7 @@ final class Departures: Sendable {
             let oldest = state.order[state.done]
             state.done += 1
             if Self.forget(oldest.ino, from: oldest.directory, &state) { state.hasForgotten = true }
-            // Seldom: each is moved once for each that came.
+            // Rare: each entry moves once for each added one.
             if state.done > capacity {
                 state.order.removeFirst(state.done)
                 state.done = 0
@@ -67,7 +68,7 @@ final class Departures: Sendable {
 
     func name(of ino: UInt64, from directory: UInt64) -> ItemName? { state.withLock { $0.names[directory]?[ino] } }
 
-    /// They are in the directory again, and are given where they stand now.
+    /// Forgets entries that are in the directory again; listings return them at their present names.
     func forget(_ inodes: some Sequence<UInt64>, from directory: UInt64) {
         state.withLock { state in
             guard state.names[directory] != nil else { return }

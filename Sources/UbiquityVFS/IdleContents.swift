@@ -1,25 +1,24 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// Backing files of items that were closed a moment ago, still open and registered with the kernel: to open the item
-/// again costs neither. Programs open the same files again and again (measured: a third of what an open costs).
+/// Backing files that were closed a moment ago, still open and registered with the kernel, so that the next open is
+/// cheap. Programs open the same files again and again; this saves a third of the cost of an open (measured).
 ///
-/// Only readers' files are kept, and only until the item gets another content, loses it or goes: a file that is removed
-/// would keep its room on the disk. Lock order: a leaf. What falls out is for the caller to let go of, without the
-/// lock.
+/// Only readers' files are kept, and only until the item's content is replaced, evicted or deleted: a removed file
+/// would keep its disk space. Lock order: a leaf. The caller closes removed contents, without the lock.
 package final class IdleContents: Sendable {
-    /// Files kept. Each costs a descriptor and an inode in the kernel's memory, about 1.5 KiB.
+    /// Number of files kept. Each costs a descriptor and an inode in the kernel's memory, about 1.5 KiB.
     package static let capacity = 4096
-    /// No more than this part of what the process may have open.
+    /// The cache uses at most one in this many of the descriptors the process may have.
     package static let share = 4
-    /// A file that nobody has opened for so long is let go of.
+    /// In nanoseconds: a file not opened for this long is closed.
     package static let lifetime: Int64 = 60 * 1_000_000_000
 
     package struct Content: Sendable {
         /// Open for reading only.
         package let file: FileDescriptor
         package let id: ContentID
-        /// Its registration; nil if this process serves it.
+        /// Its registration with the kernel; nil if this process serves it.
         package let backing: BackingID?
 
         package init(file: FileDescriptor, id: ContentID, backing: BackingID?) {
@@ -35,9 +34,9 @@ package final class IdleContents: Sendable {
     }
     fileprivate struct State {
         var entries: [UInt64: Entry] = [:]
-        /// In the order of time; what was taken since may still be in it.
+        /// In order of time; may still contain files that were taken since.
         var order: [(ino: UInt64, number: UInt64, at: Timestamp)] = []
-        /// How many of `order` are done with.
+        /// How many of `order` have been processed.
         var done = 0
         var next: UInt64 = 1
     }
@@ -49,15 +48,15 @@ package final class IdleContents: Sendable {
         self.capacity = capacity
     }
 
-    /// The open file of an item with this content, which stays here.
+    /// The open file of an item with this content. It stays in the cache.
     package func file(_ ino: UInt64, _ id: ContentID) -> FileDescriptor? {
         state.withLock { $0.entries[ino].flatMap { $0.content.id == id ? $0.content.file : nil } }
     }
 
-    /// Takes out what is kept of the item.
+    /// Removes and returns the item's content.
     package func take(_ ino: UInt64) -> Content? { state.withLock { $0.entries.removeValue(forKey: ino)?.content } }
 
-    /// - Returns: what has to go for it.
+    /// - Returns: the contents that had to make place.
     package func put(_ ino: UInt64, _ content: Content, now: Timestamp) -> [Content] {
         state.withLock { state in
             let replaced = state.entries.updateValue(Entry(content: content, number: state.next), forKey: ino)
@@ -65,13 +64,13 @@ package final class IdleContents: Sendable {
             state.next += 1
             var gone = replaced.map { [$0.content] } ?? []
             while state.entries.count > capacity, let oldest = state.dropFirst() { gone += oldest }
-            // What was taken and put again many times leaves as many places behind.
+            // Contents that were taken and put back many times leave outdated places in `order`.
             if state.order.count > 2 * capacity { state.compact() }
             return gone
         }
     }
 
-    /// What has been here for too long.
+    /// Removes and returns the contents that were here too long.
     package func takeOld(now: Timestamp) -> [Content] {
         state.withLock { state in
             var gone = [Content]()
@@ -91,7 +90,7 @@ package final class IdleContents: Sendable {
 extension IdleContents.State {
     fileprivate var first: Timestamp? { done < order.count ? order[done].at : nil }
 
-    /// Passes over the oldest place; nil if there is none.
+    /// Processes the oldest place; nil if there is none.
     fileprivate mutating func dropFirst() -> [IdleContents.Content]? {
         guard done < order.count else { return nil }
         let place = order[done]

@@ -2,31 +2,31 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// What the kernel knows: for each inode how often it was looked up, and what depends on that.
+/// The inodes that the kernel knows: how often it looked up each, and the state that depends on that.
 ///
-/// Lock order: a shard's lock is a leaf. Nothing is called and no other lock is taken under it.
+/// Lock order: a shard's lock is a leaf. No call is made and no other lock is taken under it.
 final class InodeTable: Sendable {
-    /// What is kept of an inode while the kernel knows it.
+    /// State kept of an inode while the kernel knows it.
     struct Node: Sendable {
         var lookups: UInt64 = 0
-        /// The item as it was, if it is gone while the kernel still has it. Apart, because few have it and there may be
-        /// hundreds of thousands of nodes.
+        /// The item's last row, if the item is deleted while the kernel still has it. Stored separately: few inodes
+        /// have it, and there may be hundreds of thousands of nodes.
         private var departed: Departed?
         var orphan: ItemRow? {
             get { departed?.row }
             set { departed = newValue.map(Departed.init) }
         }
-        /// Names in this directory that the kernel was told not to exist.
+        /// Names in this directory that the kernel has cached as absent.
         var absences: Set<ItemName> = []
         /// Counts changes of this directory's entries.
         var listing: UInt64 = 0
-        /// How many of this directory's entries are directories, if that was counted since the last change of it.
+        /// Number of directories in this directory, if counted since its last change.
         var directoryCount: Int?
-        /// The last access that a program set.
+        /// The access time that a program set.
         var accessedAt: Timestamp?
-        /// Of which content the pages are that the kernel may have of this file; nil if they may be of none.
+        /// The content whose pages the kernel may have cached; nil if none.
         var pages: ContentID?
-        /// How often the kernel has asked for this file's attributes since it was written to last (`Rereading`).
+        /// How often the kernel asked for this file's attributes since the last write (`Rereading`).
         var looks = Rereading.Looks()
     }
 
@@ -35,11 +35,11 @@ final class InodeTable: Sendable {
         init(_ row: ItemRow) { self.row = row }
     }
 
-    /// Names remembered as absent per directory. Beyond, the kernel is made to forget one for each new one.
+    /// Absent names recorded per directory. Beyond that, each new one invalidates an older one in the kernel.
     static let maximumAbsences = 1024
-    /// Locks for different inodes are different with this probability's complement; 16 threads serve the kernel.
+    /// Two inodes share a lock with a probability of 1 in this number; 16 threads serve the kernel.
     private static let shardCount = 16
-    /// For so many inodes each lock's part keeps the room that it once needed.
+    /// Each shard keeps capacity for this many inodes when it shrinks.
     private static let keptRoom = 1024
 
     private let shards: [Lock<[UInt64: Node]>] = (0..<shardCount).map { _ in Lock([:]) }
@@ -51,7 +51,7 @@ final class InodeTable: Sendable {
 
     private func shard(_ ino: UInt64) -> Lock<[UInt64: Node]> { shards[Int(ino % UInt64(Self.shardCount))] }
 
-    /// Runs `body` on what is kept of the inode; nil if the kernel does not know it.
+    /// Runs `body` on the inode's node; nil if the kernel does not know the inode.
     @discardableResult
     func withNode<R>(_ ino: UInt64, orMake: Bool = false, _ body: (inout Node) -> R) -> R? {
         shard(ino).withLock { nodes in
@@ -63,10 +63,10 @@ final class InodeTable: Sendable {
 
     func isKnown(_ ino: UInt64) -> Bool { shard(ino).withLock { $0[ino] != nil } }
 
-    /// The kernel is told of the inode once more.
+    /// Counts one lookup by the kernel.
     func addLookup(_ ino: UInt64) { withNode(ino, orMake: true) { $0.lookups += 1 } }
 
-    /// The kernel forgets `count` of its lookups.
+    /// Subtracts `count` lookups; forgets the inode when none is left.
     func forget(_ ino: UInt64, _ count: UInt64) {
         guard ino != 1 else { return }
         shard(ino).withLock { nodes in
@@ -78,7 +78,8 @@ final class InodeTable: Sendable {
         }
     }
 
-    /// A dictionary keeps the room that it once needed: of a walk over a million files more than 100 MB.
+    /// Shrinks a dictionary that is mostly empty. It would keep its largest capacity: more than 100 MB after a walk
+    /// over a million files.
     private static func giveRoomBack(_ nodes: inout [UInt64: Node]) {
         guard nodes.capacity > keptRoom, nodes.count < nodes.capacity / 8 else { return }
         var smaller = [UInt64: Node](minimumCapacity: nodes.count * 2)
@@ -89,13 +90,13 @@ final class InodeTable: Sendable {
     func orphan(_ ino: UInt64) -> ItemRow? { withNode(ino) { $0.orphan } ?? nil }
     func accessTime(_ ino: UInt64) -> Timestamp? { withNode(ino) { $0.accessedAt } ?? nil }
 
-    /// Inodes that there is room for without asking for more.
+    /// Capacity in inodes without further allocation.
     var room: Int { shards.reduce(0) { $0 + $1.withLock { $0.capacity } } }
 
-    /// Inodes that the kernel knows.
+    /// Number of inodes that the kernel knows.
     var count: Int { shards.reduce(0) { $0 + $1.withLock { $0.count } } }
 
-    /// For tests: what must hold at every moment. Nil if it does.
+    /// For tests: describes a broken invariant; nil if all hold.
     func violation() -> String? {
         for shard in shards {
             let found = shard.withLock { nodes -> String? in

@@ -1,35 +1,36 @@
 package import UbiquityCore
 
-/// What the kernel remembers of the mount and has to forget when something other than the mount itself changes it.
+/// Invalidates the kernel's cache of the mount after changes that did not come through the mount.
 ///
-/// Answered by the session with the kernel. The calls only queue the news, in order; they return at once and may be
-/// made under locks. They are made after the change is committed, so no news is lost to an answer on its way:
+/// Implemented by the session with the kernel. The calls only enqueue the invalidation, in order. They return at once
+/// and may be made under locks. They are made after the change is committed, so an answer on its way cannot overtake an
+/// invalidation:
 ///
-/// - An entry: the kernel holds the directory's lock during a lookup or readdir until its answer is in the cache, and
+/// - An entry: during a lookup or readdir the kernel holds the directory's lock until its answer is in the cache. It
 ///   waits for that lock before it drops an entry.
 /// - Attributes: the kernel numbers its requests, and drops an answer whose request is older than the invalidation.
-/// - A listing: it may be put together from an answer given before the change. The kernel holds the directory's lock
-///   until that is in its cache; so who brings the news has it take that lock first, and then drop what is there.
+/// - A listing: the kernel may build it from an answer given before the change. It holds the directory's lock until the
+///   listing is in its cache. So the notifier makes it take that lock first, and then drop the listing.
 ///
-/// There is no news about a file's pages: a remote update of content that is here gets another inode, and pages that
-/// are left from before an eviction are dropped at the next open (`InodeTable.Node.pages`). So this never waits
-/// for a page that waits for a download.
+/// A file's pages need no invalidation. A remote update of a downloaded content gets another inode, and pages left from
+/// before an eviction are dropped at the next open (`InodeTable.Node.pages`). So an invalidation never waits for a page
+/// that waits for a download.
 package protocol KernelCache: Sendable {
-    /// The entry may be gone, new (the kernel remembers that there was none) or another item.
+    /// Invalidates a name: its item may be gone, new (the kernel cached its absence) or replaced by another.
     func invalidateEntry(parent: UInt64, name: ItemName)
 
-    /// Size, times, mode, attributes, link text.
+    /// Invalidates size, times, mode, attributes and link text.
     func invalidateAttributes(ino: UInt64)
 
-    /// A directory's listing and its attributes.
+    /// Invalidates a directory's listing and its attributes.
     func invalidateListing(directory: UInt64)
 
-    /// Whether there is news that the kernel was not told yet.
+    /// Whether invalidations are queued that the kernel has not received.
     var hasNews: Bool { get }
 }
 
 extension KernelCache {
-    /// For what is told at once, or to nobody.
+    /// Default for implementations that invalidate at once or never.
     package var hasNews: Bool { false }
 }
 

@@ -3,16 +3,16 @@ internal import UbiquityCoordination
 internal import UbiquityCore
 package import UbiquitySystem
 
-/// What all open handles of one inode share: the backing file, and what is known of writing.
+/// State that all open handles of one inode share: the backing file and the record of writing.
 ///
 /// Lock order: a node's `state` comes before the index's writer and before the leaves (`OpenNodeTable`, `InodeTable`,
-/// `HandleTable`). It is held over an open, a truncation and the noting of what was written, never over a wait.
+/// `HandleTable`). The lock is held over an open, a truncation and the recording of writes, never over a wait.
 final class OpenNode: Sendable {
     let ino: UInt64
     let state = Lock(State())
 
     struct State {
-        /// The whole content; nil while the handles read a partial one.
+        /// The complete content; nil while the handles read a partial one.
         var whole: Whole? {
             didSet {
                 guard whole?.id != oldValue?.id else { return }
@@ -20,59 +20,62 @@ final class OpenNode: Sendable {
                 isSynced = false
             }
         }
-        /// Handles of the kernel. While a handle is being made it is not counted yet.
+        /// The kernel's open handles. A handle that is being created is not counted yet.
         var handles = 0
-        /// Who serves the handles. The first one decides, and it holds until the last one is closed.
+        /// Who serves reads and writes of the handles. The first handle decides; the choice holds until the last handle
+        /// closes.
         var service = Service.undecided
-        /// Handles that may write.
+        /// Number of handles that may write.
         var writers = 0
-        /// Whether a program may have the backing file mapped for writing: past this process, and also after the close.
+        /// Whether a program may have the backing file mapped for writing. Such writes bypass this process and can come
+        /// after the close.
         var mayBeMapped = false {
             didSet { if mayBeMapped { mayHaveBeenMapped = true } }
         }
-        /// Whether that was so since the index was told that nobody writes: then the file's times do not tell when it
-        /// was written last.
+        /// Whether `mayBeMapped` was true since the index last recorded the end of writing. Then the file's times do
+        /// not tell when it was last written.
         var mayHaveBeenMapped = false
-        /// Whose doing it is what those write who have it open.
+        /// The author recorded for writes through the open handles.
         var doer: Doer?
-        /// Whether the index knows that a writer has it open.
+        /// Whether the index has recorded that a writer has the file open.
         var isRecorded = false
-        /// Whether something was written since the index was last told.
+        /// Whether a write happened since the index last recorded the file.
         var isTouched = false
-        /// Whether the index was told of a change while a program may have been in the midst of a long write that the
-        /// kernel served: such a call sets the file's times once, when it begins.
+        /// Whether the index recorded a change while a program may have been inside a long write that the kernel
+        /// served. Such a call sets the file's times once, when it begins.
         var wasNotedBesideWriters = false
-        /// Whether it is a new file that the index knows to be written and has been told nothing else of.
+        /// Whether the file is new and the index has recorded only that it is being written.
         var awaitsFirstNote = false
-        /// Whether it is written to through handles or mappings of a mount that is dead.
+        /// Whether programs write to the file through handles or mappings of a dead mount.
         var isAdopted = false
-        /// The backing file when the index was last told.
+        /// The backing file's stamp when the index last recorded it.
         var stamp: Stamp?
-        /// The backing file when it was last looked at, if that was not yet told, and how often it was looked at since.
+        /// The backing file's stamp at the last look, if not yet recorded, and the number of looks since.
         var unrest: (stamp: Stamp, looks: Int)?
-        /// What the kernel knows a new file's content as before the first handle.
+        /// The kernel's number for a new file's content, registered before the first handle.
         var registered: BackingID?
-        /// Whether the backing file's name is known to be on the disk.
+        /// Whether the backing file's name is known to be on disk.
         var isNameSynced = false
-        /// Whether a program has brought the content to the disk.
+        /// Whether a program has flushed the content to disk.
         var isSynced = false
-        /// Whether a program has it open with O_SYNC or O_DSYNC: it writes to the disk itself, past all that is kept of
-        /// the content elsewhere.
+        /// Whether a program has the file open with O_SYNC or O_DSYNC. It writes straight to disk and bypasses copies
+        /// of the content kept elsewhere, such as the journal.
         var writesThrough = false
         /// Whether the mode may have a set-user-id or set-group-id bit, which a write clears.
         var hasPrivileges = false
 
-        /// Whether the index is to be told of a change.
-        /// - Parameter stamp: the backing file as it is.
+        /// Whether the index must record a change.
+        /// - Parameter stamp: the backing file's present stamp.
         func isChanged(_ stamp: Stamp, stillOpen: Bool) -> Bool {
             isTouched || stamp != self.stamp || !stillOpen && wasNotedBesideWriters
         }
 
-        /// When the backing file was written last, if its times tell.
+        /// When the backing file was last written; nil if its times do not tell.
         func writtenAt(_ status: FileStatus) -> Timestamp? { mayHaveBeenMapped ? nil : status.changedAt }
 
-        /// Most programs sync a new file once and close it. The index on the disk says that it is being written, so
-        /// that the next start looks at it in any case; the rest is noted with the close, or soon (`noteSoon`).
+        /// Whether the first sync of a new file needs no record of its own. Most programs sync a new file once and
+        /// close it. The index on disk says that the file is being written, so the next start examines it in any case.
+        /// The close or `noteSoon` records the rest.
         mutating func leavesNoteToClose() -> Bool {
             defer { awaitsFirstNote = false }
             return awaitsFirstNote && isRecorded && writers > 0 && !mayBeMapped && !hasPrivileges
@@ -84,10 +87,10 @@ final class OpenNode: Sendable {
         var file: FileDescriptor
         let id: ContentID
         var isWritable: Bool
-        /// Open for reading only, where `file` is open for writing and that was needed.
+        /// A read-only descriptor beside a writable `file`, if one was needed.
         var reader: FileDescriptor?
 
-        /// A descriptor that does not make this process one that writes to the file.
+        /// A descriptor that does not count this process as a writer of the file.
         mutating func readerOnly() throws(Errno) -> FileDescriptor {
             guard isWritable else { return file }
             if let reader { return reader }
@@ -96,7 +99,7 @@ final class OpenNode: Sendable {
             return fresh
         }
 
-        /// Gives up writing.
+        /// Replaces the writable descriptor by a read-only one.
         mutating func becomeReader() throws(Errno) {
             guard isWritable else { return }
             file = try readerOnly()
@@ -109,7 +112,7 @@ final class OpenNode: Sendable {
         case undecided
         /// This process, through the kernel's page cache.
         case daemon
-        /// The kernel, with what it knows of which content.
+        /// The kernel (passthrough), with its backing number and the content behind it.
         case kernel(BackingID, ContentID)
 
         var backing: BackingID? {
@@ -118,7 +121,7 @@ final class OpenNode: Sendable {
         }
     }
 
-    /// What tells a changed file from an unchanged one.
+    /// Distinguishes a changed backing file from an unchanged one.
     struct Stamp: Equatable {
         let size: Int64
         let modifiedAt: Timestamp
@@ -134,7 +137,7 @@ final class OpenNode: Sendable {
     init(ino: UInt64) { self.ino = ino }
 }
 
-/// The inodes that are open, each with the number of its handles and of operations that act as one.
+/// The open inodes, each with the number of its handles and of operations that act as one.
 final class OpenNodeTable: Sendable {
     private struct Entry {
         let node: OpenNode
@@ -147,7 +150,7 @@ final class OpenNodeTable: Sendable {
     }
     private let state = Monitor(State())
 
-    /// The node, held until `release`. Waits while the inode must stay closed.
+    /// Returns the node and counts one use until `release`. Waits while the inode must stay closed.
     func hold(_ ino: UInt64) -> OpenNode {
         state.wait { state in
             guard !state.closed.contains(ino) else { return nil }
@@ -165,8 +168,8 @@ final class OpenNodeTable: Sendable {
         }
     }
 
-    /// Runs `body` while nobody has the inode open and nobody can open it; nil if somebody has. It may wait for the
-    /// disk, and must not open anything.
+    /// Runs `body` while the inode is closed and cannot be opened; nil if it is open. `body` may wait for the disk and
+    /// must not open anything.
     func whileClosed<R>(_ ino: UInt64, _ body: () throws -> R) rethrows -> R? {
         let isClosed = state.withLock { $0.entries[ino] == nil && $0.closed.insert(ino).inserted }
         guard isClosed else { return nil }
@@ -188,9 +191,9 @@ final class OpenNodeTable: Sendable {
 final class OpenFile: Sendable {
     let node: OpenNode
     let flags: OpenFlags
-    /// Where it reads from while the content is not wholly here.
+    /// The download it reads from while the content is incomplete.
     let partial: PartialSource?
-    /// Of a handle that is to write and was opened before the content was here.
+    /// For a writable handle that was opened before the content was complete.
     let late: LateWriter?
 
     init(node: OpenNode, flags: OpenFlags, partial: PartialSource?, late: LateWriter? = nil) {
@@ -204,10 +207,10 @@ final class OpenFile: Sendable {
 /// A handle's interest in a download.
 enum PartialSource: Sendable {
     case content(PartialContent)
-    /// The open was not to wait.
+    /// The open did not wait for the download to begin.
     case pending(PendingContent)
 
-    /// Nil if that is not known yet.
+    /// Nil if not known yet.
     var contentID: ContentID? {
         switch self {
         case .content(let content): content.id
@@ -216,7 +219,7 @@ enum PartialSource: Sendable {
     }
 }
 
-/// The beginning of a download that the open did not wait for.
+/// The start of a download that the open did not wait for.
 final class PendingContent: Sendable {
     private let beginning: Task<PartialContent, any Error>
     /// The content that the item had at the open; nil for a version.
@@ -227,16 +230,16 @@ final class PendingContent: Sendable {
         beginning = Task.detached { try await begin() }
     }
 
-    /// Waits for it.
+    /// Waits for the download to begin.
     var value: PartialContent { get async throws { try await beginning.value } }
 
     func cancel() { beginning.cancel() }
 }
 
-/// Bytes of a file that a read answers with. They are taken from the file when the answer is sent.
+/// A range of a file that answers a read. The bytes are taken from the file when the answer is sent.
 package struct FileData: Sendable {
     package let descriptor: FileDescriptor
     package let offset: Int64
-    /// At most; less at the end of the file.
+    /// Upper bound; the file may end earlier.
     package let length: Int
 }

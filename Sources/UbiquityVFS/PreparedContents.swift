@@ -2,16 +2,15 @@ internal import UbiquityContent
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// An empty backing file for what is about to be made.
+/// An empty backing file for a file that is about to be created.
 struct NewContent: Sendable {
     let id: ContentID
     /// Open for reading and writing.
     let file: FileDescriptor
-    /// The same file open for reading, and what the kernel knows it as, where it is to serve it and that was seen to
-    /// in advance.
+    /// The same file open for reading, and its registration with the kernel, if both were prepared.
     var reader: FileDescriptor?
     var backing: BackingID?
-    /// Whether its name is on the disk.
+    /// Whether its name is on disk.
     var isNameSynced = false
 }
 
@@ -33,30 +32,30 @@ extension ContainerFileSystem {
         return content
     }
 
-    /// A failure shows when a program syncs one of these.
+    /// Flushes the names. A failure shows when a program syncs one of these files.
     fileprivate func syncNames(of contents: inout [NewContent]) {
         guard (try? self.contents.syncNames(of: contents.map(\.id))) != nil else { return }
         for position in contents.indices { contents[position].isNameSynced = true }
     }
 
-    /// It is not needed after all.
+    /// Discards a content that is not needed.
     func drop(_ content: NewContent) {
         if let backing = content.backing { parts.passthrough.unregister(backing) }
         drop(content.id)
     }
 
-    /// Makes no more contents in advance, and retires those that were made. For the end of the mount.
+    /// Stops preparing contents, and discards those that are left. For the end of the mount.
     package func endPreparation() { preparedContents.end().forEach(drop) }
 }
 
-/// Empty backing files that were made before a program asks for one.
+/// Empty backing files, created before a program asks for one.
 ///
-/// Making the file, opening it once more for the kernel and telling the kernel of it are a fifth of what a program that
-/// makes many files waits for (measured); another thread does that beforehand, on another core. Only such programs have
-/// it done: two creates in quick succession begin it.
+/// Creating the file, opening it a second time for the kernel and registering it take a fifth of the time of a program
+/// that creates many files (measured). Another thread does that in advance, on another core. Two creates in quick
+/// succession start it, so only such programs cause it.
 ///
-/// None of them is in the index: those left over when the process dies are removed at the next start, as is what else
-/// no item has.
+/// None of the files is in the index. Files left over when the process dies are removed at the next start, like all
+/// files without an item.
 final class PreparedContents: Sendable {
     private struct State {
         /// In the order of their numbers.
@@ -69,29 +68,30 @@ final class PreparedContents: Sendable {
 
     /// Each takes two descriptors.
     static let capacity = 64
-    /// Made in one go, with one sync of their folder if they are to have that; more if as many are left meanwhile.
+    /// Files created in one go, with one sync of their folder if names are to be flushed. If more are left by then,
+    /// that many.
     private static let group = 8
-    /// So long after a program has brought a new file to the disk, the next ones' names are brought there in advance:
-    /// it saves document after document, and would wait for that each time. Seconds.
+    /// In seconds. For this long after a program has synced a new file's name, the names of prepared files are synced
+    /// in advance. A program that saves document after document would wait for that each time.
     private static let syncInterest: Double = 2
-    /// Creates that are further apart than this are not worth it: 100 ms.
+    /// In seconds. Creates further apart than this gain nothing from preparation.
     private static let quickSuccession: Double = 0.1
 
     private let state = Lock(State())
     private let pool: BlockingPool?
     private let capacity: Int
 
-    /// - Parameter pool: where they are made; nil if none are to be.
+    /// - Parameter pool: where files are created; nil to prepare none.
     init(pool: BlockingPool?) {
         self.pool = pool
         capacity = min(Self.capacity, ProcessHost.openFileLimit / Self.descriptorShare)
     }
 
-    /// Of the descriptors that this process may have, one in so many is for contents made in advance, and its second.
+    /// This fraction of the process's descriptors may serve prepared contents; each needs two.
     private static let descriptorShare = 32
 
-    /// The next one; nil if there is none just now.
-    /// - Parameter fileSystem: makes others, on the pool.
+    /// Takes the next content; nil if none is ready.
+    /// - Parameter fileSystem: creates more contents, on the pool.
     func take(now: Timestamp, from fileSystem: ContainerFileSystem) -> NewContent? {
         guard let pool else { return nil }
         let (content, begins) = state.withLock { state -> (NewContent?, Bool) in
@@ -106,8 +106,9 @@ final class PreparedContents: Sendable {
         return content
     }
 
-    /// A thread that wakes another one has it on its own core, if it serves at the lowest priority: that core seems to
-    /// be free. The server would have no turn till all are made (measured: 2 ms).
+    /// Starts filling on another core. A thread that serves at the lowest priority makes its core look free, so a
+    /// thread that it wakes lands there. The server would then get no turn until all files are created (measured: 2
+    /// ms).
     private func begin(_ pool: BlockingPool, _ fileSystem: ContainerFileSystem) {
         let core = CoreBinding.current
         let isStarted = pool.start { [self] in
@@ -117,13 +118,13 @@ final class PreparedContents: Sendable {
         if !isStarted { state.withLock { $0.isFilling = false } }
     }
 
-    /// A program has brought the name of a new file to the disk.
+    /// Records that a program has synced the name of a new file.
     func noteSync(now: Timestamp) { state.withLock { $0.lastSync = now } }
 
     private func fill(_ fileSystem: ContainerFileSystem) {
         while let count = state.withLock({ wanted(&$0) }) {
             var contents: [NewContent] = []
-            // No room, or too many open files: the program that wants one is told.
+            // Ignore a full disk or too many open files here: the program that creates a file gets the error.
             while contents.count < count, let content = try? fileSystem.prepareContent() { contents.append(content) }
             let isShort = contents.count < count
             if isSyncWanted(now: fileSystem.parts.timekeeper.now()) { fileSystem.syncNames(of: &contents) }
@@ -150,8 +151,8 @@ final class PreparedContents: Sendable {
         return min(max(Self.group, state.contents.count), capacity - state.contents.count)
     }
 
-    /// No more are made.
-    /// - Returns: those that are left.
+    /// Ends the preparation.
+    /// - Returns: the contents that are left.
     func end() -> [NewContent] {
         state.withLock { state in
             state.hasEnded = true

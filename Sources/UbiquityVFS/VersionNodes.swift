@@ -2,42 +2,42 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// The inodes of `.versions` folders and what is in them. They are in no index: they have numbers while the kernel
-/// knows them.
+/// The inodes of `.versions` folders and their contents. The index has no rows for them; they have numbers while the
+/// kernel knows them.
 ///
-/// Their numbers lie beyond those of items, so that every other inode is told apart without a lock. A version that is
-/// moved out becomes an item and keeps its number, as a moved file does.
+/// Their numbers are larger than those of items, so no lock is needed to tell the two apart. A version that is moved
+/// out becomes an item and keeps its number, as a moved file does.
 ///
 /// Lock order: before `InodeTable`.
 final class VersionNodes: Sendable {
     enum Node: Hashable, Sendable {
-        /// The folder `.versions` in the directory.
+        /// The folder `.versions` of a directory.
         case folder(of: ItemKey)
-        /// The folder in that one with the file's versions.
+        /// The folder in `.versions` that contains one file's versions.
         case file(ItemKey)
-        /// A version of the file; of a package a folder.
+        /// A version of a file; for a package, a folder.
         case version(VersionID, of: ItemKey)
-        /// What lies in a version of a package.
+        /// A file or folder in a version of a package.
         case member([ItemName], VersionID, of: ItemKey)
     }
 
     private struct State {
         var nodes: [UInt64: Node] = [:]
         var numbers: [Node: UInt64] = [:]
-        /// What is known of a version that has a number.
+        /// Details of each version that has a number.
         var versions: [VersionID: RemoteVersion] = [:]
-        /// What is known of members that have a number.
+        /// Details of each member that has a number.
         var members: [Node: PackageMember] = [:]
-        /// Members that `rm -r` has taken away on its way to the version, which is decided about as a whole.
+        /// Members that `rm -r` has removed before it reaches the version. The version is decided about as a whole.
         var removed: Set<Node> = []
     }
 
-    /// Greater than any number an index gives: a million items a second would take 35 years to get there.
+    /// Larger than any number of the index: at a million items a second it would take 35 years to reach it.
     static let firstNumber: UInt64 = 1 << UInt64(ItemIndex.versionNumberBit)
 
     private let state = Lock(State())
 
-    /// Whether the inode is not an item but stands for versions.
+    /// The version node of an inode; nil if the inode is an item.
     func node(_ ino: UInt64) -> Node? {
         guard ino >= Self.firstNumber else { return nil }
         return state.withLock { $0.nodes[ino] }
@@ -49,7 +49,7 @@ final class VersionNodes: Sendable {
     func noteRemoval(of node: Node) { state.withLock { _ = $0.removed.insert(node) } }
     func isRemoved(_ node: Node) -> Bool { state.withLock { $0.removed.contains(node) } }
 
-    /// The version has been decided about.
+    /// Forgets removed members after the version was decided about.
     func forgetRemovals(in version: VersionID) {
         state.withLock { state in
             state.removed = state.removed.filter { node in
@@ -58,13 +58,13 @@ final class VersionNodes: Sendable {
         }
     }
 
-    /// The inode's number, which the kernel is told of once more.
-    /// - Parameter newNumber: asked for a number that was never used.
+    /// The inode's number; counts one lookup by the kernel.
+    /// - Parameter newNumber: returns a number that was never used.
     func look(
         up node: Node, _ version: RemoteVersion? = nil, _ member: PackageMember? = nil, in inodes: InodeTable,
         newNumber: () throws -> UInt64
     ) throws -> UInt64 {
-        // Outside of the lock: it may have to wait for the disk.
+        // Outside the lock, because it may wait for the disk.
         let fresh = state.withLock { $0.numbers[node] } == nil ? try newNumber() : nil
         return try state.withLock { state throws(Errno) in
             guard let number = state.numbers[node] ?? fresh.map({ Self.firstNumber + $0 }) else { throw Errno.ESTALE }
@@ -77,7 +77,7 @@ final class VersionNodes: Sendable {
         }
     }
 
-    /// The number as a listing shows it; the kernel is not told of the inode by that.
+    /// The number that a listing shows. A listing counts no lookup.
     func number(of node: Node) -> UInt64 {
         state.withLock { $0.numbers[node] } ?? Self.firstNumber + UInt64(UInt32(truncatingIfNeeded: node.hashValue))
     }
@@ -90,7 +90,7 @@ final class VersionNodes: Sendable {
         }
     }
 
-    /// The inode is an item from now on.
+    /// Drops the node: the inode is an item from now on.
     func release(_ ino: UInt64) { state.withLock { Self.drop(ino, &$0) } }
 
     private static func drop(_ ino: UInt64, _ state: inout State) {

@@ -2,41 +2,41 @@ package import UbiquityContent
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Versions beside the current ones. Answered by the sync engine.
+/// Access to versions other than the current ones. Implemented by the sync engine.
 package protocol VersionSource: Sendable {
-    /// The unresolved conflicts and earlier versions of an item, the newest first. Asks the cloud if need be, within a
-    /// few seconds; of a cloud that is away it gives what is known here.
+    /// The unresolved conflicts and earlier versions of an item, newest first. Asks the cloud if needed, for a few
+    /// seconds at most. If the cloud is unreachable, returns the versions known on this device.
     func otherVersions(of item: ItemID) async throws -> [RemoteVersion]
 
-    /// Begins or joins the download of a version; given back with `Materializer.release`.
-    /// - Throws: what `Materializer.begin` does.
+    /// Begins or joins the download of a version. Release the content with `Materializer.release`.
+    /// - Throws: the errors of `Materializer.begin`.
     func begin(_ version: RemoteVersion) async throws -> PartialContent
 
-    /// Downloads a version and gives a copy of its content, which is the caller's.
+    /// Downloads a version and returns a copy of its content, which the caller owns.
     func copy(_ version: RemoteVersion) async throws -> ContentID
 
-    /// What lies in a version of a package.
+    /// The contents of a package version.
     func tree(of version: RemoteVersion) async throws -> PackageTree
 }
 
-/// The names that versions have in the folder of their file.
+/// The names of versions in their file's folder.
 ///
-/// A name once shown stays with its version: if it went over to another of the same second when that version is gone,
-/// who removes it a second time would remove the other.
+/// A name stays with its version once shown. If a deleted version's name passed to another version of the same second,
+/// a program that removes the name twice would remove the other version.
 package final class VersionNames: Sendable {
-    /// Items whose versions' names are remembered.
+    /// Number of items whose version names are remembered.
     private static let maximumItems = 4096
-    /// Names that are remembered of an item.
+    /// Number of names remembered per item.
     private static let maximumNames = 4096
 
-    /// By item, the version that each name was shown for.
+    /// By item: the version for which each name was shown.
     private let shown = Lock<[ItemID: [ItemName: VersionID]]>([:])
 
     package init() {}
 
-    /// Each version with a name of its own: "2026-11-20T10.11.12Z laptop.txt", so that a listing is in the order of
-    /// time. Of several that would have one name all but one have their id's beginning in it.
-    /// - Parameter name: the item's, for the extension.
+    /// Names each version distinctly: "2026-11-20T10.11.12Z laptop.txt". So a listing is sorted by time. If several
+    /// versions would share a name, all but one include the beginning of their id.
+    /// - Parameter name: the item's name, for its extension.
     package func named(
         _ versions: [RemoteVersion], of item: ItemID, _ name: ItemName
     ) -> [(ItemName, RemoteVersion)] {
@@ -57,16 +57,17 @@ package final class VersionNames: Sendable {
         }
     }
 
-    /// The extension, if it is one: what follows the last dot of a sentence would leave no room for the rest.
+    /// The extension, unless it is too long. A last dot in a sentence is not an extension, and a long one would leave
+    /// no space for the rest.
     private static func suffix(of name: ItemName) -> [UInt8] {
         let suffix = name.stemAndExtension.suffix
         return suffix.count <= maximumSuffix ? suffix : []
     }
 
-    /// Bytes of an extension, with its dot.
+    /// Longest extension in bytes, with its dot.
     private static let maximumSuffix = 32
 
-    /// The name of the document that a version is kept as beside the file: "report (laptop).txt".
+    /// The name under which a version is kept as a document beside the file: "report (laptop).txt".
     package static func document(_ version: RemoteVersion, of name: ItemName) -> ItemName {
         let (stem, suffix) = name.stemAndExtension
         let tail = Array(" (\(cleaned(version.content.deviceName)))".utf8) + suffix
@@ -89,7 +90,7 @@ package final class VersionNames: Sendable {
         return ItemName(stored: Array((head + device + tail).prefix(Limits.maximumNameLength)))
     }
 
-    /// A device's name may hold what no file's may, and what would make a listing hard to read.
+    /// Replaces characters of a device name that a file name must not have or that make a listing hard to read.
     private static func cleaned(_ device: String) -> String {
         let text = String(String.UnicodeScalarView(device.unicodeScalars.map { $0.value < 32 || $0 == "/" ? "-" : $0 }))
         return text.isEmpty ? "unknown device" : text

@@ -3,18 +3,18 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Which changes are replayed, and by which calls.
+// Chooses the changes to replay and the system calls that replay them.
 extension ContainerFileSystem {
-    // MARK: For the one who replays
+    // MARK: For the replayer
 
-    /// From now on changes are kept for replaying.
+    /// Starts collecting changes for replay.
     package func beginReplays() { replays.turnOn() }
 
-    /// Whose requests are answered as replays. To be set before its first call, and taken back (0) when no request of
-    /// its can come any more.
+    /// Sets the process whose requests are answered as replays. Set it before its first call; reset it (0) when it can
+    /// send no further request.
     package func setReplayProcess(_ id: Int32) { replays.setProcess(id) }
 
-    /// The next call to be made; waits for it. After each, `finishReplay`. Nil when there will be none any more.
+    /// Waits for the next call to replay. Follow each with `finishReplay`. Nil when the queue is closed.
     package func nextReplay() -> ReplayCall? {
         while let taken = replays.take() {
             let replay = replays.fromShown(taken)
@@ -38,8 +38,8 @@ extension ContainerFileSystem {
     package func finishReplay(_ isDone: Bool) {
         guard let current = replays.current else { return }
         let replay = current.replay
-        // A call that the kernel answered itself, as a rename of a file to its own other name, told nobody. What only
-        // arrived has its old name there still.
+        // The kernel answers some calls itself and notifies no program, such as renaming a file to another of its own
+        // names. After a replayed arrival the old name still exists for the kernel.
         guard replays.finish(replay), isDone, !current.isArrival else {
             noteIfGoneOn(current)
             return tellKernelPlainly(replay.event)
@@ -55,7 +55,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// A move may have failed because the item went on just then.
+    /// Records the move if it failed because the item just moved on.
     private func noteIfGoneOn(_ current: Replays.Current) {
         guard case .move(let from, let to) = current.replay.action, !current.isArrival, let row = current.replay.row,
             (try? item(row, at: to)) == nil
@@ -63,7 +63,7 @@ extension ContainerFileSystem {
         replays.noteBehind(row, shown: from, entry: to)
     }
 
-    /// The one under way takes too long: what waits behind it is not replayed.
+    /// Drops the waiting replays when the one in progress takes too long; the kernel is invalidated instead.
     package func dropReplays() {
         for replay in replays.takeAll() { tellKernelPlainly(replay.event) }
     }
@@ -73,18 +73,18 @@ extension ContainerFileSystem {
         replays.takeAll().forEach { tellKernelPlainly($0.event) }
     }
 
-    /// Runs `body` while the mount is not used by replays.
+    /// Runs `body` while no replay uses the mount.
     package func withoutReplays<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
         try replays.paused(atMost: Self.pauseLimit, body)
     }
 
-    /// A replay takes some 100 µs; one that takes so long hangs.
+    /// A replay takes some 100 µs; one that takes this long hangs.
     private static let pauseLimit: Duration = .seconds(1)
 
-    // MARK: Which
+    // MARK: Selection
 
-    /// Whether somebody may be watching: the kernel keeps the inode of a folder or a file that is watched, and of a
-    /// file not that of its folder.
+    /// Whether a program may watch the item. The kernel keeps the inode of a watched folder or file; for a watched file
+    /// it need not keep the inode of the folder.
     func mayBeSeen(_ event: IndexEvent) -> Bool {
         guard event.origin != .local else { return false }
         let isKnown = [event.before, event.after].contains { row in
@@ -94,11 +94,12 @@ extension ContainerFileSystem {
         return isKnown || (event.before?.key).map(replays.isMoving) ?? false
     }
 
-    /// Whether somebody may be watching soon: who watches a tree watches a folder that he is told of.
+    /// Whether a program may watch the item soon: a program that watches a tree adds a watch for each new folder it
+    /// sees.
     func mayBeSeenNext(_ event: IndexEvent) -> Bool { event.origin != .local && event.kind == .added }
 
-    /// Waits until who watches the tree has had time to watch the folder that he was told of just now. Not while many
-    /// wait: they are about other things as well.
+    /// Waits until a program that watches the tree has had time to watch a new folder. Skips the wait while many
+    /// replays are queued, because those concern other items too.
     private func restAfterMaking(_ replay: Replay) {
         guard replay.isMaking, replays.isShort, let parent = replay.row?.entry?.parent,
             let made = newFolders.withLock({ $0[parent] })
@@ -115,13 +116,13 @@ extension ContainerFileSystem {
         }
     }
 
-    /// A program that waits for events is told of one and watches the folder within some 100 µs, and on a busy machine
-    /// within milliseconds.
+    /// A watching program gets the event and adds its watch within some 100 µs, on a busy machine within milliseconds.
     private static let timeToWatch = Duration.milliseconds(10)
 
-    // MARK: How
+    // MARK: Preparation
 
-    /// Nil if the change is not what the index has any more; then what it has will be told of.
+    /// The call for a replay; nil if the index has moved past the change. Then a later replay announces the newer
+    /// state.
     private func prepare(_ replay: Replay) throws -> Replays.Current? {
         guard let row = replay.row else { return nil }
         switch replay.action {
@@ -166,10 +167,10 @@ extension ContainerFileSystem {
             return nil
         }
         guard from != to, isAtRest(item.ino), let target = try self.place(to) else { return nil }
-        // The folder that it was in is gone: it has been told of as deleted, with all that was in it.
+        // The folder that contained the item is gone. Its deletion has been announced, with all its contents.
         guard let place = try place(from) else { return try arrival(replay, item, at: to, target, shownAs: .nothing) }
-        // Something else has come to where it was, as when names go round: who watches is told of what came to each
-        // name. A folder has one name for the kernel, and is not moved by way of another.
+        // Another item has taken the old name, as when names rotate. Announce the arrivals at each name. A folder has
+        // only one name for the kernel, so it cannot move through a second one.
         guard try isFree(from) else {
             return item.kind == .directory ? nil : try arrival(replay, item, at: to, target, shownAs: .nothing)
         }
@@ -187,8 +188,8 @@ extension ContainerFileSystem {
         return try arrival(replay, item, at: entry, target, shownAs: .departed(old))
     }
 
-    /// The item is moved to its name out of a folder that nobody sees.
-    /// - Parameter there: what the kernel finds at the name before.
+    /// Replays a move out of the hidden folder to the item's name.
+    /// - Parameter there: what the kernel finds at the name before the call.
     private func arrival(
         _ replay: Replay, _ item: ItemRow, at entry: ItemRow.Entry, _ target: ReplayCall.Place,
         shownAs there: Replays.Shown
@@ -211,31 +212,31 @@ extension ContainerFileSystem {
         return Replays.Current(replay: replay, call: call, shown: [:])
     }
 
-    // MARK: Where
+    // MARK: Lookup
 
-    /// What stands at the name, if that is the item or what the link leads to.
+    /// The item at the name, if it is the row's item or the file its link leads to.
     func item(_ row: ItemRow, at entry: ItemRow.Entry) throws -> ItemRow? {
         guard let item = try index.child(of: entry.parent, named: entry.name) else { return nil }
         return item.id == row.linkedID || item.key == row.key ? item : nil
     }
 
-    /// The item whose inode a name that is gone led to; nil if that is not known any more.
+    /// The item to whose inode a removed name led; nil if no longer known.
     private func standing(for row: ItemRow) throws -> ItemRow? {
         guard let id = row.linkedID else { return row }
         return try index.peek { try $0.row(id: id) }
     }
 
-    /// Whether the kernel cannot have anything there but what has left.
+    /// Whether the kernel can have only the departed item at the name.
     private func isFree(_ entry: ItemRow.Entry) throws -> Bool {
         guard let other = try index.child(of: entry.parent, named: entry.name) else { return true }
         return !inodes.isKnown(other.ino)
     }
 
-    /// Whether a removal can be told: the name is free, or what has taken it since is still where it was for the
-    /// kernel, as its move is told next.
+    /// Whether a removal can be replayed. The name must be free, or its new item must still be elsewhere for the
+    /// kernel, with its move next in the queue.
     ///
-    /// A folder must be gone for good: the kernel lets nobody make or list anything in one that it has removed, also
-    /// where that is at another name afterwards. One that only waits for its place loses its name too.
+    /// A folder must be deleted for good: the kernel lets no program create or list anything in a folder it has
+    /// removed, also when it appears at another name. A folder that waits for its place loses its name too.
     func mayGo(_ before: ItemRow, from entry: ItemRow.Entry) throws -> Bool {
         let isGone = try index.row(key: before.key)?.isDeleted ?? true
         if before.kind == .directory, !isGone { return false }
@@ -245,8 +246,8 @@ extension ContainerFileSystem {
         return isGone && replays.isMoving(other.key)
     }
 
-    /// Whether no program's call holds the kernel's lock of the file while it waits for a download. Who acts on the
-    /// file's name would wait for it with the folder locked.
+    /// Whether no program's call holds the kernel's lock of the file while it waits for a download. A call on the
+    /// file's name would wait for that lock with the folder locked.
     private func isAtRest(_ ino: UInt64) -> Bool { !waitingCalls.contains(ino) }
 
     private func place(_ entry: ItemRow.Entry) throws -> ReplayCall.Place? {
@@ -254,13 +255,14 @@ extension ContainerFileSystem {
         return ReplayCall.Place(folder: folder, inode: entry.parent.inode, name: entry.name.bytes)
     }
 
-    /// A folder that the index has no more may have left just now: when the writer is through, its replay waits.
+    /// The path of a folder after the commit in progress. A folder missing from the index may have left just now; once
+    /// the writer is free, its replay is queued.
     private func laterPath(of folder: ItemKey) throws -> [UInt8]? {
         index.awaitPublishing()
         return try path(of: folder)
     }
 
-    /// The path of a folder, as the kernel has it while other replays wait.
+    /// The folder's path as the kernel has it while other replays wait.
     private func path(of folder: ItemKey) throws -> [UInt8]? {
         var key = folder, names = [[UInt8]](), length = 0
         while key != .root {
@@ -273,7 +275,7 @@ extension ContainerFileSystem {
         return Array(names.reversed().joined(separator: [UInt8(ascii: "/")]))
     }
 
-    /// Bytes. The kernel takes 4096 with the path of the mount in front.
+    /// In bytes. The kernel allows 4096, including the path of the mount.
     private static let longestPath = 3072
 }
 

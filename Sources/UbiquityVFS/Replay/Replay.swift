@@ -1,30 +1,30 @@
 package import UbiquityCore
 internal import UbiquityIndex
 
-/// A change that another device made, that is in the index already, and that the kernel has not heard of.
+/// A remote change that the index has committed and the kernel does not know yet.
 ///
-/// It is *replayed*: a process of ours makes the system calls by which a program of this machine would have made the
-/// change, and the file system, which knows the caller, answers that all is well and changes nothing. So the kernel
-/// itself tells those who watch the folder (inotify, fanotify). The index never waits for it and never depends on it:
-/// what cannot be replayed, the kernel is merely made to forget.
+/// To *replay* it, the replay process makes the system calls by which a local program would have made the change. The
+/// file system recognizes the caller, reports success and changes nothing. So the kernel itself notifies programs that
+/// watch the folder (inotify, fanotify). The index never waits for a replay and never depends on it. If a change cannot
+/// be replayed, the kernel's cache is merely invalidated.
 struct Replay: Sendable {
     enum Action: Sendable {
         case make(ItemRow.Entry)
         case remove(ItemRow.Entry, ItemRow)
         case move(from: ItemRow.Entry, to: ItemRow.Entry)
-        /// Another content, with another inode, in the place of the old one: as when a program saves by renaming.
+        /// Another content with another inode replaces the old one, as when a program saves by renaming.
         case replace(ItemRow.Entry, old: ItemRow)
-        /// Mode, times or attributes.
+        /// Changed mode, times or attributes.
         case touch(ItemRow.Entry)
     }
 
     let event: IndexEvent
     var action: Action
 
-    /// What the event is about: of a hard link, the link.
+    /// The row of the event; for a hard link, the link's row.
     var row: ItemRow? { event.after ?? event.before }
 
-    /// Of a folder that goes from where it was: where that is.
+    /// For a folder that is moved or removed: the folder and its old entry.
     var departure: (key: ItemKey, from: ItemRow.Entry)? {
         guard let row, row.kind == .directory else { return nil }
         switch action {
@@ -33,15 +33,15 @@ struct Replay: Sendable {
         }
     }
 
-    /// The item, of a move or a removal.
+    /// The item of a move or a removal.
     var leavingKey: ItemKey? { origin == nil ? nil : row?.key }
 
-    /// The folder, of a making of one.
+    /// The folder that the replay creates.
     var madeFolder: ItemKey? { isMaking && row?.kind == .directory ? row?.key : nil }
 
     var isMaking: Bool { if case .make = action { true } else { false } }
 
-    /// The name that it goes from, of a move or a removal.
+    /// The old name of a moved or removed item.
     var origin: ItemRow.Entry? {
         get {
             switch action {
@@ -61,8 +61,9 @@ struct Replay: Sendable {
 }
 
 extension Replay {
-    /// What is deleted with its folder is told of before that, whichever the index lost first: a folder whose name
-    /// something else has taken goes before it is known that all in it goes as well.
+    /// Orders removals so that a folder's contents are removed before the folder, in whichever order the index removed
+    /// them. The index removes a folder early if another item takes its name, before it knows that the contents go as
+    /// well.
     static func innermostFirst(_ replays: ArraySlice<Replay>) -> [Replay] {
         let replays = Array(replays)
         var inside: [ItemKey: [Int]] = [:]
@@ -90,8 +91,8 @@ extension Replay {
         return row.key
     }
 
-    /// Nil for what no program that watches would be told of.
-    /// - Parameter replaced: of what was replaced last, the row before; its hard links' events follow.
+    /// Nil for a change that the kernel would announce to no watching program.
+    /// - Parameter replaced: the old row of the last replacement; the events of its hard links follow.
     init?(_ event: IndexEvent, replaced: ItemRow?) {
         guard let action = Self.action(event, replaced) else { return nil }
         self.init(event: event, action: action)
@@ -117,7 +118,8 @@ extension Replay {
         }
     }
 
-    /// Whether a program must have set something. A folder's times change with what is in it.
+    /// Whether the change looks like one made by a program. A folder's times change with its contents, so they do not
+    /// count.
     private static func looksTouched(_ before: ItemRow, _ after: ItemRow) -> Bool {
         guard after.kind != .hardLink else { return false }
         return before.mode != after.mode || before.xattrs != after.xattrs || before.linkTarget != after.linkTarget
@@ -125,7 +127,7 @@ extension Replay {
     }
 }
 
-/// The system calls of a replay, for the process that makes them.
+/// The system calls of one replay, for the replay process.
 package struct ReplayCall: Sendable, Hashable {
     package enum Kind: UInt8, Sendable {
         case makeFile, makeDirectory, makeSymlink, removeFile, removeDirectory, move, replace, touch
@@ -133,9 +135,9 @@ package struct ReplayCall: Sendable, Hashable {
 
     /// A name in a folder of the mount.
     package struct Place: Sendable, Hashable {
-        /// From the top folder, without a slash at either end; empty for the top folder.
+        /// Path from the top folder, without a slash at either end; empty for the top folder.
         package var folder: [UInt8]
-        /// The folder's inode number: a path may lead elsewhere by then.
+        /// The folder's inode number, because the path may lead elsewhere by then.
         package var inode: UInt64
         package var name: [UInt8]
         package init(folder: [UInt8], inode: UInt64, name: [UInt8]) {
@@ -147,11 +149,11 @@ package struct ReplayCall: Sendable, Hashable {
 
     package var kind: Kind
     package var place: Place
-    /// Where it goes, of a move and a replacement.
+    /// The new place in a move or a replacement.
     package var target: Place?
-    /// A symlink's text.
+    /// The target text of a symlink.
     package var text: [UInt8] = []
-    /// What a touch sets.
+    /// The modification time that a touch sets.
     package var modifiedAt: Timestamp = .zero
 
     package init(_ kind: Kind, _ place: Place, target: Place? = nil) {

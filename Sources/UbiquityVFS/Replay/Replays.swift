@@ -3,78 +3,80 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// The replays that wait, and the one that is under way.
+/// The queue of replays that wait, and the replay in progress.
 ///
-/// Added to under the index's writer, in the order of the commits; taken by one thread, which serves no requests. Lock
-/// order: a leaf.
+/// The index's writer adds replays in commit order. One thread, which serves no requests, takes them. Lock order: a
+/// leaf.
 package final class Replays: Sendable {
-    /// A name as the kernel asks for it.
+    /// A name in a folder, as the kernel looks it up.
     struct Name: Hashable, Sendable {
         let parent: UInt64
         let name: ItemName
     }
 
-    /// What the process that replays is told of a name while the replay is under way.
+    /// The answer the replay process gets for a name while its replay is in progress.
     enum Shown: Sendable {
         case nothing
-        /// An item that is there.
+        /// An item that exists.
         case item(ItemRow)
-        /// One that is not there any more.
+        /// An item that no longer exists.
         case departed(ItemRow)
-        /// The folder out of which replacements are moved.
+        /// The hidden folder out of which replacements are moved.
         case wings
     }
 
-    /// The replay that is under way.
+    /// The replay in progress.
     struct Current: Sendable {
         let replay: Replay
         let call: ReplayCall
         let shown: [Name: Shown]
-        /// Names that were asked for. What is to be taken away must have been: only then it is sure that the kernel has
-        /// the right inode there.
+        /// Names that the replay process has looked up. A removal is applied only if its name was looked up: only then
+        /// does the kernel surely have the right inode there.
         var asked: Set<Name> = []
         var isDone = false
 
-        /// Whether it is a move of which only the arrival is replayed.
+        /// Whether the replay is a move of which only the arrival is replayed.
         var isArrival: Bool { if case .move = replay.action { call.kind == .replace } else { false } }
     }
 
-    /// A move that could not be told, as the item had gone on by then: those who watch know it by the name before.
+    /// A move that could not be announced because the item had moved on by then. Watching programs still know the item
+    /// by the name it had before.
     private struct Behind {
         let row: ItemRow
         var shown: ItemRow.Entry
-        /// Where the move has put it: from there it goes on.
+        /// The name to which the move took the item; the next move starts here.
         var entry: ItemRow.Entry
     }
 
     private struct State {
-        /// Whether there is somebody who replays.
+        /// Whether a replay process serves the queue.
         var isOn = false
         var isClosed = false
         var pauses = 0
         var waiting: [Replay] = []
         var taken = 0
-        /// Whether one is taken and not finished.
+        /// Whether a replay is taken and not finished.
         var isBusy = false
         var current: Current?
-        /// For folders with replays that wait: where the kernel has them until then.
+        /// For each folder with waiting replays: the entries under which the kernel still has it.
         var departures: [ItemKey: [ItemRow.Entry]] = [:]
-        /// The same by the name, for folders that the index may have there no more.
+        /// The same by name, for folders that the index may no longer have there.
         var departing: [Name: ItemRow] = [:]
-        /// Replays that were ever added, and of these the ones that are over.
+        /// How many replays were ever added, and how many of them are finished.
         var added: UInt64 = 0
         var ended: UInt64 = 0
-        /// While the changes of one commit are added, none is taken: the first may be about what the last has moved.
+        /// While one commit's changes are added, no replay is taken: the first change may concern an item that the last
+        /// one moved.
         var isAdding = false
-        /// Of those that wait, the first that is added so.
+        /// Index in `waiting` of the first replay of the commit that is being added.
         var firstAdded = 0
-        /// Folders whose making waits or is under way.
+        /// Folders whose creation waits or is in progress.
         var making: Set<ItemKey> = []
-        /// Of this commit, in such folders.
+        /// How many replays of the current commit are in folders of `making`.
         var addedInNewFolders = 0
-        /// Whether something was added that is deleted after the folder that it was in.
+        /// Whether the commit removes an item after the folder that contained it.
         var isOutermostFirst = false
-        /// Moves and removals that wait or are under way, by the item.
+        /// Number of moves and removals that wait or are in progress, by item.
         var leaving: [ItemKey: Int] = [:]
         var behind: [ItemKey: Behind] = [:]
         var replaced: ItemRow?
@@ -82,12 +84,13 @@ package final class Replays: Sendable {
         var count: Int { waiting.count - taken }
     }
 
-    /// As many as the kernel keeps for a program that watches (fs.inotify.max_queued_events), which loses what is more.
+    /// The queue length the kernel grants a watching program (fs.inotify.max_queued_events); it drops events beyond
+    /// that.
     static let maximumWaiting = 16_384
     private static let compaction = 1024
-    /// Of one commit, what is in folders that come with it: who watches a tree is told of small ones, while those who
-    /// must know all list a folder that has come. To replay what comes by the million for the first time would take as
-    /// long again.
+    /// Limit for replays of one commit in folders that the same commit creates. It lets programs that watch a tree see
+    /// small new folders. Programs that must know every file list a new folder anyway. Replaying millions of new files
+    /// would take as long again as placing them.
     package static let maximumInNewFolders = 64
 
     private let state = Monitor(State())
@@ -95,24 +98,26 @@ package final class Replays: Sendable {
 
     // MARK: The process that replays
 
-    /// Whether a request is its. Requests of one that was given up are, too, as long as it lives.
+    /// Whether the replay process makes the request. Requests of an abandoned process count too, as long as it lives.
     @inline(__always)
     func isOwn(_ caller: Int32) -> Bool {
         let own = process.load(ordering: .relaxed)
         return own != 0 && own == caller
     }
 
-    /// - Parameter id: 0 for none.
+    /// - Parameter id: the process; 0 for none.
     func setProcess(_ id: Int32) { process.store(id, ordering: .sequentiallyConsistent) }
 
     func turnOn() { state.withLock { $0.isOn = !$0.isClosed } }
 
     // MARK: Waiting
 
-    /// - Returns: false if it is not to be replayed.
+    /// Enqueues the replay of one change.
+    /// - Returns: false if the change is not replayed.
     func add(_ event: IndexEvent) -> Bool { state.withLock { Self.add(event, &$0) } }
 
-    /// The same for what is new in a folder that nobody can watch yet, if that is being made.
+    /// Enqueues a new item of a folder that no program can watch yet, if that folder's creation is queued.
+    /// - Returns: false if the item is not replayed.
     func addInNewFolder(_ event: IndexEvent) -> Bool {
         guard let parent = event.after?.entry?.parent else { return false }
         return state.withLock { state in
@@ -143,7 +148,7 @@ package final class Replays: Sendable {
         return true
     }
 
-    /// Adds the changes of one commit by `body`.
+    /// Runs `body`, which adds the changes of one commit.
     func adding(_ body: () -> Void) {
         state.withLock { state in
             state.isAdding = true
@@ -155,18 +160,18 @@ package final class Replays: Sendable {
             state.isAdding = false
             guard state.isOutermostFirst else { return }
             state.isOutermostFirst = false
-            // Of this commit only: what was added before is told of before (`isOver`).
+            // Reorder this commit only: replays added before it finish before it (`isOver`).
             let added = state.firstAdded...
             state.waiting.replaceSubrange(added, with: Replay.innermostFirst(state.waiting[added]))
         }
         state.broadcast()
     }
 
-    /// Told of by then: all that was added till now.
+    /// A mark of all replays added so far. `isOver` tells when they have finished.
     var mark: UInt64 { state.withLock { $0.added } }
     func isOver(_ mark: UInt64) -> Bool { state.withLock { $0.ended >= mark } }
 
-    /// The next one; waits for it. Nil when there will be none any more.
+    /// Waits for the next replay and takes it. Nil when the queue is closed.
     func take() -> Replay? {
         state.wait { state -> Replay?? in
             if state.isClosed { return .some(nil) }
@@ -182,7 +187,7 @@ package final class Replays: Sendable {
         }
     }
 
-    /// Where the kernel has a folder whose replays wait; nil if that is where the index has it.
+    /// The entry under which the kernel has a folder whose replays wait; nil if it agrees with the index.
     func entry(of folder: ItemKey) -> ItemRow.Entry? {
         state.withLock { state in
             let isLeaving = state.leaving[folder] != nil
@@ -190,32 +195,32 @@ package final class Replays: Sendable {
         }
     }
 
-    /// Whether a move of the item has not been told: then what comes after it has to be.
+    /// Whether a move of the item has not been announced. Then its later changes must be replayed too.
     func isMoving(_ item: ItemKey) -> Bool { state.withLock { $0.leaving[item] != nil || $0.behind[item] != nil } }
 
-    /// The kernel has heard of the item otherwise.
+    /// Forgets the unannounced move: the kernel has learned of the item in another way.
     func forgetBehind(_ item: ItemKey) { state.withLock { $0.behind[item] = nil } }
 
-    /// Takes note of a move that cannot be told, as the item has gone on.
+    /// Records a move that cannot be announced because the item has moved on.
     func noteBehind(_ row: ItemRow, shown: ItemRow.Entry, entry: ItemRow.Entry) {
         state.withLock { state in
-            // Left over are those that went on to where nobody is told of it.
+            // The records left over belong to items that moved to places without watchers.
             if state.behind.count >= Self.maximumWaiting { state.behind = [:] }
             state.behind[row.key] = Behind(row: row, shown: shown, entry: entry)
         }
     }
 
-    /// What has gone on from there, untold.
+    /// The item that left the name without an announcement.
     func behind(at name: Name) -> ItemRow? {
         state.withLock { state in
             state.behind.first { state.leaving[$0.key] != nil && Name($0.value.shown) == name }?.value.row
         }
     }
 
-    /// The folder that the kernel has at a name until its replay is over.
+    /// The folder that the kernel has at a name until its replay has finished.
     func departing(at name: Name) -> ItemRow? { state.withLock { $0.departing[name] } }
 
-    /// The taken one, from the name by which those who watch know its item.
+    /// The replay, with the origin changed to the name by which watching programs know the item.
     func fromShown(_ replay: Replay) -> Replay {
         guard let key = replay.row?.key else { return replay }
         return state.withLock { state in
@@ -228,7 +233,7 @@ package final class Replays: Sendable {
         }
     }
 
-    /// The taken one is over.
+    /// Finishes the taken replay.
     /// - Returns: whether the file system has answered the call itself.
     func finish(_ replay: Replay) -> Bool {
         let isDone = state.withLock { state -> Bool in
@@ -238,7 +243,7 @@ package final class Replays: Sendable {
                 state.ended += 1
             }
             if let (key, _) = replay.departure, var entries = state.departures[key] {
-                // As it was added: the replay may have got another origin since (`fromShown`).
+                // As it was added: `fromShown` may have changed the replay's origin since.
                 let name = Name(entries.removeFirst())
                 state.departures[key] = entries.isEmpty ? nil : entries
                 if state.departing[name]?.key == key { state.departing[name] = nil }
@@ -253,7 +258,7 @@ package final class Replays: Sendable {
         return isDone
     }
 
-    /// Takes away all that wait.
+    /// Removes and returns all waiting replays.
     func takeAll() -> [Replay] {
         state.withLock { state in
             state.ended += UInt64(state.count)
@@ -273,13 +278,14 @@ package final class Replays: Sendable {
 
     // MARK: Pausing and ending
 
-    /// Whether no more wait than are told of in new folders.
+    /// Whether at most `maximumInNewFolders` replays wait.
     var isShort: Bool { state.withLock { $0.count <= Self.maximumInNewFolders } }
 
-    /// Waits before the next one; not once there will be none any more.
+    /// Waits before the next replay; returns early when the queue closes.
     func rest(for time: Duration) { _ = state.wait(atMost: time) { $0.isClosed ? true : nil } }
 
-    /// Runs `body` while nothing is replayed, so that nobody of ours uses the mount; waits at most `limit` for that.
+    /// Runs `body` while no replay runs, so that no process of this program uses the mount. Waits at most `limit` for
+    /// the replay in progress.
     func paused<R, E: Error>(atMost limit: Duration, _ body: () throws(E) -> R) throws(E) -> R {
         state.withLock { $0.pauses += 1 }
         _ = state.wait(atMost: limit) { $0.isBusy ? nil : true }
@@ -303,7 +309,7 @@ package final class Replays: Sendable {
     func begin(_ current: Current) { state.withLock { $0.current = current } }
     var current: Current? { state.withLock { $0.current } }
 
-    /// What is shown at a name; nil if that is what the index has. Noted.
+    /// The answer for a name; nil if the index answers. Records that the name was looked up.
     func shown(_ name: Name) -> Shown? {
         state.withLock { state in
             guard let shown = state.current?.shown[name] else { return nil }
