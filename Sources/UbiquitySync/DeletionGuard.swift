@@ -1,69 +1,68 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// Decides whether deletions may go up, so that a slip (`rm -r` in the wrong folder, a script gone wild, a disk that
-/// lost its files) does not empty every other device before anybody has seen it.
+/// Decides whether deletions may be uploaded. It protects other devices from mass deletions made by mistake: `rm -r` in
+/// the wrong folder, a faulty script, or a disk that lost its files.
 ///
-/// Many deletions within a minute are held until a person confirms or undoes them. To be able to hold them all, a burst
-/// of them is sent only when it is over. A value without a clock: what is decided depends on what it is given.
+/// Many deletions within a minute are put on hold until a person confirms or undoes them. To hold all of them, a burst
+/// of deletions is sent only when it is over. The type has no clock: its decisions depend on its inputs only.
 package struct DeletionGuard: Sendable {
-    /// So many may always go, however small the container.
+    /// This many deletions may always be sent, however small the container.
     package static let harmless = 100
-    /// The time in which deletions count together, seconds.
+    /// The time in which deletions count together, in seconds.
     package static let window: Double = 60
-    /// An item that this device made at most so many seconds before its deletion does not count, unless another device
-    /// has changed it.
+    /// An item that this device created at most this many seconds before its deletion does not count, unless another
+    /// device has changed it.
     package static let freshAge: Double = 3600
-    /// One of so many items: as many as may go before it is seen that they were the first of very many.
+    /// One deletion of this many items is negligible: it may be sent before more deletions show that a mass deletion
+    /// began.
     package static let negligible = 100
-    /// Few deletions are the whole of it if nothing more was deleted for so long, seconds. Longer than the pauses of
-    /// `rm -r`.
+    /// A burst of few deletions is over after this pause, in seconds. Longer than the pauses of `rm -r`.
     package static let shortQuiet: Double = 0.25
-    /// The same for many.
+    /// The same for a burst of many deletions.
     package static let quiet: Double = 2
 
     package enum Verdict: Hashable, Sendable {
         case send
-        /// It may not be over: to be asked again then.
+        /// The burst may not be over. Ask again at that time.
         case wait(until: Timestamp)
-        /// So many at once are a person's decision.
+        /// A person must decide about so many deletions.
         case hold
     }
 
-    /// Deletions that the cloud has been told of, of the last minute, in order.
+    /// Deletions sent to the cloud within the last minute, in order.
     private var sent: [DeletionMoment] = []
 
     package init() {}
 
-    /// Takes note of deletions that the cloud was told of.
+    /// Records deletions that were sent to the cloud.
     package mutating func noteSent(_ deletions: [DeletionMoment], now: Timestamp) {
         let start = now.advanced(bySeconds: -Self.window)
         sent = (sent + deletions).filter { $0.time >= start && $0.time <= now }
     }
 
-    /// Whether so many more may always go.
+    /// Whether this many more deletions may always be sent.
     package func areFew(pending: Int) -> Bool { sent.count + pending <= Self.harmless }
 
     /// - Parameters:
     ///   - pending: the deletions of items that the cloud still has.
-    ///   - items: how many items there are besides.
+    ///   - items: the number of other items.
     package func verdict(pending: [DeletionMoment], items: Int, now: Timestamp) -> Verdict {
-        // A clock that was set back must not make deletions wait for a time long past.
+        // After the clock was set back, deletions must not wait for a time in the future.
         let times = pending.map { min($0.time, now) }
         guard let oldest = times.min(), let newest = times.max() else { return .send }
         let counted = Self.lastOfEachPlace(sent + pending, now: now)
         let most = Self.mostAtOnce(counted)
         let total = items + counted.count
         if most > Self.harmless, most * 2 > total { return .hold }
-        // Where there are so few items nothing is ever held; and who deletes without a pause is not waited for longer
-        // than the time in which deletions count together.
+        // In a container this small nothing is ever held. A burst without pauses waits at most for the window.
         guard total > Self.harmless, oldest.advanced(bySeconds: Self.window) > now else { return .send }
         let end = newest.advanced(bySeconds: most * Self.negligible > total ? Self.quiet : Self.shortQuiet)
         return end > now ? .wait(until: end) : .send
     }
 
-    /// What was deleted again and again at one place is one item: a program that makes the same few files anew all the
-    /// time takes away no more than these.
+    /// Counts repeated deletions at one place as one: a program that recreates the same few files removes no more than
+    /// these.
     private static func lastOfEachPlace(_ deletions: [DeletionMoment], now: Timestamp) -> [Timestamp] {
         struct Place: Hashable {
             var folder: ItemID
@@ -77,7 +76,7 @@ package struct DeletionGuard: Sendable {
         return last.values.sorted()
     }
 
-    /// The most of these times that lie within one window.
+    /// The largest number of these times that lie within one window.
     private static func mostAtOnce(_ times: [Timestamp]) -> Int {
         var most = 0, first = 0
         for (last, time) in times.enumerated() {

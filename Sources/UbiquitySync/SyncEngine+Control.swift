@@ -4,33 +4,33 @@ internal import Logging
 internal import UbiquityContent
 internal import UbiquitySystem
 
-/// Who uses items on this device: programs that have files open, and clients that claim or show them.
+/// The users of items on this device: programs that have files open, and clients that claim or show them.
 package protocol OpenItems: Sendable {
-    /// Runs `body` while nobody can open the item; nil if a program has it open, or if that is not to be known.
+    /// Runs `body` while nobody can open the item. Nil if a program has it open, or if that is unknown.
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R?
-    /// Tells the index when files were last used.
+    /// Records in the index when files were last used.
     func noteUses()
-    /// Whether a client shows the item: it is not evicted unasked.
+    /// Whether a client shows the item. Such an item is evicted only on request.
     func isShown(_ key: ItemKey) -> Bool
-    /// Whether a client may show the item or have claimed it, so that it has to be asked.
+    /// Whether a client may show or have claimed the item, so that it must be asked.
     func mayBeUsed(_ key: ItemKey) -> Bool
-    /// Whether a client has it claimed for writing: what is there is not finished, and does not go up yet.
+    /// Whether a client has claimed the item for writing. Its content is unfinished and not uploaded yet.
     func isBeingWritten(_ row: ItemRow) -> Bool
-    /// Whether a program has the content open in a file that has no name yet.
+    /// Whether a program has the content open in a file without a name yet.
     func isUnnamed(_ content: ContentID) -> Bool
-    /// Waits until clients that show or have claimed the items have saved, and let go of them. To be called before what
-    /// others did there is done here. A content is waited for until it can be had, and alone; of other changes what
-    /// cannot be had soon is done all the same.
-    /// - Returns: to be called when it is done; nil if nobody was concerned.
+    /// Asks clients that show or have claimed the items to save and release them, and waits for that. Call it before
+    /// applying remote changes. For a content, it waits until the claim is granted, one content at a time. Other
+    /// changes are applied even if the clients do not answer soon.
+    /// - Returns: a closure to call when the change is applied, or nil if no client was concerned.
     func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)?
 }
 
-/// What is about to be done to an item because it was done elsewhere.
+/// A remote change that is about to be applied to an item.
 package enum ComingChange: Sendable, Hashable {
-    /// Its content is replaced.
+    /// The item's content is replaced.
     case content(ItemKey)
     case deletion(ItemID)
-    /// It has that place from now on.
+    /// The item moves to that place.
     case place(ItemID, Place)
 }
 
@@ -43,19 +43,20 @@ extension OpenItems {
     package func prepare(for changes: [ComingChange]) async throws -> (@Sendable () -> Void)? { nil }
 }
 
-// What people ask for.
+// Operations that people request.
 extension SyncEngine {
     var openItems: (any OpenItems)? { openItemsBox.withLock { $0 } }
 
-    /// Tells the engine who knows which files are open. Without, none is.
+    /// Sets the object that knows the open files. Without it, no file counts as open.
     package func setOpenItems(_ openItems: any OpenItems) { openItemsBox.withLock { $0 = openItems } }
 
-    /// Drops an item's content, which the cloud has; name, size, times, attributes and inode number stay.
+    /// Evicts an item's content, which the cloud has. Name, size, times, attributes and inode number remain.
     ///
-    /// The index goes first: a crash right after leaves a backing file nobody has, which the next start removes.
-    /// Throws `.busy` (open, changed, or on its way up), `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded),
-    /// `.isDirectory`, `.notFound`.
-    /// - Returns: whether there was a content.
+    /// The index is updated first: a crash right after leaves an unreferenced backing file, which the next start
+    /// removes.
+    /// - Throws: `.busy` (open, changed, or being uploaded), `.notPermitted` (pinned), `.noSuchAttribute` (never
+    ///   uploaded), `.isDirectory`, `.notFound`.
+    /// - Returns: whether the item had a content.
     @discardableResult
     package func evict(_ key: ItemKey) throws -> Bool {
         guard let openItems = openItemsBox.withLock({ $0 }) else { return try evictClosed(key) }
@@ -78,13 +79,13 @@ extension SyncEngine {
             next.flags.subtract([.downloadRequested, .broughtOnRequest])
             try transaction.update(next, before: row)
             guard let content = row.content else {
-                // It was asked for, and is not wanted any more.
+                // The download was requested and is not wanted any more.
                 if next.flags != row.flags { transaction.note(.attributes, before: row, after: next) }
                 return nil
             }
             try transaction.forgetContent(content)
             transaction.note(.content, before: row, after: next)
-            // A newer version that waited to replace the content is what the placeholder shows now.
+            // If a newer version waited to replace the content, the placeholder shows that version now.
             var settler = settler(transaction)
             try settler.settle(row.id)
             return content
@@ -110,7 +111,7 @@ extension SyncEngine {
             throw UbiquityError(.noSuchAttribute, "it is excluded from sync: this is the only copy")
         }
         guard !row.isWriting else { throw UbiquityError(.busy, "a program has it open for writing") }
-        // Its account may be gone, and this the only copy.
+        // The account may be gone, and then this is the only copy.
         guard connection.status.phase != .signedOut else {
             throw UbiquityError(
                 .notPermitted, "the device is signed out, and cannot ask whether the cloud has it",
@@ -119,7 +120,7 @@ extension SyncEngine {
         guard row.version != nil, let content = remote?.content, remote?.isDeleted == false else {
             throw UbiquityError(.noSuchAttribute, "it was never uploaded: this is the only copy")
         }
-        // Also what is no content: the item is as this device has it, and nowhere else.
+        // Dirty fields other than content count too: the item's state exists only on this device.
         guard row.dirty.isEmpty else {
             throw UbiquityError(.busy, "its changes have not been uploaded yet")
         }
@@ -128,7 +129,7 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: Whether that changed anything.
+    /// - Returns: whether the pin changed.
     @discardableResult
     package func setPinned(_ key: ItemKey, _ pinned: Bool) throws -> Bool {
         let hasChanged = try index.write(.remote) { transaction in
@@ -146,7 +147,7 @@ extension SyncEngine {
         return hasChanged
     }
 
-    /// The same of all that is in a folder, many in one commit; what is gone is passed over.
+    /// Pins or unpins all items of a folder, many in one commit. Skips removed items.
     package func setPinned(_ keys: [ItemKey], _ pinned: Bool) throws {
         try changeFlags(of: keys) { row in
             if pinned { row.flags.insert(.pinned) } else { row.flags.remove(.pinned) }
@@ -154,7 +155,7 @@ extension SyncEngine {
         downloadSignal.fire()
     }
 
-    /// Changes what this device wants of items, many in one commit; what is gone is passed over.
+    /// Changes this device's flags of items, many in one commit. Skips removed items.
     func changeFlags(of keys: [ItemKey], _ change: (inout ItemRow) -> Void) throws {
         for start in stride(from: 0, to: keys.count, by: SyncLimits.rowsPerWrite) {
             try index.write(.remote) { transaction in
@@ -170,7 +171,7 @@ extension SyncEngine {
         }
     }
 
-    /// Airplane mode.
+    /// Turns offline mode on or off.
     package func setPaused(_ paused: Bool) {
         connection.setPaused(paused)
         if paused {
@@ -184,7 +185,7 @@ extension SyncEngine {
         progress.fire()
     }
 
-    /// Tries at once whatever failed and waits.
+    /// Retries all failed transfers at once.
     package func retryNow() {
         problems.clearAll()
         connection.changed.fire()

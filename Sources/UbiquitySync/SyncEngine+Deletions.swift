@@ -3,21 +3,22 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// What the engine remembers of deletions between two rounds.
+/// The engine's state about deletions between two rounds.
 struct DeletionState {
     var guarding = DeletionGuard()
-    /// How many are held now.
+    /// The number of deletions on hold.
     var held = 0
-    /// The place in the order of changes up to which a person has confirmed them, in this life of the engine.
+    /// The position in the order of changes up to which a person has confirmed deletions, during this run of the
+    /// engine.
     var confirmed: Int64 = 0
 }
 
-// Holding deletions back that are too many to be meant (`DeletionGuard`).
+// Puts mass deletions on hold (`DeletionGuard`).
 extension SyncEngine {
-    /// Deletions taken back in one transaction.
+    /// Deletions undone in one transaction.
     private static let undoneAtOnce = 1000
 
-    /// Which deletions may go now: those up to this place in the order of changes.
+    /// The position in the order of changes up to which deletions may be sent now.
     func deletionLimit(now: Timestamp) throws -> Int64 {
         guard !configuration.allowsMassDelete else { return .max }
         let pending = try index.read(pendingDeletions)
@@ -42,17 +43,17 @@ extension SyncEngine {
     }
 
     private struct PendingDeletions {
-        /// The last place in the order of changes, and the one up to which a person has confirmed.
+        /// The last position in the order of changes, and the position up to which a person has confirmed.
         var last, confirmed: Int64
         var count = 0
-        /// Nil if they are held: then nothing but a person's answer lets them go, and it need not be asked again.
+        /// Nil if they are on hold. Then only a person's answer releases them, and the guard is not asked again.
         var times: [DeletionMoment]?
-        /// What there is besides.
+        /// The number of other items.
         var items = 0
     }
 
     private func pendingDeletions(_ reader: IndexReader) throws -> PendingDeletions {
-        // First of all: what is deleted from here on is not counted.
+        // Read first: deletions made from here on are not counted.
         let last = try reader.lastDirtyOrder(), confirmed = try reader.confirmedDeletions()
         var pending = PendingDeletions(last: last, confirmed: confirmed)
         if try reader.hasHeldDeletions(after: confirmed) {
@@ -62,21 +63,21 @@ extension SyncEngine {
         let times = try reader.pendingDeletionMoments(after: confirmed).filter(isCounted)
         pending.times = times
         pending.count = times.count
-        // Of few it makes no difference what is never sent; and few are asked about often.
+        // For few deletions the count of all items is near enough, and cheaper: this case is frequent.
         let areFew = deletions.withLock { $0.guarding.areFew(pending: times.count) }
         pending.items = Int(try areFew ? reader.itemCount() : reader.syncedItemCount())
         return pending
     }
 
-    /// Whether a deletion counts towards the brake. One of a fresh item of this device takes nothing from anybody: the
-    /// person has just made it, and no other device has changed it. The cloud keeps no record of downloads, so another
-    /// device may have read it; there the item is in the trash.
+    /// Whether a deletion counts for the guard. A deletion of a fresh item of this device does not: its maker has just
+    /// created it, and no other device has changed it. The cloud records no downloads, so another device may have read
+    /// it. There the item is in the trash.
     private func isCounted(_ deletion: DeletionMoment) -> Bool {
         !deletion.isOfFreshItem(madeOn: configuration.device, within: DeletionGuard.freshAge)
     }
 
-    /// Those that an earlier run has held are told of from the start, also while the cloud is away. An index that
-    /// cannot be read says so to all who use it, and they are counted again before anything goes.
+    /// Shows deletions that an earlier run has put on hold from the start, also while the cloud is unreachable. An
+    /// unreadable index reports its own errors, and deletions are counted again before any is sent.
     func recallHeldDeletions() {
         guard !configuration.allowsMassDelete else { return }
         let count = try? index.read { reader in
@@ -94,21 +95,22 @@ extension SyncEngine {
         if isNew { logger.warning("many deletions are held", metadata: ["items": "\(count)"]) }
     }
 
-    /// So many deletions wait for a person's word; 0 if none do.
+    /// The number of deletions that wait for a person's decision.
     package var heldDeletions: Int { deletions.withLock { $0.held } }
 
     func noteSentDeletions(_ group: [PlannedChange]) {
         let deleted = group.filter { $0.deletion != nil }
         guard !deleted.isEmpty else { return }
         deletions.withLock { state in
-            // Those that a person has confirmed do not count against what is deleted next.
+            // Confirmed deletions do not count against later ones.
             let counted = deleted.filter { $0.row.dirtyOrder > state.confirmed }.compactMap(\.deletion)
                 .filter(isCounted)
             state.guarding.noteSent(counted, now: timekeeper.now())
         }
     }
 
-    /// Lets the held deletions go up. Returns how many.
+    /// Releases the held deletions for upload.
+    /// - Returns: how many.
     package func confirmDeletions() throws -> Int {
         let (count, last) = try index.write(.remote) { transaction in
             let count = try transaction.pendingDeletionCount(after: transaction.confirmedDeletions())
@@ -125,14 +127,16 @@ extension SyncEngine {
         return count
     }
 
-    /// Brings back what was deleted here and is held: as placeholders, as the cloud has them. Returns how many.
+    /// Restores the held deletions as placeholders with the cloud's state.
+    /// - Returns: how many.
     package func undoDeletions() throws -> Int {
         var count = 0
         while true {
             let (undone, dropped) = try index.write(.remote) { transaction in
                 let rows = try transaction.pendingDeletions(
                     after: transaction.confirmedDeletions(), limit: Self.undoneAtOnce)
-                // All of them are away before the first comes back: each brings what waited for it.
+                // Remove all rows before the first item is restored: each restored folder places the records that
+                // waited for it.
                 for row in rows { try transaction.delete(row) }
                 let files = try rows.compactMap { try transaction.takeBackName(of: $0) }
                 var settler = settler(transaction)
@@ -153,10 +157,10 @@ extension SyncEngine {
 }
 
 extension IndexTransaction {
-    /// Of a file that has several names and lost the one that it was made under, another one became that: the further
-    /// name is what was deleted, and where it was the file is. Both are as they were before, as far as the file has not
-    /// been moved on.
-    /// - Returns: the file, which follows its record from now on; nil if the deleted item is no such name.
+    /// Undoes the deletion of a hard link that took a file's own name. When a file with several names loses the name of
+    /// its creation, another link's name becomes its own. The link is then the deleted row, and the file is at the
+    /// link's place. Both return to their earlier places, unless the file was moved since.
+    /// - Returns: the file, which follows its record from now on. Nil if the deleted item is no such link.
     fileprivate func takeBackName(of deleted: ItemRow) throws -> ItemID? {
         guard deleted.kind == .hardLink, let record = try remote(id: deleted.id), let file = try named(deleted),
             file.dirty.contains(.place), !file.dirty.contains(.created), let entry = file.entry,

@@ -5,8 +5,8 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// The download loop: fetches what should be here though no program waits for it: newer versions of what was once
-// downloaded, what is pinned or was asked for, and with the eager policy everything.
+// The download loop: fetches contents that no program waits for. These are newer versions of downloaded files, pinned
+// and requested items, and with the eager policy everything.
 extension SyncEngine {
     func runDownloads() async {
         while !Task.isCancelled {
@@ -24,8 +24,9 @@ extension SyncEngine {
         }
     }
 
-    /// Programs close one file after another. Each look commits what the index has gathered, and to look at each
-    /// close made a program that writes many files wait for this loop at every second one (measured).
+    /// Pauses after a close, since programs close one file after another. Each look commits what the index has
+    /// gathered. Without the pause, a program that writes many files waited for this loop at every second close
+    /// (measured).
     private func restAfterClose() async {
         let hasClosed = hasClosed.withLock { hasClosed in
             defer { hasClosed = false }
@@ -40,10 +41,10 @@ extension SyncEngine {
         return min(.nanoseconds(due.nanoseconds - now.nanoseconds), SyncLimits.pollInterval)
     }
 
-    /// Records that waited for a writer's close or a name.
+    /// Places records that waited for a writer's close or for a name.
     private func settleWaiting() throws {
         try showReadyPackages()
-        // Asked at each close: the usual answer, that there are none, must not cost a commit.
+        // This runs at each close, and the usual answer "none" must not cost a commit.
         guard try index.peek({ try !$0.records(.waiting, limit: 1).isEmpty }) else { return }
         let dropped = try index.write(.remote) { transaction in
             var settler = settler(transaction)
@@ -55,7 +56,8 @@ extension SyncEngine {
 
     private func startWantedDownloads() async throws {
         let background = downloads.all.filter(\.isBackground)
-        // What has come, and waits for who has the old content claimed, takes no room from others; nor without end.
+        // A complete content that waits for a client's claim takes no slot of running downloads. A limit bounds these
+        // too.
         let room = min(
             SyncLimits.concurrentDownloads - background.count { !$0.content.isComplete },
             SyncLimits.waitingReplacements - background.count)
@@ -66,11 +68,11 @@ extension SyncEngine {
         }
     }
 
-    /// The next items to download, at most `room`: newer contents of what is here, then what is to come here, in order
-    /// of age.
+    /// The next items to download, at most `room`: newer versions of local contents first, then other wanted contents
+    /// in order of age.
     private func wantedDownloads(_ room: Int) throws -> [ItemRow] {
         var result = try index.read { reader in
-            // What waits for its name may have a newer content as well.
+            // An item that waits for its name may have a newer content too.
             try [SettlingState.awaitingContent, .waiting].flatMap { state in
                 try reader.records(state, limit: SyncLimits.settleBatch).compactMap { id in
                     try reader.row(id: id).flatMap { try self.awaitsReplacement($0, reader) ? $0 : nil }
@@ -88,7 +90,7 @@ extension SyncEngine {
             let start = scan.position, bytes = room.bytes
             scan.add(try index.read { try $0.wanted(eager: bytes, after: start, limit: SyncLimits.rowsPerRead) })
             guard scan.isAtBeginning else { continue }
-            // The end is reached; from the beginning on once, for what was passed by.
+            // The end is reached. Start once from the beginning, for items that were skipped.
             if isAnew { break }
             isAnew = true
         }
@@ -96,7 +98,7 @@ extension SyncEngine {
         return Array(result.prefix(room.rows))
     }
 
-    /// How many downloads may begin, and how many bytes of what only the eager policy wants.
+    /// How many downloads may begin, and how many bytes of items that only the eager policy wants.
     private struct Room {
         let rows: Int
         var bytes: Int64
@@ -109,7 +111,7 @@ extension SyncEngine {
         }
     }
 
-    /// The item's row, if its content is still to come here and can be fetched now.
+    /// The item's row, if its content is still missing and can be fetched now.
     func placeholder(_ key: ItemKey, _ reader: IndexReader) throws -> ItemRow? {
         guard let row = try reader.row(key: key), row.kind == .file, row.contentState != .complete, !row.isDeleted,
             try canDownload(row, reader), try !reader.isRecord(row.id, .awaitingPackage)
@@ -117,8 +119,8 @@ extension SyncEngine {
         return row
     }
 
-    /// A download that no program waits for has ended well: there is room for others. They are begun several at a
-    /// time, because looking for them has its price too.
+    /// Wakes the download loop when background downloads have ended and slots are free. It starts several at a time,
+    /// because each search for them costs time.
     func noteBackgroundEnd() {
         let running = downloads.all.count { $0.isBackground && !$0.content.isComplete }
         if running <= SyncLimits.concurrentDownloads / 2 { downloadSignal.fire() }
@@ -131,7 +133,7 @@ extension SyncEngine {
         return try canDownload(row, reader)
     }
 
-    /// Whether the cloud has a content for the row that is not here, and nothing speaks against fetching it now.
+    /// Whether the cloud has a content for the row that is not here and can be fetched now.
     private func canDownload(_ row: ItemRow, _ reader: IndexReader) throws -> Bool {
         guard !problems.isHeld(.download, of: row.key), downloads.download(of: row.key)?.isBackground != true,
             let content = try reader.remote(id: row.id)?.content
@@ -157,14 +159,14 @@ extension SyncEngine {
         }
     }
 
-    /// - Returns: The size of the content that is to come, and how much of it is not here yet.
+    /// - Returns: the size of the content to download, and its missing bytes.
     private func bytesToCome(_ row: ItemRow) async throws -> (size: Int64, missing: Int64) {
         try await pool.run { [index, downloads, store] in
             if row.contentState == .complete {
                 let size = try index.read { try $0.remote(id: row.id) }?.content?.size ?? row.size
                 return (size, size)
             }
-            // What of it is here has its room, also what an earlier run has left.
+            // Present bytes already have their space, also those of an earlier run.
             if let download = downloads.download(of: row.key) {
                 return (row.size, row.size - download.content.presentBytes)
             }
@@ -173,7 +175,7 @@ extension SyncEngine {
         }
     }
 
-    /// A content beside the one that is here, which it replaces when it is complete.
+    /// A download beside the local content, which it replaces when it is complete.
     private func beginReplacement(_ row: ItemRow) async throws -> Download {
         let beginning = downloads.beginning(row.key, unused: { self.retire($0) }) {
             defer { self.downloads.ended(beginning: row.key) }

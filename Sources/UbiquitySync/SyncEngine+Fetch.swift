@@ -5,9 +5,9 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Fetching a download's chunks: from this device first, then from the cloud.
+// Fetches a download's chunks: from this device first, then from the cloud.
 extension SyncEngine {
-    /// Makes sure that the download is worked on.
+    /// Starts lanes for the download, up to the limit.
     func startLanes(_ download: Download) {
         while download.enterLane(limit: SyncLimits.fetchesInFlight) {
             guard downloads.runLane({ await self.runLane(download) }) else {
@@ -36,9 +36,9 @@ extension SyncEngine {
                 defer { download.release(batch) }
                 try await getMakingRoom(batch, download)
             }
-            // A lane at its end says nothing of what another one met: only the complete content clears a problem.
+            // A finished lane knows nothing of the other lanes' errors: only the complete content clears a problem.
             if !hasLeft { download.leaveLane() }
-            // A reader that came since all were told has no lane any more.
+            // A reader that arrived after `stopAll` failed all readers has no lane any more.
             if Task.isCancelled { download.fail(DownloadTable.stopped) }
             retire(download)
         } catch {
@@ -48,15 +48,15 @@ extension SyncEngine {
         progress.fire()
     }
 
-    /// Tells people why the content does not come. What the cloud refuses this device is asked of it again at once by
-    /// the feed, which knows where the device stands.
+    /// Shows users why the content cannot be downloaded. If the cloud refuses this device, the feed loop asks again at
+    /// once, since it tracks whether the device is signed in.
     func show(_ error: UbiquityError, of key: ItemKey) {
         problems.show(error, .download, of: key)
         if error.code == .signedOut { feedSignal.fire() }
     }
 
     private func noteFailure(of download: Download, _ error: UbiquityError) {
-        // A version's content is no item's: who reads it is told.
+        // A version's content belongs to no item. Only its reader gets the error.
         if error.code != .cancelled, !versionContents.isOne(download.content.id) {
             logger.info("cannot download", metadata: ["item": "\(download.key)", "reason": "\(error)"])
             if error.isAboutConnection, error.code != .timedOut {
@@ -65,14 +65,14 @@ extension SyncEngine {
                 problems.note(error, .download, of: download.key)
             }
         }
-        // Waiters are told; background interest ends here and is taken up again by the download loop.
+        // Fail the waiters and end the background download. The download loop begins it again later.
         if error.code == .noSpace { download.noteNoRoom() }
         download.clearBackground()
         download.fail(error)
         retire(download)
     }
 
-    /// Forgets a download that nobody wants now. What has come is kept for the next time, if it can be.
+    /// Forgets a download that nobody wants now. Its partial content is kept for the next time if possible.
     func retire(_ download: Download) {
         guard downloads.removeUnwanted(download) else { return }
         guard download.isForNothing else { return }
@@ -90,12 +90,13 @@ extension SyncEngine {
             guard try index.row(key: download.key)?.content != download.content.id else { return }
             return discard([download.content.id])
         }
-        // Somebody may have taken it up again meanwhile.
+        // Another reader may have resumed the download meanwhile.
         guard downloads.download(of: download.key) == nil else { return }
         if let row = try index.row(key: download.key) { try dropPartial(row, download.content.id) }
     }
 
-    /// Gets chunks. On a full disk, what makes room for them may be about to be closed: who wants them waits for that.
+    /// Gets chunks. On a full disk, a file whose eviction would free space may be about to close, so a wanted download
+    /// waits for that.
     private func getMakingRoom(_ batch: [Int], _ download: Download) async throws {
         let bytes = batch.reduce(0) { $0 + Int64(download.content.manifest[$1].length) }
         fetchingBytes.withLock { $0 += bytes }
@@ -121,7 +122,7 @@ extension SyncEngine {
         }
     }
 
-    /// Gets chunks from wherever they are.
+    /// Gets chunks from this device or from the cloud.
     private func get(_ batch: [Int], _ bytes: Int64, _ download: Download) async throws {
         let content = download.content
         let missing = try await pool.run {
@@ -132,10 +133,10 @@ extension SyncEngine {
         guard !missing.isEmpty else { return }
         try connection.requireAllowed()
         do {
-            // A download without a waiting program is tried again later.
+            // The download loop retries a download that no program waits for.
             try await patiently(while: { download.isInUse }) { try await self.fetchMissing(missing, download) }
         } catch let error as UbiquityError where error.code == .damaged {
-            // Damaged on the way, or at the source? Once more tells.
+            // Fetch once more: the chunk may have been damaged in transit and not at the source.
             try await fetchMissing(missing, download)
         }
     }
@@ -145,7 +146,7 @@ extension SyncEngine {
         if !still.isEmpty { try await fetch(still, download) }
     }
 
-    /// Repeats what a program waits for, within the network's limit.
+    /// Repeats a request that a program waits for, within the limit of the network.
     func patiently<R>(while isWanted: () -> Bool = { true }, _ body: () async throws -> R) async throws -> R {
         try await PatientRequest(connection: connection, timekeeper: timekeeper, random: random)
             .run(while: isWanted, body)
@@ -154,7 +155,7 @@ extension SyncEngine {
     private func fetch(_ indexes: [Int], _ download: Download) async throws {
         let content = download.content
         let ids = indexes.map { content.manifest[$0].id }
-        // Equal chunks of one content stand at several places: each arrival fills all of them.
+        // A chunk can occur at several indexes of one content. Each arrival fills all of them.
         let places = Dictionary(grouping: indexes) { content.manifest[$0].id }
         do {
             try await service.fetchChunks(Array(Set(ids)).sorted { places[$0]![0] < places[$1]![0] }) { [pool] chunk in
@@ -170,7 +171,7 @@ extension SyncEngine {
         } catch let error as UbiquityError where error.code == .invalid {
             throw UbiquityError(.damaged, error.message, at: error.place, remedy: error.remedy)
         } catch let error as UbiquityError where error.code == .notFound {
-            // The item is there: a program must not take it for deleted.
+            // The item exists: a program must not take the error for its deletion.
             throw UbiquityError(
                 .damaged, "the cloud has lost a part of the content: \(error.message)",
                 remedy: "'ubiquity doctor' on a device that has it sends it again")
@@ -179,8 +180,8 @@ extension SyncEngine {
         connection.succeeded()
     }
 
-    /// Takes chunks that other contents of this device have.
-    /// - Returns: those that none has.
+    /// Copies chunks from other contents of this device.
+    /// - Returns: the indexes of chunks that none has.
     private func buildLocally(_ batch: [Int], _ content: PartialContent) throws -> [Int] {
         var files: [ContentID: FileDescriptor] = [:]
         return try batch.filter { place in
@@ -198,12 +199,12 @@ extension SyncEngine {
     // MARK: The end
 
     private func finish(_ download: Download) async throws {
-        // A package's is not shown yet.
+        // A package's new content is not shown yet.
         if download.isReplacement, try await pool.run(evenIfCancelled: true, { try self.stage(download) }) {
             return noteCome(download)
         }
         if download.isBackground, openItems?.mayBeUsed(download.key) ?? false { noteBackgroundEnd() }
-        // Who edits the old content saves it first: then that is a conflict, and no loss.
+        // A client that edits the old content saves it first, so that the edit becomes a conflict and is not lost.
         let done = download.isReplacement ? try await openItems?.prepare(for: [.content(download.key)]) : nil
         defer { done?() }
         let content = download.content
@@ -228,8 +229,8 @@ extension SyncEngine {
             guard let row = try transaction.row(key: key), row.content == content.id,
                 row.contentState == .partial
             else {
-                // Deleted, or replaced by a newer version, while it came: those who have it open read it to its end.
-                // Or finished before (`finishIfComplete`), and perhaps written to since.
+                // The item was deleted or got a newer version meanwhile, and programs that have it open read on to its
+                // end. Or it was finished before (`finishIfComplete`) and perhaps written since.
                 return []
             }
             try content.finish(modifiedAt: row.modifiedAt)
@@ -246,7 +247,7 @@ extension SyncEngine {
         }
     }
 
-    /// Puts the new content in the place of the old one, unless something was changed here meanwhile.
+    /// Replaces the old content with the new one, unless the file has changed here meanwhile.
     private func finishReplacement(_ download: Download) throws -> [ContentID] {
         let content = download.content
         return try index.write(.remote) { transaction in
@@ -262,8 +263,7 @@ extension SyncEngine {
         }
     }
 
-    /// The item has that content, under another inode, instead of the one that it has; the old backing file is the
-    /// caller's.
+    /// Gives the item the new content under a new inode number. The caller removes the old backing file.
     func exchange(
         _ row: ItemRow, _ remote: RemoteItem, _ new: StagedContent, _ transaction: IndexTransaction
     ) throws {

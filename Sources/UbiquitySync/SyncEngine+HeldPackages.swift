@@ -4,17 +4,17 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// A content that is here and not shown yet: the others of its package are still on their way.
+/// A downloaded content that is not shown yet, because other contents of its package are still being downloaded.
 struct StagedContent: Sendable {
     var id: ItemID
     var content: PartialContent
     var version: VersionID
 }
 
-// Packages that wait for contents: these are downloaded beside the ones that are shown, and exchanged together.
+// Packages that wait for contents. New contents are downloaded beside the shown ones and exchanged together.
 extension SyncEngine {
-    /// Files of held packages whose newer content is to be fetched now, at most so many. It is asked each time that
-    /// some have come: those are passed over unread, and looked at, for a newer one, only when all are here.
+    /// Files of held packages whose newer content must be fetched now, at most `limit`. It runs each time contents
+    /// arrive. So it skips staged files unread, and checks them for a newer version only when all are staged.
     func wantedByPackages(_ reader: IndexReader, limit: Int) throws -> [ItemRow] {
         let staged = self.staged.withLock { Dictionary($0.values.map { ($0.id, $0.version) }) { first, _ in first } }
         let held = try reader.records(.awaitingPackage, limit: .max)
@@ -33,7 +33,7 @@ extension SyncEngine {
     }
 
     /// Keeps a complete content until its package can show it.
-    /// - Returns: false if the item is in no package that is held.
+    /// - Returns: false if the item is in no held package.
     func stage(_ download: Download) throws -> Bool {
         guard let row = try index.row(key: download.key),
             try index.read({ try $0.isRecord(row.id, .awaitingPackage) })
@@ -47,15 +47,15 @@ extension SyncEngine {
         }
         discard(old.map { [$0.content.id] } ?? [])
         guard try !lacksAnother(than: row) else { return true }
-        // It is kept, whether or not the package can be shown now: that is tried again when something comes on.
+        // The content is kept whether or not the package can be shown now. A later arrival tries again.
         do { try showReadyPackages() } catch {
             logger.warning("cannot show a package's new state yet", metadata: ["reason": "\(error)"])
         }
         return true
     }
 
-    /// Whether the package's new state lacks what it lacked when it was looked at last: then it need not be looked at,
-    /// as after each of thousands of files.
+    /// Whether the package still lacks the content that was missing at the last look. Then the package need not be
+    /// examined, which matters after each of thousands of files.
     private func lacksAnother(than row: ItemRow) throws -> Bool {
         try index.read { reader in
             var finder = PackageFinder(reader, index)
@@ -67,16 +67,16 @@ extension SyncEngine {
         }
     }
 
-    /// Exchanges the contents of each package all of whose newer ones are here, and shows the rest of its new state.
+    /// Exchanges the contents of each package whose newer contents are all here, and shows its new state.
     ///
-    /// It may run on several threads. What it exchanges is no longer staged before anybody can see that the package is
-    /// held no more: else another thread would take it for unneeded and do away with what the package shows.
+    /// Several threads may run this. It unstages the contents before any thread can see that the package is no longer
+    /// held. Otherwise another thread would take them for unneeded and remove what the package shows.
     func showReadyPackages() throws {
         guard try index.peek({ try !$0.records(.awaitingPackage, limit: 1).isEmpty }) else { return dropStaged() }
-        // Most times there is none, and whoever writes need not wait for that to be found.
+        // Usually no package is ready, and writers need not wait for that check.
         let ready = try index.read { try readyPackages($0) }
         let claims = ready.compactMap { package, exchanges -> (package: ItemKey, done: @Sendable () -> Void)? in
-            // Without a content that is exchanged nobody need let go of anything, and who opens a file of it waits.
+            // If no content is exchanged, no client must release anything, and a program that opens a file waits.
             guard exchanges, package != .root else { return (package, {}) }
             return claimPackage(package).map { (package, $0) }
         }
@@ -94,18 +94,19 @@ extension SyncEngine {
             throw error
         }
         discard(dropped)
-        // Only then: who waits for a package asks for this again each time that something has come on.
+        // Fire only now: waiters for a package check again at each progress.
         if isAnyShown { progress.fire() }
     }
 
-    /// Packages all of whose new state is here, and in which nothing was changed here.
+    /// Packages whose new state is complete here and which have no local changes.
     private func readyPackages(_ reader: IndexReader) throws -> [(package: ItemKey, exchanges: Bool)] {
         guard try !reader.isFeedBehind() else { return [] }
         let changed = try reader.changedPackages(index)
         var ready = [(package: ItemKey, exchanges: Bool)](), lacking = [ItemKey: ItemID]()
         for (package, records) in try reader.heldPackages(index) where !changed.contains(package) {
             guard let exchanges = try exchanges(for: records, reader) else { continue }
-            // The last one: the others come before it, or it comes in any order and soon is one of the last to come.
+            // Remember the last missing content: contents usually arrive in order, and in any other order it is among
+            // the last to arrive.
             let last = staged.withLock { staged in
                 exchanges.last { row, item in staged[row.key]?.version != item.content?.version }
             }
@@ -138,7 +139,7 @@ extension SyncEngine {
         return (dropped + settler.dropped, isAnyShown)
     }
 
-    /// The files whose contents a package exchanges; nil if one is being written.
+    /// The files whose contents a package exchanges, or nil if one is being written.
     private func exchanges(for records: [ItemID], _ reader: IndexReader) throws -> [(ItemRow, RemoteItem)]? {
         var wanted = [(ItemRow, RemoteItem)]()
         for id in records {
@@ -150,8 +151,7 @@ extension SyncEngine {
         return wanted
     }
 
-    /// What a package exchanges, which is the caller's from now on; nil if something is not here yet, or is being
-    /// written.
+    /// Takes the contents that a package exchanges. Nil if one is missing or being written.
     private func takeExchanges(
         for records: [ItemID], _ transaction: IndexTransaction
     ) throws -> [(ItemRow, RemoteItem, StagedContent)]? {
@@ -167,7 +167,7 @@ extension SyncEngine {
         }
     }
 
-    /// What could not be exchanged after all.
+    /// Stages contents again whose exchange failed.
     private func stageAgain(_ taken: [ItemKey: StagedContent]) {
         let unneeded = staged.withLock { staged in
             taken.compactMap { key, content -> ContentID? in
@@ -179,7 +179,7 @@ extension SyncEngine {
         discard(unneeded)
     }
 
-    /// Contents whose package needs them no longer.
+    /// Removes contents whose package does not need them any more.
     func dropStaged() {
         let unneeded = staged.withLock { staged in
             defer { staged = [:] }
@@ -188,7 +188,7 @@ extension SyncEngine {
         discard(unneeded)
     }
 
-    /// Waits until the item's package shows one state, if it does not.
+    /// Waits until the item's package shows one state.
     func waitForPackage(of key: ItemKey) async throws {
         let isShown = try await wait(atMost: SyncLimits.packageWait) { [self] in
             let isHeld = try await pool.run { [index] in
@@ -198,7 +198,7 @@ extension SyncEngine {
             }
             if isHeld {
                 try connection.requireAllowed()
-                // Without the cloud the rest of it does not come.
+                // Without the cloud the missing contents cannot be downloaded.
                 if let absence = connection.absence { throw absence }
                 downloadSignal.fire()
             }

@@ -2,17 +2,17 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// What an account still takes.
+/// The free quota of an account.
 struct AccountRoom {
     private(set) var bytes: Int64
 
-    /// - Returns: nil if the account has no limit, or nobody knows.
+    /// - Returns: nil if the account has no quota, or if the usage is unknown.
     init?(_ status: ConnectionStatus) {
         guard let used = status.usedBytes, let quota = status.quotaBytes else { return nil }
         bytes = quota - used
     }
 
-    /// Whether so many bytes more have room; if so they are taken.
+    /// Whether `growth` more bytes fit. If so, they are subtracted.
     mutating func take(_ growth: Int64) -> Bool {
         guard growth > 0 else { return true }
         guard growth <= bytes else { return false }
@@ -21,15 +21,15 @@ struct AccountRoom {
     }
 }
 
-// A full account: of many changes those that have room go up, and the others cost next to nothing till there is more.
+// A full account: changes that fit are uploaded. The others cost hardly any work until space is freed.
 extension SyncEngine {
     static let accountIsFull = UbiquityError(
         .quotaExceeded, "the account is full", remedy: "delete something, or ask for more")
 
-    /// Throws `.quotaExceeded` if the cloud would refuse the content when all of it is there. What the account holds is
-    /// asked anew before that is said: elsewhere something may have been deleted.
+    /// Asks for the usage anew before it reports a full account, since another device may have freed space.
+    /// - Throws: `.quotaExceeded` if the cloud would refuse the complete content.
     func requireQuota(for row: ItemRow) async throws {
-        // Of a new file the cloud has counted the size.
+        // The cloud has counted a new file's size at its announcement.
         guard !row.dirty.contains(.created) else { return }
         let growth = try await pool.run { try self.growth(of: row) }
         guard isBeyondQuota(growth) else { return }
@@ -40,9 +40,9 @@ extension SyncEngine {
             remedy: "delete something, or ask for more")
     }
 
-    /// By how many bytes the account will hold more, or less, when the row's content is there.
+    /// By how many bytes the content changes the usage of the account.
     private func growth(of row: ItemRow) throws -> Int64 {
-        // Asked of each file that waits, at each change: what the cloud does not have is not looked up.
+        // This runs for each waiting file at each change, so a new item is not looked up.
         if row.dirty.contains(.created) { return row.size }
         let known = try index.read { try $0.remote(id: row.id) }
         return row.size - (known?.content?.size ?? 0)
@@ -53,12 +53,12 @@ extension SyncEngine {
         return !room.take(growth)
     }
 
-    /// What there is room for, if the account was full when last something was sent; else nil.
+    /// The free quota, if the account was full at the last commit, else nil.
     func roomInFullAccount() -> AccountRoom? {
         push.withLock { $0.isAccountFull } ? AccountRoom(connection.status) : nil
     }
 
-    /// Asks what a full account holds, if that was not asked lately.
+    /// Asks for the usage of a full account, unless that was asked lately.
     func refreshUsageOfFullAccount() async {
         let now = timekeeper.now()
         let isDue = push.withLock { state in
@@ -74,8 +74,8 @@ extension SyncEngine {
         if isDue { await refreshUsage() }
     }
 
-    /// Whether the row brings a content for which there is no room: then nothing of it is read or sent, and the next
-    /// look at what the account holds tells whether that is over.
+    /// Whether the row has a content that does not fit. It is then neither read nor sent, and the next query of the
+    /// usage decides whether that has changed.
     func isWithoutRoom(_ row: ItemRow, _ room: inout AccountRoom?) throws -> Bool {
         guard room != nil, row.kind == .file, !row.isDeleted, row.dirty.contains(.content),
             row.dirty.contains(.created) || row.wantsInlineContent,
@@ -85,7 +85,7 @@ extension SyncEngine {
         return true
     }
 
-    /// Nothing waits for room any more.
+    /// Clears the state "account full" once no change waits for space.
     func noteRoomForAll() {
         guard push.withLock({ $0.isAccountFull }),
             !problems.all.contains(where: { $0.direction == .upload && $0.problem.error.code == .quotaExceeded })
@@ -93,7 +93,7 @@ extension SyncEngine {
         push.withLock { $0.isAccountFull = false }
     }
 
-    /// Of a group that was refused, what has room and what has not.
+    /// Divides a refused group into the changes that fit and those that do not.
     func partByRoom(_ group: [PlannedChange]) async throws -> (fitting: [PlannedChange], refused: [PlannedChange]) {
         push.withLock { state in
             state.isAccountFull = true
@@ -104,14 +104,14 @@ extension SyncEngine {
         return try await pool.run { [self] in
             var room = known, fitting = [PlannedChange](), refused = [PlannedChange](), missing = Set<ItemID>()
             for change in group {
-                // A name of what is refused waits with it.
+                // Links to a refused item wait with it.
                 if let id = change.row.linkedID, missing.contains(id) { continue }
                 if case .put(let fields) = change.change.action, let content = fields.content {
                     let before = try index.read { try $0.remote(id: change.row.id) }?.content?.size ?? 0
                     guard room.take(content.size - before) else {
                         refused.append(change)
                         if change.row.dirty.contains(.created) { missing.insert(change.row.id) }
-                        // Its place goes ahead: something else may wait for that.
+                        // Its move is sent ahead: another item may wait for the old place.
                         if let rest = change.withoutContent { fitting.append(rest) }
                         continue
                     }
@@ -124,7 +124,7 @@ extension SyncEngine {
 }
 
 extension PlannedChange {
-    /// What else is changed of an item that the cloud knows; nil if nothing is.
+    /// The change without the content, for an item known to the cloud. Nil if nothing else changed.
     fileprivate var withoutContent: PlannedChange? {
         guard row.hasMoreThanContent, case .put(var fields) = change.action else { return nil }
         // The times belong to the content.

@@ -8,11 +8,11 @@ internal import UbiquityWire
 /// An item's sync state, as its attributes show it.
 package struct ItemSyncStatus: Sendable, Hashable {
     package enum Downloading: String, Sendable, Hashable {
-        /// No whole content here.
+        /// The content is not complete here.
         case notDownloaded = "not-downloaded"
-        /// A content is here; the cloud has a newer one.
+        /// A content is here, and the cloud has a newer one.
         case downloaded
-        /// What is here is the newest known.
+        /// The content is the newest known version.
         case current
     }
 
@@ -24,13 +24,13 @@ package struct ItemSyncStatus: Sendable, Hashable {
     package var isUploading: Bool
     package var percentUploaded: Double
     package var uploadingError: UbiquityError?
-    /// Unresolved conflict versions; of a folder, of all that is in it.
+    /// Unresolved conflict versions. For a folder, those of all items in it.
     package var conflictCount: Int
-    /// Until when an item that changes too often rests.
+    /// When the throttle of a frequently changing item ends.
     package var throttledUntil: Timestamp?
 }
 
-/// The whole of a container's sync.
+/// The sync state of a whole container.
 package struct SyncSummary: Sendable, Hashable {
     package var connection: ConnectionStatus
     package var revision: Revision
@@ -38,21 +38,21 @@ package struct SyncSummary: Sendable, Hashable {
     package var pendingUploadBytes: Int64
     package var activeDownloads: Int
     package var pendingDownloadBytes: Int64
-    /// Whether no upload or download waits and the feed is read to its end. Contents without room on the disk do not
+    /// Whether no upload or download waits and the feed is read to its end. Contents that do not fit on the disk do not
     /// count.
     package var isIdle: Bool
-    /// Whether contents that are wanted here wait for room on the disk, and nothing else is on its way down.
+    /// Whether wanted contents wait for space on the disk and nothing else is being downloaded.
     package var lacksRoom: Bool
 }
 
 extension SyncEngine {
-    /// Asks the cloud what the account holds.
+    /// Asks the cloud for the usage of the account.
     package func refreshUsage() async {
         do {
             let usage = try await service.usage()
             connection.noteUsage(used: usage.usedBytes, quota: usage.quotaBytes)
         } catch {
-            // Whether the cloud can be reached is for the feed to find out; the last figures stay.
+            // The feed loop determines whether the cloud is reachable. The last figures remain.
             logger.debug("cannot ask for the usage", metadata: ["reason": "\(error)"])
         }
     }
@@ -60,7 +60,7 @@ extension SyncEngine {
     package func status(of found: ItemRow) throws -> ItemSyncStatus {
         var row = found
         if row.contentState == .partial {
-            // A disk that takes nothing leaves the status as it was.
+            // On a full disk the status remains as it was.
             try? finishIfComplete(row.key)
             row = try index.row(key: row.key) ?? row
         }
@@ -96,7 +96,7 @@ extension SyncEngine {
         downloadingError(row, remote, isWanted: row.isAskedFor || configuration.policy == .eager)
     }
 
-    /// Why the content is not here, as long as that is still the reason.
+    /// The reason why the content is not here, as long as it still applies.
     private func downloadingError(_ row: ItemRow, _ remote: RemoteItem?, isWanted: Bool) -> UbiquityError? {
         guard let error = problems.problem(.download, of: row.key)?.error else {
             guard isWanted, row.kind == .file, row.contentState != .complete else { return nil }
@@ -135,10 +135,10 @@ extension SyncEngine {
             lacksRoom: try isIdle && room != nil && hasUnfit())
     }
 
-    /// The room on the disk, if some download failed for want of it. Else nil: to look at the disk has a price.
+    /// The space on the disk, if a download failed for lack of it. Otherwise nil, since measuring the disk is costly.
     private func roomForWanted() throws -> DiskRoom? { try problems.areAny(.noSpace) ? diskRoom() : nil }
 
-    /// Whether a content is wanted here that the disk may have room for.
+    /// Whether a content is wanted here that the disk may have space for.
     private func isAnyDownloadDue(_ reader: IndexReader, _ room: DiskRoom?) throws -> Bool {
         var last = ItemKey(0)
         while true {
@@ -155,7 +155,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether any content is wanted here. Asked when none of those is due.
+    /// Whether any content is wanted here. Call it when no download is due.
     private func hasUnfit() throws -> Bool {
         try index.read { reader in
             try !reader.wanted(eager: 0, after: ItemKey(0), limit: 1).isEmpty
@@ -168,7 +168,7 @@ extension SyncEngine {
         return !room.fits(row, size: size)
     }
 
-    /// Whether the content that is to come for an item waits for room on the disk.
+    /// Whether the item's download waits for space on the disk.
     package func lacksRoom(_ key: ItemKey) throws -> Bool {
         guard let room = try roomForWanted(), let (row, content) = try index.read({ reader in
             try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)?.content) }
@@ -176,13 +176,13 @@ extension SyncEngine {
         return lacksRoom(row, size: content?.size ?? row.size, room)
     }
 
-    /// Items that are to come here by themselves, with or without a download under way, and their bytes.
+    /// Items to be downloaded in the background, whether or not a download is in progress, and their bytes.
     package func waitingDownloads() throws -> (items: Int, bytes: Int64) {
         let eager = try eagerRoom()
         return try index.read { try $0.wantedTotal(eager: eager) }
     }
 
-    /// The first `limit` of these items whose contents are wanted here, so that they come by themselves.
+    /// The first `limit` of these items that are to be downloaded in the background.
     package func wanted(of keys: some Sequence<ItemKey>, limit: Int) throws -> [ItemKey] {
         let eager = try eagerRoom()
         return try index.read { reader in
@@ -194,13 +194,13 @@ extension SyncEngine {
         }
     }
 
-    /// Items whose contents are wanted here, and that the devices which made them have not sent yet; at most `limit`.
+    /// Wanted items whose contents other devices have not uploaded yet, at most `limit`.
     package func awaited(limit: Int) throws -> [ItemKey] {
         let eager = try eagerRoom()
         return try index.read { try $0.awaited(eager: eager, limit: limit) }
     }
 
-    /// Why the content of a wanted item does not come; nil if nothing is known that keeps it.
+    /// Why the content of a wanted item is not downloaded, or nil if no reason is known.
     package func whyNotHere(_ key: ItemKey) throws -> UbiquityError? {
         guard let (row, remote) = try index.read({ reader in
             try reader.row(key: key).map { ($0, try reader.remote(id: $0.id)) }
@@ -208,7 +208,7 @@ extension SyncEngine {
         return downloadingError(row, remote, isWanted: true)
     }
 
-    /// What waits to go up, in order, at most `limit`, each with what holds it back.
+    /// Pending uploads in order, at most `limit`, each with its problem and the end of its throttle.
     package func pendingUploads(
         limit: Int
     ) throws -> [(row: ItemRow, problem: TransferProblem?, restsUntil: Timestamp?)] {
@@ -217,15 +217,14 @@ extension SyncEngine {
         }
     }
 
-    /// The items that are slowed down and rest, in no order.
+    /// The throttled items, in no order.
     package var resting: [ItemKey] { throttle.resting }
 
-    /// Has these items go up at once, if they rest, since somebody waits for them. After that they are slowed down as
-    /// before.
+    /// Ends the throttle of these items, because somebody waits for them. Later changes are throttled as before.
     package func endRests(of keys: some Sequence<ItemKey>) {
         push.withLock { state in
             for key in keys {
-                // It may be looked at later for another reason.
+                // The rescan may be scheduled for another reason.
                 guard let until = throttle.endRest(of: key), state.rescanAt[key] == until else { continue }
                 state.rescanAt[key] = nil
             }
@@ -233,7 +232,8 @@ extension SyncEngine {
         pushSignal.fire()
     }
 
-    /// Waits until `condition` holds. Returns false when `duration` is over before.
+    /// Waits until `condition` holds.
+    /// - Returns: false when `duration` ends first.
     package func wait(
         atMost duration: Duration, until condition: @Sendable () async throws -> Bool
     ) async throws -> Bool {

@@ -4,18 +4,19 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 package import UbiquityWire
 
-// The trash, which is the cloud's: nothing of it is known here.
+// The trash. The cloud keeps it, and this device has no copy.
 extension SyncEngine {
-    /// Deletions that follow each other so soon (seconds) are one: a large tree goes up in several commits, from the
-    /// innermost outwards.
+    /// Deletions at most this far apart, in seconds, count as one: the deletion of a large tree is uploaded in several
+    /// commits, innermost items first.
     private static let deletionGap = 10.0
-    /// Items that come back in one commit.
+    /// Items restored in one commit.
     private static let undeletedPerCommit = 500
-    /// Times that it is sent. Only on a line that loses requests is it overtaken at all.
+    /// Attempts of a commit that other commits overtake. This happens only on a connection that loses requests.
     private static let overtakings = 20
 
-    /// Deleted items, the last one first.
-    /// - Parameter folder: a deleted folder whose items are meant; nil: those that did not go along with theirs.
+    /// Deleted items, the most recent first.
+    /// - Parameter folder: lists the items of this deleted folder. Nil lists items that were not deleted along with
+    ///   their folder.
     package func trash(in folder: ItemID?, limit: Int) async throws -> TrashPage {
         try connection.requireAllowed()
         var result = TrashPage(items: [], hasMore: true)
@@ -24,16 +25,16 @@ extension SyncEngine {
             let position = result.items.last?.position
             let page = try await patiently { try await service.trash(in: folder, after: position, limit: wanted) }
             result.items += page.items
-            // A page without items leads nowhere.
+            // An empty page has no position to continue from.
             result.hasMore = page.hasMore && !page.items.isEmpty
         }
         return result
     }
 
-    /// The deleted item that was at a path, of several the one that was deleted last; nil if there is none.
+    /// The deleted item that was at a path: the most recently deleted one, or nil if there is none.
     package func trashed(at path: String) async throws -> TrashedItem? {
         var folder: ItemID?
-        // Each round goes one folder further down.
+        // Each round descends one folder.
         for _ in 0..<Limits.maximumDepth {
             var found: TrashedItem?, next: ItemID?
             try await eachTrashed(in: folder) { item in
@@ -47,8 +48,8 @@ extension SyncEngine {
         return nil
     }
 
-    /// What was deleted of a folder that is there, as a rule because it has come back without it: the last deletion,
-    /// and what went along with that. Of a deleted folder in it only the folder.
+    /// The items of the last deletion in an existing folder, usually one restored without its content. For a deleted
+    /// subfolder, only the folder itself.
     package func trashed(in folder: String) async throws -> [TrashedItem] {
         var found = [TrashedItem]()
         try await eachTrashed(in: nil) { item in
@@ -59,7 +60,7 @@ extension SyncEngine {
         return found
     }
 
-    /// The deleted item with this id; nil if there is none.
+    /// The deleted item with this id, or nil if there is none.
     package func trashed(_ id: ItemID) async throws -> TrashedItem? {
         var folders: [ItemID?] = [nil], seen = Set<ItemID>()
         while let folder = folders.popLast() {
@@ -73,26 +74,26 @@ extension SyncEngine {
         return nil
     }
 
-    /// Brings an item back, a folder with what was deleted along with it.
-    /// - Parameter place: where to; nil is where it was.
-    /// - Returns: how many items came back.
+    /// Restores an item. A folder is restored with the items deleted along with it.
+    /// - Parameter place: the new place, or nil for the old one.
+    /// - Returns: how many items were restored.
     package func undelete(_ trashed: TrashedItem, to place: Place?) async throws -> Int {
-        // Listed to the end before the first comes back: one that does may bring back the folder of others, which is
-        // none of the deleted ones then.
+        // List all members before the first is restored: restoring one may restore the folder of others, which is then
+        // no deleted item any more.
         let members = try await members(of: [trashed])
         try await undelete([(trashed.item, place)])
         try await undeleteInParts(members)
         return 1 + members.count
     }
 
-    /// The same of several, each to where it was.
+    /// Restores several items, each to its old place.
     package func undelete(_ trashed: [TrashedItem]) async throws -> Int {
         let members = try await members(of: trashed)
         try await undeleteInParts(trashed + members)
         return trashed.count + members.count
     }
 
-    /// What was deleted along with folders and lies in them, each after what it lies in.
+    /// The items deleted along with these folders, each after its containing folder.
     private func members(of trashed: [TrashedItem]) async throws -> [TrashedItem] {
         var found = [TrashedItem](), seen = Set<ItemID>()
         for root in trashed where root.item.kind == .directory {
@@ -110,8 +111,8 @@ extension SyncEngine {
         return found
     }
 
-    /// Of what lies in a folder those that went with it: not what was deleted before, nor what had by then given its
-    /// name to another.
+    /// The items in a folder that were deleted with it. It omits items deleted earlier, and items whose name another
+    /// had taken by then.
     private static func deletedAlong(with folder: TrashedItem, _ inside: [TrashedItem]) -> Set<ItemID> {
         var last = folder, along = Set<ItemID>(), names = Set<Place>()
         for child in inside.sorted(by: { ($0.deletedAt, $0.item.revision) > ($1.deletedAt, $1.item.revision) })
@@ -124,7 +125,7 @@ extension SyncEngine {
         return along
     }
 
-    /// - Parameter later: of the two the one that was deleted last.
+    /// - Parameter later: the more recently deleted item of the two.
     private static func isOneDeletion(_ item: TrashedItem, _ later: TrashedItem) -> Bool {
         item.device == later.device && item.deletedAt >= later.deletedAt.advanced(bySeconds: -deletionGap)
     }
@@ -164,7 +165,7 @@ extension SyncEngine {
         try await pool.run(evenIfCancelled: true) { try self.take(response) }
     }
 
-    /// Sends what stands for itself again as long as other commits of this device come first.
+    /// Sends a commit, and repeats it while other commits of this device overtake it.
     private func sendUntilTaken(_ request: CommitRequest) async throws -> CommitResponse {
         for _ in 0..<Self.overtakings {
             do {

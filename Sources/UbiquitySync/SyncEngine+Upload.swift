@@ -5,9 +5,11 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Large contents: read, cut, and sent chunk by chunk beside the commits; the commit follows when all is there.
+// Large contents: scanned, cut, and uploaded chunk by chunk beside the commits. The commit follows when all chunks are
+// uploaded.
 extension SyncEngine {
-    /// Dirty files whose content is to be sent now, as many as may go at once; they are marked as going.
+    /// Dirty files whose content is to be uploaded now, up to the limit of concurrent uploads. They are marked as
+    /// uploading.
     func largeContents() throws -> [ItemRow] {
         let now = timekeeper.now()
         var result = [ItemRow]()
@@ -23,7 +25,7 @@ extension SyncEngine {
                 room -= 1
             }
         }
-        // Once nothing can fail any more: what is marked is sent.
+        // Mark them once nothing can fail any more: a marked file must be uploaded.
         push.withLock { $0.uploading.formUnion(result.map(\.key)) }
         return result
     }
@@ -38,8 +40,8 @@ extension SyncEngine {
         if isPrepared { return false }
         if let rests, rests > now { return false }
         guard !isThrottled(row) else { return false }
-        // A new file is announced first, but for one whose name is taken, and one that goes with a package, of which
-        // nothing is told before all is there.
+        // A new file is announced first. Exceptions: a file whose name is taken, and a file of a package, since nothing
+        // of a package is announced before all of it is uploaded.
         guard row.dirty.contains(.created) else { return true }
         return try index.read { reader in
             if try reader.comesWithContent(row) { return true }
@@ -48,7 +50,7 @@ extension SyncEngine {
         }
     }
 
-    /// Sends a file's content. What becomes of it stands in `prepared`, or in `problems`.
+    /// Uploads a file's content. Records the result in `prepared` or in `problems`.
     func upload(_ row: ItemRow) async {
         defer {
             push.withLock { _ = $0.uploading.remove(row.key) }
@@ -66,7 +68,7 @@ extension SyncEngine {
             if error.isAboutConnection {
                 _ = connection.failed(error)
                 restAfterFailure(row)
-                // Which finds out when the cloud is back.
+                // The feed loop detects when the cloud is reachable again.
                 feedSignal.fire()
             } else {
                 problems.note(error, .upload, of: row.key)
@@ -74,7 +76,7 @@ extension SyncEngine {
         }
     }
 
-    /// Longer each time: the whole file is read before the first of its chunks is sent again.
+    /// Delays the next attempt, longer each time: the whole file is read before the first of its chunks is sent again.
     func restAfterFailure(_ row: ItemRow) {
         let now = timekeeper.now()
         push.withLock { state in
@@ -98,12 +100,13 @@ extension SyncEngine {
         do { try await send(scanned.manifest, of: row, from: file) } catch let error as UbiquityError
             where error.code == .invalid
         {
-            // Changed while it was sent: the cloud refused a chunk that was no longer what its id says.
+            // The file changed during the upload: the cloud refused a chunk whose bytes no longer match its id.
             let status = try file.status()
             guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
             throw error
         }
-        // Sent, but is it still one state of the file? Chunks were verified on arrival; the times tell of the rest.
+        // All is sent, but the file may have changed. The cloud verified the chunks on arrival. Size and change time
+        // tell of the other bytes.
         let status = try file.status()
         guard status.size == scanned.size, status.changedAt == scanned.changedAt else { return rest(row) }
         push.withLock {
@@ -112,7 +115,7 @@ extension SyncEngine {
         }
     }
 
-    /// One that is found to be too large is not read again in the same state: that may take hours.
+    /// Scans a file. A file found too large is not scanned again in the same state, since that may take hours.
     private func scan(_ file: FileDescriptor, of row: ItemRow) async throws -> ScanOutcome {
         if push.withLock({ $0.tooLarge[row.key] }) == row.generation {
             throw UbiquityError(.tooLarge, "the file has more chunks than can travel")
@@ -130,7 +133,7 @@ extension SyncEngine {
         }
     }
 
-    /// Sends the chunks that the cloud lacks, several requests at a time.
+    /// Uploads the chunks that the cloud lacks, with several requests in flight.
     private func send(_ manifest: Manifest, of row: ItemRow, from file: FileDescriptor) async throws {
         let layout = try ChunkLayout(manifest)
         let missing = try await missingIndexes(manifest)
@@ -149,7 +152,7 @@ extension SyncEngine {
                     try await group.next()
                     inFlight -= 1
                 }
-                // As the line is now.
+                // Sized for the current speed of the connection.
                 let batch = Self.batch(of: &rest, manifest, upTo: uploadPace.withLock { $0.bytes })
                 try connection.requireAllowed()
                 group.addTask { try await self.send(batch, layout, of: row.key, from: file) }
@@ -174,7 +177,7 @@ extension SyncEngine {
         progress.fire()
     }
 
-    /// The first place of each chunk that the cloud does not have.
+    /// The first index of each chunk that the cloud lacks.
     private func missingIndexes(_ manifest: Manifest) async throws -> [Int] {
         var places = [ChunkID: Int]()
         for (index, chunk) in manifest.enumerated() where places[chunk.id] == nil { places[chunk.id] = index }
@@ -187,12 +190,12 @@ extension SyncEngine {
         return missing.sorted()
     }
 
-    /// Sends chunks.
+    /// Uploads chunks, `size` bytes in all.
     func upload(_ chunks: [Chunk], _ size: Int) async throws {
         do {
             try await whenThereIsRoom { try await self.paced(size) { try await self.service.upload(chunks) } }
         } catch let error as UbiquityError where error.code == .tooLarge && chunks.count > 1 {
-            // What stands between takes no requests of this size; it may take smaller ones.
+            // A proxy in between refuses requests of this size. It may accept smaller ones.
             uploadPace.withLock { $0.refused(size) }
             for half in [chunks[..<(chunks.count / 2)], chunks[(chunks.count / 2)...]] {
                 try await upload(Array(half), half.reduce(0) { $0 + $1.bytes.count })
@@ -200,7 +203,7 @@ extension SyncEngine {
         }
     }
 
-    /// Tries again while the cloud has too much to do with others.
+    /// Retries while the cloud is overloaded.
     private func whenThereIsRoom(_ body: () async throws -> Void) async throws {
         for _ in 1..<SyncLimits.attemptsAtABusyCloud {
             do { return try await body() } catch let error as UbiquityError where error.code == .tooManyRequests {
@@ -211,7 +214,7 @@ extension SyncEngine {
         try await body()
     }
 
-    /// Sends so many bytes by `body`, and learns how the line is.
+    /// Sends `size` bytes by `body`, and measures the speed of the connection.
     func paced<R>(_ size: Int, _ body: () async throws -> R) async throws -> R {
         let start = timekeeper.uptime()
         do {
@@ -226,7 +229,7 @@ extension SyncEngine {
         }
     }
 
-    /// Takes the next chunks, together so many bytes or a single one.
+    /// Removes the next chunks from `rest`: up to `limit` bytes, or a single chunk.
     private static func batch(of rest: inout ArraySlice<Int>, _ manifest: Manifest, upTo limit: Int) -> [Int] {
         var batch = [Int](), bytes = 0
         while let next = rest.first, batch.isEmpty || bytes + manifest[next].length <= limit {

@@ -4,17 +4,17 @@ internal import UbiquitySystem
 
 /// Contents of versions that are not the current ones of their files, by version.
 ///
-/// They belong to no item, so the next start sweeps them away; while the process lives they are kept for who reads a
-/// version twice, within bounds.
+/// They belong to no item, so the next start removes them. While the process lives, some are kept for repeated reads,
+/// within limits.
 final class VersionContents: Sendable {
-    /// Contents kept after their last reader, and their bytes together.
+    /// Limits on the contents kept after their last reader: their number and their total bytes.
     private static let keptContents = 64
     private static let keptBytes: Int64 = 512 << 20
 
     private struct Entry {
         var content: PartialContent
         var users = 0
-        /// Counts the releases: the lowest was used longest ago.
+        /// A counter of releases: the lowest value was used longest ago.
         var lastUse: UInt64 = 0
     }
 
@@ -28,7 +28,7 @@ final class VersionContents: Sendable {
 
     func contains(_ content: ContentID) -> Bool { state.withLock { $0.versions[content] != nil } }
 
-    /// The content, which is in use until `release`; nil if there is none.
+    /// The content, in use until `release`, or nil if there is none.
     func use(_ version: VersionID) -> PartialContent? {
         state.withLock { state in
             state.entries[version]?.users += 1
@@ -36,7 +36,7 @@ final class VersionContents: Sendable {
         }
     }
 
-    /// Adds a content. Another caller may have been quicker: then that one's is the version's.
+    /// Adds a content. If another caller was quicker, that caller's content is used.
     /// - Returns: the version's content, in use by the caller until `release`.
     func add(_ content: PartialContent, of version: VersionID) -> PartialContent {
         state.withLock { state in
@@ -50,7 +50,7 @@ final class VersionContents: Sendable {
         }
     }
 
-    /// - Returns: contents beyond the bounds, which are the caller's to remove.
+    /// - Returns: contents beyond the limits. The caller removes them.
     func release(_ content: PartialContent) -> [ContentID] {
         state.withLock { state in
             guard let version = state.versions[content.id], var entry = state.entries[version] else { return [] }
@@ -62,7 +62,7 @@ final class VersionContents: Sendable {
         }
     }
 
-    /// All of them; they are the caller's to remove, and nobody's any more.
+    /// Removes all entries. The caller removes the contents.
     func takeAll() -> [ContentID] {
         state.withLock { state in
             defer { state = State() }
@@ -87,11 +87,11 @@ final class VersionContents: Sendable {
     func isOne(_ content: ContentID) -> Bool { state.withLock { $0.versions[content] != nil } }
 }
 
-/// What the cloud said of the versions of items, for a while: a listing of a folder asks more than once.
+/// Lists of versions that the cloud has sent, cached for a while: a listing of a folder asks more than once.
 final class VersionLists: Sendable {
-    /// Items whose lists are kept.
+    /// The number of items whose lists are cached.
     private static let capacity = 256
-    /// A list is believed that long: history also changes without a word, when the cloud forgets.
+    /// How long a list is valid. The cloud may drop old versions without a new revision.
     private static let lifetime = Duration.seconds(60)
 
     private struct Entry {
@@ -101,7 +101,7 @@ final class VersionLists: Sendable {
     }
 
     private let entries = Lock<[ItemID: Entry]>([:])
-    /// After a question that got no answer none is asked for that long: each name that is looked up would wait anew.
+    /// How long no request is made after one without an answer. Otherwise each looked-up name would wait anew.
     private static let pause = Duration.seconds(10)
     private let pausesUntil = Lock(Duration.zero)
 
@@ -110,9 +110,9 @@ final class VersionLists: Sendable {
     func isPausing(now: Duration) -> Bool { pausesUntil.withLock { now < $0 } }
 
     /// - Parameters:
-    ///   - revision: the item's, as it is known here; a list of an older one is out of date.
+    ///   - revision: the item's known revision. A list of an older one is out of date.
     ///   - now: uptime.
-    ///   - old: also takes a list that is out of date (offline it is better than none).
+    ///   - old: accepts an outdated list, which is better than none when offline.
     func list(of item: ItemID, at revision: Revision, now: Duration, old: Bool = false) -> [RemoteVersion]? {
         entries.withLock { entries in
             guard let entry = entries[item], old || entry.revision == revision && now - entry.askedAt < Self.lifetime
