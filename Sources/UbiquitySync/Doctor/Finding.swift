@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// Something in which index, contents and cloud contradict each other, or are damaged.
+/// A contradiction between index, contents and cloud, or damage to one of them.
 package struct Finding: Sendable, Hashable {
     package enum Kind: String, Sendable, CaseIterable {
         /// The index's database cannot be read as a whole.
@@ -12,11 +12,11 @@ package struct Finding: Sendable, Hashable {
         /// The bytes are not those of the version.
         case contentDamaged = "content-damaged"
         case contentSize = "content-size"
-        /// Others may read or change the file of a content, or this daemon may not.
+        /// Other users may read or change the file of a content, or this daemon may not.
         case contentRights = "content-rights"
-        /// What a content consists of is not known, or not all of it.
+        /// The chunks of a content are unknown, or some of them are.
         case contentUnknown = "content-unknown"
-        /// A content that no item has.
+        /// A content that no item references.
         case contentUnused = "content-unused"
         /// The cloud has an item of which the index has no record.
         case recordMissing = "record-missing"
@@ -27,31 +27,31 @@ package struct Finding: Sendable, Hashable {
         case recordUnknown = "record-unknown"
         /// An item of the cloud is not in the tree.
         case itemMissing = "item-missing"
-        /// An item is not where, or what, its record says, though nothing was changed here.
+        /// A clean item differs from its record in place, kind or another field.
         case itemDiffers = "item-differs"
-        /// What the index has of an item's attributes cannot be read.
+        /// The item's attributes in the index cannot be read.
         case itemDamaged = "item-damaged"
-        /// An item counts as sent, and the cloud does not have it.
+        /// An item counts as sent, but the cloud does not have it.
         case itemUnknown = "item-unknown"
         /// An item has no place.
         case itemStray = "item-stray"
-        /// The cloud has the item, and has lost what it knew of its content.
+        /// The cloud has the item, but has lost its content's description.
         case versionMissing = "version-missing"
         case chunkMissing = "chunk-missing"
         case chunkDamaged = "chunk-damaged"
     }
 
     package enum Outcome: Sendable, Hashable {
-        /// It was not to be repaired.
+        /// Found, and not to be repaired.
         case found
-        /// How it was repaired.
+        /// Repaired; the text says how.
         case repaired(String)
-        /// Why not, and what a person may do.
+        /// Not repaired; the text says why, and what a person may do.
         case unrepaired(String)
     }
 
     package var kind: Kind
-    /// What it is about, for people: a path, a content, a chunk.
+    /// The subject, for people: a path, a content or a chunk.
     package var subject: String
     package var detail: String
     package var outcome: Outcome
@@ -67,24 +67,24 @@ package struct Finding: Sendable, Hashable {
         if case .repaired = outcome { true } else { false }
     }
 
-    /// The same, whatever came of it.
+    /// The same finding without its outcome.
     package var subjectMatter: Finding { Finding(kind, subject, detail) }
 }
 
-/// What `doctor` is to do.
+/// Options of `doctor`.
 package struct ExaminationOptions: Sendable, Hashable {
     /// Whether to repair what can be repaired.
     package var repairs: Bool
     /// Whether to read every byte, here and at the cloud.
     package var readsAll: Bool
-    /// Whether nobody else works with the index.
+    /// Whether no other process uses the index.
     package var isAlone: Bool
-    /// Whether contents that no item has are left to the next mount, as what a killed process was about to remove.
+    /// Whether unreferenced contents are left to the next mount, because a killed process was about to remove them.
     var leavesLeftovers = false
-    /// Whether it was looked already: what was put right as the store was opened has been told.
+    /// Whether an earlier look has run. It has reported what the opening of the store repaired.
     var isFurtherLook = false
 
-    /// - Parameter trustsIndex: whether the files of the index are well: else no content is taken for a leftover.
+    /// - Parameter trustsIndex: whether the files of the index are intact. If not, no content counts as a leftover.
     package init(repairs: Bool, readsAll: Bool, isAlone: Bool, trustsIndex: Bool = true) {
         self.repairs = repairs
         self.readsAll = readsAll
@@ -93,27 +93,27 @@ package struct ExaminationOptions: Sendable, Hashable {
     }
 }
 
-/// What `doctor` found.
+/// The result of `doctor`.
 package struct Diagnosis: Sendable {
     package var findings: [Finding] = []
     package var contents = 0
     package var records = 0
     package var chunks = 0
-    /// Why the cloud could not be asked; nil if it was.
+    /// Why the cloud could not be queried, or nil if it was.
     package var cloudProblem: UbiquityError?
-    /// Whether the cloud is another one than the index knew, so that what it lacks goes up again with the next mount.
+    /// Whether the index knew another cloud than this one. Then the next mount uploads the missing items again.
     package var isOfAnotherCloud = false
-    /// Whether all was looked at: rows that cannot be read hide the rest.
+    /// Whether everything was examined. Unreadable rows prevent that.
     package var isComplete = false
 
     var isWholePicture: Bool { cloudProblem == nil && !isOfAnotherCloud }
 
-    /// Findings told one by one; who has more has one cause.
+    /// Findings reported one by one. More of them have one common cause.
     package static let maximumFindings = 10_000
 
     package init() {}
 
-    /// What a further look has found. What was found before and is there still was not repaired.
+    /// Merges a further look into this one. A finding that appears again was not repaired.
     /// - Returns: whether something new was repaired.
     mutating func merge(_ next: Diagnosis) -> Bool {
         var places = [Finding: Int]()

@@ -5,26 +5,28 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: index, contents and cloud against each other. What can be repaired from another side is; what
-// cannot be trusted is set aside.
+// `ubiquity doctor`: compares index, contents and cloud. It repairs one side from another where possible, and sets
+// untrusted data aside.
 extension SyncEngine {
-    /// Looks that one examination takes at most.
+    /// The largest number of looks in one examination.
     private static let maximumLooks = 4
 
-    /// Looks at everything. While the mount is in use, what is being changed is passed over.
+    /// Examines everything. While the mount is in use, it skips what is being changed.
+    /// - Throws: errors of the index and of the disk.
     package func examine(_ options: ExaminationOptions) async throws -> Diagnosis {
         var options = options
-        // Once, before anything is repaired.
+        // Decide once, before any repair.
         if options.leavesLeftovers {
             options.leavesLeftovers = try await pool.run { try self.hasLeftovers() && self.isIndexTrustworthy() }
         }
         if options.repairs, options.isAlone {
-            // After a loss of power: else what has not come whole would count, and what it took the place of would go.
+            // Do this first after a loss of power. Otherwise an incomplete replacement would count as the content, and
+            // the content it replaced would be removed.
             try await pool.run { if try !self.index.hasUnreadableRows() { try self.restoreReplaced() } }
         }
         var diagnosis = try await look(options)
         guard options.repairs, options.isAlone else { return diagnosis }
-        // What was repaired may have hidden something. Bytes that were read are not read once more.
+        // A repair may have hidden other damage. Bytes are not read a second time.
         options.readsAll = options.readsAll && !diagnosis.isComplete
         options.isFurtherLook = true
         var hasRepaired = diagnosis.findings.contains(where: \.isRepaired), looks = 1
@@ -38,7 +40,7 @@ extension SyncEngine {
     private func look(_ options: ExaminationOptions) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
         diagnosis.add(try await pool.run { try self.examineIndex(options) })
-        // What is left of these would end each of the next looks with an error.
+        // Rows still unreadable would fail each of the next steps.
         if try await pool.run({ [index] in try index.hasUnreadableRows() }) { return logged(diagnosis) }
         let damaged = try await pool.run { [index] in try index.read { try $0.damagedFields() } }
         do {
@@ -51,7 +53,7 @@ extension SyncEngine {
             diagnosis.cloudProblem = error
         }
         diagnosis.add(try await pool.run { try self.examineFields(damaged, options) })
-        // First: by that the contents are known to be whole.
+        // Do this first: it completes the descriptions by which contents are verified.
         diagnosis.add(try await examineManifests(options, asksCloud: diagnosis.cloudProblem == nil))
         let contents = try await pool.run { try self.examineContents(options) }
         diagnosis.add(contents.findings)
@@ -73,7 +75,7 @@ extension SyncEngine {
         return logged(diagnosis)
     }
 
-    /// Whether the index breaks none of its rules and has lost no content: then what no item has was given up.
+    /// Whether the index breaks no rule and has lost no content. Then unreferenced contents were given up.
     private func isIndexTrustworthy() throws -> Bool {
         guard try !index.hasUnreadableRows(), try index.contradictions(isAlone: true).isEmpty else { return false }
         return try rowsWithoutContent().isEmpty
@@ -90,8 +92,8 @@ extension SyncEngine {
         return diagnosis
     }
 
-    /// Connects and reads the feed to its end, for who does not `run`.
-    /// Of another cloud than the one it knows nothing is taken in if nothing is to be repaired.
+    /// Connects and reads the feed to its end, for an engine that does not `run`. Without repairs it applies nothing of
+    /// another cloud than the index knows.
     private func catchUp(_ options: ExaminationOptions, _ diagnosis: inout Diagnosis) async throws {
         let description = try await service.open()
         let position = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
@@ -100,8 +102,8 @@ extension SyncEngine {
         else { return }
         try await meet(description)
         do { try await readFeed() } catch let error as UbiquityError where error.code == .invalid {
-            // An older copy of the cloud's data was put back, and this device has read further: from now on it is
-            // another one.
+            // The cloud was restored from an older backup, and this device has read further. From now on it counts as
+            // another cloud.
             let known = try await pool.run { [index] in try index.read { try $0.feedPosition() } }
             let renewed = try await service.open(knowing: known.point)
             guard renewed.incarnation != description.incarnation else { throw error }
@@ -112,7 +114,7 @@ extension SyncEngine {
         feed.withLock { $0.isCaughtUp = true }
     }
 
-    /// - Returns: false if it is another cloud, and nothing is to be repaired.
+    /// - Returns: false if it is another cloud and nothing is to be repaired.
     private func isWellMet(
         _ description: ContainerDescription, _ options: ExaminationOptions, _ diagnosis: inout Diagnosis
     ) async throws -> Bool {
@@ -126,7 +128,7 @@ extension SyncEngine {
 
     private func examineIndex(_ options: ExaminationOptions) throws -> [Finding] {
         var findings = [Finding]()
-        // Before anything is read: reading commits what is in the journal, which then is of no use any more.
+        // Check the journal before any read: a read commits the journal, which is then of no use.
         if try !index.isJournalWhole() {
             if options.repairs { try index.renewJournal() }
             findings.append(
@@ -149,7 +151,7 @@ extension SyncEngine {
             return findings + broken.map { Finding(.indexInconsistent, "index.db", $0, outcome) }
         }
         try index.write(.startup) { try $0.repairContradictions() }
-        // Before the totals of the folders are compared again.
+        // Count before the totals of the folders are compared again.
         try index.countFolders()
         if try !index.hasUnreadableRows() { findings += try findLostContents(options) }
         let left = Set(try index.contradictions(isAlone: true))
@@ -162,7 +164,7 @@ extension SyncEngine {
             }
     }
 
-    /// The totals of folders follow from the items, so they are put right also while programs change items.
+    /// The totals of folders derive from the items, so they are repaired even while programs change items.
     private func examineTotals(_ options: ExaminationOptions) throws -> [Finding] {
         guard let wrong = try index.wrongTotals() else { return [] }
         if options.repairs { try index.recountFolders() }
@@ -174,7 +176,7 @@ extension SyncEngine {
         only here is put into set-aside then
         """
 
-    /// An item's path, or its id if it has none.
+    /// The item's path, or its id if it has none.
     func subject(_ row: ItemRow) throws -> String {
         try index.read { try $0.path(of: row.key) }.map { $0.map(\.description).joined(separator: "/") } ?? "\(row.id)"
     }

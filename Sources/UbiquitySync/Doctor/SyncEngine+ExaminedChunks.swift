@@ -4,7 +4,7 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: what the cloud has of the contents, and sending again what it lacks.
+// `ubiquity doctor`: checks which chunks the cloud has, and uploads the missing ones again.
 extension SyncEngine {
     /// Bytes sent in one request.
     private static let repairBytes = 4 << 20
@@ -16,7 +16,7 @@ extension SyncEngine {
             let part = live[start..<min(start + SyncLimits.rowsPerRead, live.count)]
             try await examine(try await manifests(of: Array(part)), &checked, options, &diagnosis)
         }
-        // An earlier version is of less worth than an answer within a short time.
+        // By default, check conflicts only: a quick answer is worth more than earlier versions.
         let conflictsOnly = !options.readsAll
         let others = try await pool.run { [index] in
             try index.read { try $0.itemsWithVersions(conflictsOnly: conflictsOnly) }
@@ -44,7 +44,7 @@ extension SyncEngine {
         var result = [KnownContent]()
         do {
             let all = try await service.allVersions(of: id)
-            // Of conflicts the records tell.
+            // The records report conflicts.
             if all.isIncomplete, all.versions.count(where: { $0.kind == .conflict }) >= item.conflictCount {
                 diagnosis.add([Self.unreadableVersions(of: item)])
             }
@@ -55,7 +55,7 @@ extension SyncEngine {
                 result.append(KnownContent(item: id, name: name, manifest: try await manifest(of: version.content)))
             }
         } catch let error as UbiquityError where [.notFound, .notUploadedYet, .damaged].contains(error.code) {
-            // Deleted or removed meanwhile, or found to be damaged already.
+            // Deleted or removed meanwhile, or already found damaged.
         }
         return result
     }
@@ -72,7 +72,7 @@ extension SyncEngine {
         var manifest: Manifest
     }
 
-    /// The contents that the cloud says it has.
+    /// The contents that the cloud claims to have.
     private func manifests(of items: [ItemID]) async throws -> [KnownContent] {
         var result = [KnownContent]()
         for id in items {
@@ -108,7 +108,7 @@ extension SyncEngine {
     ) async throws -> [Finding] {
         let users = contents.filter { $0.manifest.contains { $0.id == id } }
         let names = users.prefix(3).map(\.name).joined(separator: ", ")
-        // Its content may have been replaced since.
+        // The content may have been replaced since.
         let still = try await service.missingChunks(of: [id])
         guard kind == .chunkDamaged || !still.isEmpty else { return [] }
         var outcome = Finding.Outcome.found
@@ -116,7 +116,7 @@ extension SyncEngine {
             let bytes = try await pool.run { try self.bytes(of: id, users) }
             if let bytes {
                 try await service.upload([Chunk(id: id, bytes: bytes)])
-                // Asked for it, the cloud also makes it durable: no commit follows that would.
+                // This request also makes the cloud sync the chunk, since no commit follows that would.
                 let isThere = try await service.unsoundChunks(of: [id]).isEmpty
                 outcome = isThere ? .repaired("sent again from here") : .unrepaired("the cloud has not kept it")
             } else {
@@ -126,7 +126,7 @@ extension SyncEngine {
         return [Finding(kind, names, "chunk \(id) at the cloud", outcome)]
     }
 
-    /// The chunk's bytes, verified, from wherever on this device they are.
+    /// The chunk's verified bytes, from any content of this device.
     private func bytes(of id: ChunkID, _ users: [KnownContent]) throws -> [UInt8]? {
         for user in users {
             guard let place = user.manifest.firstIndex(where: { $0.id == id }) else { continue }

@@ -3,13 +3,13 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// `ubiquity doctor`: what the cloud tells of an item is another thing than it told before, without a change. Where the
-// index's record and the tree agree with each other it is the cloud's that is damaged: what is here goes up again.
+// `ubiquity doctor`: the cloud's state of an item differs from its earlier state at the same revision. If the index's
+// record and the tree agree, the cloud is damaged, and the local item is uploaded again.
 extension SyncEngine {
     /// - Parameters:
-    ///   - item: what the cloud tells.
-    ///   - known: what it told when it was at the same revision.
-    /// - Returns: nil if the record is what is wrong, or nothing is known here that could take its place.
+    ///   - item: the cloud's current record.
+    ///   - known: the cloud's earlier record at the same revision.
+    /// - Returns: nil if the local record is wrong, or if no local state can replace the cloud's.
     func examineCloudsRecord(
         _ item: RemoteItem, _ known: RemoteItem, _ options: ExaminationOptions
     ) throws -> Finding? {
@@ -20,7 +20,7 @@ extension SyncEngine {
             row.differences(from: known, entry, folder).isEmpty
         else { return nil }
         let name = try subject(row)
-        // These are sent with a creation only.
+        // These fields are sent with a creation only.
         guard row.kind == item.kind, known.linkTarget == item.linkTarget else {
             let way = "make it anew on this device, where it is as it was: copy it, and remove the old one"
             return Finding(
@@ -39,7 +39,7 @@ extension SyncEngine {
             options.repairs ? .repaired("sent again from here") : .found)
     }
 
-    /// Whether the content is here, and is what the cloud said of its version.
+    /// Whether the content is complete here and matches the version at the cloud.
     private func isWhole(_ row: ItemRow, _ known: RemoteItem) throws -> Bool {
         guard row.contentState == .complete, let content = row.content, let version = known.content,
             let status = try store.status(of: content), status.isFile, status.size == version.size
@@ -58,7 +58,7 @@ extension SyncEngine {
             if fields.contains(.content) {
                 next.generation += 1
                 next.nextVersion = nil
-                // It takes that one's place, whatever it was made from.
+                // It replaces the cloud's version, whatever its base.
                 next.version = item.content?.version
                 if let content = row.content { try transaction.forgetContent(content) }
             }
@@ -70,15 +70,15 @@ extension SyncEngine {
 }
 
 extension ItemRow {
-    /// What of a clean item the cloud has otherwise, but for its content.
+    /// The fields of a clean item that differ at the cloud, without the content.
     fileprivate func fieldsToSend(insteadOf item: RemoteItem, _ folder: ItemRow) -> DirtyFields {
         var fields = DirtyFields()
         if folder.id != item.parent || entry?.name != item.name { fields.insert(.place) }
-        // What a hard link leads to has the rest.
+        // The other fields belong to the link's target.
         guard kind != .hardLink else { return fields }
         if !showsMode(of: item) { fields.insert(.mode) }
         if xattrs != item.xattrs { fields.insert(.xattrs) }
-        // A folder's times change with what is in it.
+        // A folder's times change with its items.
         if kind != .directory, modifiedAt != item.modifiedAt { fields.insert(.times) }
         return fields
     }

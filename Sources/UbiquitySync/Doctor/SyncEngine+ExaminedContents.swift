@@ -3,9 +3,9 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// `ubiquity doctor`: the backing files.
+// `ubiquity doctor`: checks the backing files.
 extension SyncEngine {
-    /// A content without an item that is younger may be one that is just being made: then it is looked at once more.
+    /// An unreferenced content younger than this, in seconds, may be under construction. It is then checked once more.
     private static let unusedAge: Double = 10
 
     func examineContents(_ options: ExaminationOptions) throws -> (findings: [Finding], count: Int) {
@@ -22,7 +22,7 @@ extension SyncEngine {
         }
     }
 
-    /// A backing file is the daemon's alone.
+    /// Checks that only the daemon's user has access to a backing file.
     private func examineRights(of row: ItemRow, _ options: ExaminationOptions) throws -> Finding? {
         guard let content = row.content, let status = try store.status(of: content), status.isFile,
             try !store.hasOwnRights(status)
@@ -45,7 +45,7 @@ extension SyncEngine {
         guard let content = row.content, try !isInUse(row) else { return nil }
         guard let (kind, detail) = try problem(with: content, of: row, options) else { return nil }
         return try whileClosed(row.key) {
-            // Changed or given up while it was looked at: that was it.
+            // A change or removal during the check explains the difference.
             guard let current = try index.row(key: row.key), current.content == content, !current.isWriting,
                 current.generation == row.generation, current.contentState == row.contentState
             else { return nil }
@@ -58,7 +58,7 @@ extension SyncEngine {
         try row.isWriting || downloads.download(of: row.key) != nil || whileClosed(row.key) { true } == nil
     }
 
-    /// Nil if a program has the item open.
+    /// Runs `body` while the item is closed. Nil if a program has the item open.
     func whileClosed<R>(_ key: ItemKey, _ body: () throws -> R) throws -> R? {
         guard let openItems = openItemsBox.withLock({ $0 }) else { return try body() }
         return try openItems.whileClosed(key, body)
@@ -84,7 +84,7 @@ extension SyncEngine {
         return (.contentDamaged, "content \(content): \(damage)")
     }
 
-    /// Of what was not changed here, the record says it: the row may be what is wrong.
+    /// The size by the record for an unchanged item, because the row may be wrong.
     private func expectedSize(of row: ItemRow) throws -> Int64 {
         guard row.dirty.isEmpty, !row.isExcluded, let known = try index.read({ try $0.remote(id: row.id) })?.content,
             known.version == row.version
@@ -92,7 +92,7 @@ extension SyncEngine {
         return known.size
     }
 
-    /// The chunks of the version that is here; nil if they are not known.
+    /// The chunks of the local version, or nil if they are unknown.
     private func expectedManifest(_ row: ItemRow, _ record: ContentRecord?) throws -> Manifest? {
         if let record, record.version == row.version { return record.manifest }
         let known = try index.read { try $0.remote(id: row.id) }?.content
@@ -116,8 +116,8 @@ extension SyncEngine {
         return bad == 0 ? nil : "\(bad) of \(manifest.count) chunks are not what they should be"
     }
 
-    /// Whether content and time are both others than the version's, and the index knows of it: then somebody has
-    /// changed the file, and only the mark that it must go up is lost.
+    /// Whether content and time both differ from the version's, and the index has the new ones. Then a program has
+    /// changed the file, and only the dirty bit is lost.
     func isChangedWithoutMark(_ row: ItemRow, _ known: RemoteItem) throws -> Bool {
         guard row.kind == .file, row.contentState == .complete, row.modifiedAt != known.modifiedAt,
             let version = known.content, version.version == row.version,
@@ -155,7 +155,7 @@ extension SyncEngine {
             isHere ? "what is damaged comes from the cloud; set aside as it was" : "it comes from the cloud")
     }
 
-    /// Content that only this device has.
+    /// Repairs a content that only this device has.
     private func repairOwn(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws -> Finding.Outcome {
         guard isHere else {
             guard !row.isExcluded, try hasVersionThere(row) else {
@@ -178,7 +178,7 @@ extension SyncEngine {
         return .repaired("what is there counts")
     }
 
-    /// Has a content completed from the cloud: whole chunks stay.
+    /// Marks a content for completion from the cloud. Its intact chunks remain.
     private func makeIncomplete(_ row: ItemRow, _ content: ContentID, isHere: Bool) throws {
         let record = try index.read { try $0.contentRecord(content) }
         try index.write(.remote) { transaction in
@@ -198,7 +198,7 @@ extension SyncEngine {
         }
         if isHere {
             if let record, record.version == row.version {
-                // Else the next look would find it again.
+                // Otherwise the next look would report it again.
                 try store.resize(content, to: record.size)
             } else {
                 try store.setAside(content)
@@ -207,7 +207,7 @@ extension SyncEngine {
         problems.clear(.download, of: row.key)
     }
 
-    // MARK: Contents that no item has
+    // MARK: Unreferenced contents
 
     func examineUnusedContents(_ options: ExaminationOptions) async throws -> [Finding] {
         var unused = try await pool.run { try self.unusedContents(leavesLeftovers: options.leavesLeftovers) }
@@ -228,7 +228,8 @@ extension SyncEngine {
         }
     }
 
-    /// Not those that are empty: files are made in advance, and what is left of these goes at the next start.
+    /// Contents that no item references. Omits empty ones: files are created in advance, and the next start removes
+    /// unused ones.
     func unusedContents(leavesLeftovers: Bool) throws -> [(content: ContentID, status: FileStatus)] {
         let files = try store.all()
         let used = try index.read { try $0.contentsInUse() }
@@ -242,15 +243,15 @@ extension SyncEngine {
         }
     }
 
-    /// Whether the last process was killed: what it was about to remove, or had just made, the next mount removes
-    /// (`recover`). Not if the index has lost what it would know of these, or is a new one.
+    /// Whether the last process was killed. Contents that it was about to remove, or had just created, are removed by
+    /// the next mount (`recover`). False if the index is new or has lost its records of them.
     func hasLeftovers() throws -> Bool {
         try !index.hasLostJournal && index.read { try $0.lastBoot() != nil && !$0.hasEnded() }
     }
 
-    /// Files in the store's folders that are no contents, or lie in the wrong one.
+    /// Files in the store's folders that are no contents, or are in the wrong folder.
     private func examineStrayFiles(_ options: ExaminationOptions) throws -> [Finding] {
-        // On a mount whoever mounted it was told.
+        // During a mount, the mount command has reported these.
         let before = (options.isAlone && !options.isFurtherLook ? store.movedAside : []).map { name, path in
             Finding(.contentUnused, "content/\(name)", "it is no folder", .repaired("set aside as \(path)"))
         }
@@ -261,7 +262,7 @@ extension SyncEngine {
         }
     }
 
-    /// Whether something that runs has the content, though no item has it yet or any more.
+    /// Whether a running operation uses the content, although no item references it yet or any more.
     func isHeld(_ content: ContentID) -> Bool {
         downloads.download(with: content) != nil || versionContents.contains(content)
             || made.withLock { $0.contains(content) }

@@ -3,9 +3,9 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: fields of the index that cannot be read, and a cloud that is another one than the index knows.
+// `ubiquity doctor`: unreadable fields of the index, and a cloud other than the one the index knows.
 extension SyncEngine {
-    /// To be called when the records have been compared: what an item lacks is taken from its record.
+    /// Call it after the records are compared: an item's missing fields are taken from its record.
     func examineFields(_ damaged: DamagedFields, _ options: ExaminationOptions) throws -> [Finding] {
         let items = try damaged.items.prefix(Diagnosis.maximumFindings).compactMap { key -> Finding? in
             guard let row = try index.row(key: key) else { return nil }
@@ -29,11 +29,12 @@ extension SyncEngine {
         return items + records
     }
 
-    /// Revisions that no cloud has made meanwhile, whatever older copy of its data was put back.
+    /// No cloud makes this many revisions, whatever older backup was restored.
     private static let impossibleLead: Int64 = 1 << 40
 
-    /// Whether the feed can have been read as far as the index says; if it cannot, it is read from the beginning.
-    /// - Returns: false if it cannot, and nothing is to be repaired: then nothing more can be compared.
+    /// Whether the feed can reach as far as the index says. If not, a repair makes the next read start from the
+    /// beginning.
+    /// - Returns: false if it cannot and nothing is to be repaired. Then no further comparison is possible.
     func hasPossiblePlace(
         _ position: FeedPosition, _ description: ContainerDescription, _ options: ExaminationOptions,
         _ diagnosis: inout Diagnosis
@@ -53,8 +54,8 @@ extension SyncEngine {
         return options.repairs
     }
 
-    /// The cloud has lost what it knew, or is another one; or the index has lost which it is. Nothing else is changed
-    /// here.
+    /// Handles a cloud that has lost its data, a different cloud, or an index that has lost the cloud's identity. It
+    /// changes nothing else here.
     func examineAnotherCloud(
         _ description: ContainerDescription, _ position: FeedPosition, _ options: ExaminationOptions,
         _ diagnosis: inout Diagnosis
@@ -75,7 +76,7 @@ extension SyncEngine {
         }
         diagnosis.records = seen.count
         let there = seen, known = try await pool.run { [index] in try index.read { try $0.liveRecords() } }
-        // One that has been put back as it was before lacks what came after, and begins anew.
+        // A cloud restored from a backup lacks later changes, and begins anew.
         if !known.isEmpty, position.revision <= description.revision, known.keys.allSatisfy(same.contains) {
             return diagnosis.add([try await rename(description, position, options)])
         }

@@ -4,10 +4,10 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: what the index knows of the contents that are here, their chunks and where these stand. Without it
-// damage to a content would not be seen, and what is alike would be downloaded again.
+// `ubiquity doctor`: checks the index's manifests of local contents and the positions of their chunks. Without them,
+// damage to a content is not detected, and equal chunks are downloaded again.
 extension SyncEngine {
-    /// - Parameter asksCloud: whether the cloud answers.
+    /// - Parameter asksCloud: whether the cloud is reachable.
     func examineManifests(_ options: ExaminationOptions, asksCloud: Bool) async throws -> [Finding] {
         var findings = [Finding](), key = ItemKey(0)
         while true {
@@ -45,7 +45,7 @@ extension SyncEngine {
         return Finding(.contentUnknown, name, "what content \(content) consists of is not in the index", outcome)
     }
 
-    /// The chunks of the version that is here; nil if nobody knows them.
+    /// The chunks of the local version, or nil if neither side knows them.
     private func manifest(of version: VersionID, _ row: ItemRow, asksCloud: Bool) async throws -> Manifest? {
         let known = try await pool.run { [index] in try index.read { try $0.remote(id: row.id) } }?.content
         if let known, known.version == version {
@@ -70,7 +70,7 @@ extension SyncEngine {
                     current.version == version, current.generation == row.generation, !current.isWriting,
                     !current.dirty.contains(.content)
                 else { return false }
-                // Whether it has reached the disk is not known either.
+                // It is also unknown whether the content was synced to the disk.
                 try transaction.setContent(
                     ContentRecord(
                         content: content, version: version, size: manifest.reduce(0) { $0 + Int64($1.length) },

@@ -3,14 +3,14 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// `ubiquity doctor`: which content is whose. The index alone says so; where it has lost that, the sizes and times of
-// files tell.
+// `ubiquity doctor`: matches contents to items. Only the index records that. Where it has lost it, sizes and times of
+// the files help.
 extension SyncEngine {
-    /// Of two items with one content the one that is as long as the content keeps it, if that is one.
+    /// If two items share one content, the item whose size matches the file keeps it, if there is exactly one.
     func settleSharedContents() throws {
         let rows = try index.read { try $0.rowsSharingContents(limit: SyncLimits.rowsPerRead) }
         for (content, owners) in Dictionary(grouping: rows, by: \.content) {
-            // What was being written has a size that the index does not know yet.
+            // A file that was being written has a size that the index does not know yet.
             guard let content, let status = try store.status(of: content), status.isFile,
                 !owners.contains(where: \.isWriting)
             else { continue }
@@ -27,8 +27,8 @@ extension SyncEngine {
         }
     }
 
-    /// Gives files that have what is nowhere else, and do not know their content any more, the one content that is as
-    /// long and as old as the file and that no item has.
+    /// Matches files that have lost their only content with unreferenced contents. A match needs equal size and time,
+    /// and must be unique.
     func findLostContents(_ options: ExaminationOptions) throws -> [Finding] {
         let rows = try rowsWithoutContent().filter { $0.content.map { !$0.isPossible } ?? true }
         guard !rows.isEmpty else { return [] }
@@ -42,7 +42,7 @@ extension SyncEngine {
         }
     }
 
-    /// Those for which there was none, and which the cloud does not have. To be called when it has told all.
+    /// Files without a match that the cloud does not have. Call it after the feed is read.
     func lostContents(_ options: ExaminationOptions) throws -> [Finding] {
         guard options.isAlone, try !index.read({ try $0.feedPosition().isInSnapshot }) else { return [] }
         let lost = try rowsWithoutContent().filter { row in
@@ -57,7 +57,7 @@ extension SyncEngine {
         }
     }
 
-    /// Files whose content is nowhere else and not here either.
+    /// Files whose content is nowhere else, and is missing here too.
     func rowsWithoutContent() throws -> [ItemRow] {
         var found = [ItemRow](), key = ItemKey(0)
         while found.count < Diagnosis.maximumFindings {

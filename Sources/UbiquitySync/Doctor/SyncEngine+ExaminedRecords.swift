@@ -4,10 +4,10 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// `ubiquity doctor`: the index's records against the cloud, and the tree against the records.
+// `ubiquity doctor`: compares the index's records with the cloud, and the tree with the records.
 extension SyncEngine {
-    /// Reads everything that the cloud has up to where the feed was read here, and compares.
-    /// - Parameter damaged: records that cannot be read: they are taken anew, which `examineFields` tells.
+    /// Reads all of the cloud's items up to the feed's local position, and compares them.
+    /// - Parameter damaged: unreadable records. They are taken from the cloud, and `examineFields` reports them.
     func examineRecords(
         _ options: ExaminationOptions, damaged: Set<ItemID>, _ diagnosis: inout Diagnosis
     ) async throws {
@@ -31,7 +31,8 @@ extension SyncEngine {
             hasMore = page.hasMore
         }
         let end = revision
-        // What was deleted meanwhile is in the cloud's feed; if that does not reach back so far, nobody can tell.
+        // The cloud's feed has the deletions made meanwhile. If it does not reach back that far, they cannot be told
+        // apart.
         do {
             let known = seen.union(try await changes(since: position.revision).keys)
             diagnosis.add(try await pool.run { try self.examineUnknownRecords(known, upTo: end, options) })
@@ -41,7 +42,7 @@ extension SyncEngine {
         diagnosis.add(try await examineRecordsAhead(ahead, after: end, options))
     }
 
-    /// The items that have changed at the cloud since, as they are now.
+    /// The items that have changed at the cloud since, in their current state.
     private func changes(since revision: Revision) async throws -> [ItemID: RemoteItem] {
         var changed = [ItemID: RemoteItem](), revision = revision, hasMore = true
         while hasMore {
@@ -53,8 +54,8 @@ extension SyncEngine {
         return changed
     }
 
-    /// Of those items the index has a later record than the cloud: it heard of a change meanwhile, or is wrong and
-    /// would take no news of the item.
+    /// The items with a later record in the index than at the cloud. Either this device received a change meanwhile, or
+    /// the index is wrong and would ignore news of the item.
     private func isAhead(of items: [RemoteItem], upTo revision: Revision) throws -> Set<ItemID> {
         let ahead = try items.filter { item in
             guard item.id != .root, item.revision <= revision else { return false }
@@ -65,12 +66,12 @@ extension SyncEngine {
 
     /// - Parameters:
     ///   - ahead: the cloud's records.
-    ///   - revision: up to which they have been read.
+    ///   - revision: the position up to which they were read.
     private func examineRecordsAhead(
         _ ahead: [ItemID: RemoteItem], after revision: Revision, _ options: ExaminationOptions
     ) async throws -> [Finding] {
         guard !ahead.isEmpty else { return [] }
-        // Read before the cloud is asked: then it has all that they can be of.
+        // Read before the cloud is queried: the answer then includes every change that these can stem from.
         let known = try await pool.run { [index] in
             try index.read { reader in try ahead.keys.map { try reader.remote(id: $0) } }.compactMap { $0 }
         }
@@ -114,10 +115,10 @@ extension SyncEngine {
             case let known? where known.revision > item.revision: return nil
             case let known? where known.isSame(as: item) && conflicts == item.conflicts:
                 return item.hasLostContent ? try repairLostContent(of: item, options) : nil
-            // What is known of the content is more than the cloud has.
+            // The index knows more of the content than the cloud.
             case let known? where item.hasLostContent || known.isMoreAvailable(than: item):
                 return try repairLostContent(of: item, options)
-            // It says that there are more than it can tell of.
+            // The cloud counts more conflicts than it can list.
             case let known? where item.conflicts.count < min(item.conflictCount, conflicts.count)
                 && known.conflictCount == item.conflictCount:
                 return Finding(
@@ -135,12 +136,12 @@ extension SyncEngine {
         }
     }
 
-    /// The content goes up as a new version where it is whole.
+    /// Uploads the content as a new version, if it is complete here.
     private func repairLostContent(of item: RemoteItem, _ options: ExaminationOptions) throws -> Finding? {
         let (row, known) = try index.read { (try $0.row(id: item.id), try $0.remote(id: item.id)?.content) }
-        // Of which version it is the cloud may not know any more.
+        // The cloud may have forgotten the version's id.
         let isHere = row?.contentState == .complete && [item.content?.version, known?.version].contains(row?.version)
-        // Another content is on its way up already.
+        // Another content is being uploaded already.
         if let row, row.isDeleted || row.dirty.contains(.content) { return nil }
         var outcome = Finding.Outcome.found
         if options.repairs {
@@ -177,19 +178,20 @@ extension SyncEngine {
         discard(dropped)
     }
 
-    /// Records of items that the cloud does not have: it was told nothing of a deletion here, so they go up again.
+    /// Examines records of items that the cloud lacks. This device sent no deletion of them, so they are uploaded
+    /// again.
     private func examineUnknownRecords(
         _ seen: Set<ItemID>, upTo revision: Revision, _ options: ExaminationOptions
     ) throws -> [Finding] {
         let live = try index.read { try $0.liveRecords() }
         return try live.filter { !seen.contains($0.key) && $0.value <= revision }.keys.sorted().compactMap { id in
-            // The feed may have brought the deletion meanwhile.
+            // The feed may have reported the deletion meanwhile.
             guard let known = try index.read({ try $0.remote(id: id) }), !known.isDeleted, known.revision <= revision
             else { return nil }
             let row = try index.read { try $0.row(id: id) }
             var outcome = Finding.Outcome.found
             if options.repairs, let row, row.kind == .file, row.contentState != .complete, !row.isDeleted {
-                // What is known of it is all that there is.
+                // The record is all that is left of the item.
                 outcome = .unrepaired("its content is not here; run doctor on a device that has it")
             } else if options.repairs {
                 try forget(known, row)
@@ -245,7 +247,7 @@ extension SyncEngine {
         discard(dropped)
     }
 
-    /// Items without a place, for which nothing waits.
+    /// Items without a place that wait for nothing.
     private func examineStrays(_ options: ExaminationOptions) throws -> [Finding] {
         try index.read { try $0.strayRows(limit: Diagnosis.maximumFindings) }.compactMap { row in
             let isWaiting = try index.read { reader in
@@ -283,7 +285,8 @@ extension SyncEngine {
                 try row.entry.flatMap { try reader.row(key: $0.parent) }
             )
         }
-        // A deletion waits for a program that has the file open, what was changed in the folder, the rest of a package.
+        // A deletion may wait: for a program that has the file open, for local changes in the folder, or for the rest
+        // of a package.
         if let known, known.isDeleted, !isSettled { return nil }
         guard let known, !known.isDeleted else {
             guard try index.row(key: row.key) == row else { return nil }
@@ -310,7 +313,7 @@ extension SyncEngine {
                 ? .repaired("made as the cloud has it") : .unrepaired("set index.db aside and mount again"))
     }
 
-    /// Whether nothing is left to repair: what waits to be shown does not count.
+    /// Whether the row matches its record. Records that wait to be shown do not count.
     private func isAsItsRecord(_ key: ItemKey) throws -> Bool {
         try index.read { reader in
             guard let row = try reader.row(key: key), row.dirty.isEmpty, let entry = row.entry,
@@ -321,7 +324,7 @@ extension SyncEngine {
         }
     }
 
-    /// Makes a clean row what its record says.
+    /// Makes a clean row equal to its record.
     private func show(_ item: RemoteItem, in row: ItemRow) throws {
         try index.write(.remote) { transaction in
             guard var current = try transaction.row(key: row.key), current == row else { return }
@@ -347,7 +350,7 @@ extension SyncEngine {
 }
 
 extension IndexTransaction {
-    /// - Returns: whether it goes up; else it stays here only, as before it lost the mark that says so.
+    /// - Returns: whether the item is uploaded. Otherwise it is excluded again, as before it lost that mark.
     fileprivate func sendOrKeep(_ row: ItemRow) throws -> Bool {
         guard try !wasKeptLocal(row) else {
             try keepLocal(row)
@@ -357,7 +360,7 @@ extension IndexTransaction {
         return true
     }
 
-    /// Of an item that the cloud does not know: all that is here goes up as new; a placeholder stands for nothing.
+    /// Uploads the whole local state of an item unknown to the cloud as new. A placeholder has none and is removed.
     fileprivate func sendWhatIsHere(_ row: ItemRow) throws {
         guard !row.isExcluded, row.key != .root else { return }
         if row.kind == .file, row.contentState != .complete {
@@ -370,18 +373,18 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// What of a clean item is not as the record says.
+    /// The names of a clean item's fields that differ from the record.
     func differences(from item: RemoteItem, _ entry: Entry, _ folder: ItemRow) -> [String] {
         var found = [String]()
         if kind != item.kind { found.append("kind") }
         if folder.id != item.parent { found.append("folder") }
         if entry.name != item.name { found.append("name") }
         if kind == .symlink || kind == .hardLink, linkTarget != item.linkTarget { found.append("target") }
-        // What a hard link leads to has the rest.
+        // The other fields belong to the link's target.
         guard kind != .hardLink else { return found }
         if !showsMode(of: item) { found.append("mode") }
         if xattrs != item.xattrs { found.append("attributes") }
-        // A folder's times change with what is in it.
+        // A folder's times change with its items.
         if kind != .directory, modifiedAt != item.modifiedAt { found.append("time") }
         if kind == .file, version != item.content?.version {
             found.append("version")
@@ -393,12 +396,12 @@ extension ItemRow {
 }
 
 extension RemoteItem {
-    /// Whether it tells the same, but for conflict versions, which are asked for by themselves.
+    /// Whether both records are equal, apart from conflict versions, which are queried separately.
     func isSame(as other: RemoteItem) -> Bool {
         revision == other.revision && kind == other.kind && isDeleted == other.isDeleted && parent == other.parent
             && name == other.name && mode == other.mode && modifiedAt == other.modifiedAt && xattrs == other.xattrs
             && createdAt == other.createdAt && conflictCount == other.conflictCount
-            // Versions expire without a commit, so devices are not told.
+            // Versions expire without a commit, so devices are not notified.
             && (hasHistory || !other.hasHistory)
             && linkTarget == other.linkTarget && content?.version == other.content?.version
             && content?.size == other.content?.size && content?.isAvailable == other.content?.isAvailable
@@ -407,7 +410,8 @@ extension RemoteItem {
 }
 
 extension RemoteItem {
-    /// Whether the cloud had the content and says that it has not: what has once come does not go.
+    /// Whether the index has the content as available and the cloud denies it. An available content never becomes
+    /// unavailable.
     fileprivate func isMoreAvailable(than item: RemoteItem) -> Bool {
         guard let known = content, let told = item.content else { return false }
         return known.version == told.version && known.isAvailable && !told.isAvailable
