@@ -1,12 +1,12 @@
-/// What an operation gives: the result at once, or work that must wait (for a download) and gives it later.
+/// The result of an operation: a value at once, or work that must wait (for a download) and returns the value later.
 ///
-/// The threads that take the kernel's requests never wait: what is `now` they answer themselves, what is `later` they
-/// hand to a task. A `later` that is cancelled stops waiting and throws.
+/// The threads that take the kernel's requests never wait: they answer `now` themselves and pass `later` to a task. A
+/// cancelled `later` stops waiting and throws.
 package enum Answer<Value: Sendable>: Sendable {
     case now(Value)
     case later(@Sendable () async throws -> Value)
 
-    /// The result, waited for.
+    /// Waits for the result.
     package var value: Value {
         get async throws {
             switch self {
@@ -16,7 +16,7 @@ package enum Answer<Value: Sendable>: Sendable {
         }
     }
 
-    /// The same answer with its result put into another form.
+    /// The same answer with a transformed result.
     package func map<Other>(_ transform: @escaping @Sendable (Value) throws -> Other) throws -> Answer<Other> {
         switch self {
         case .now(let value): .now(try transform(value))

@@ -1,8 +1,8 @@
 internal import UbiquitySystem
 
-/// Programs that read whatever they come across, without a person who waits for it: thumbnailers, indexers, virus
-/// scanners, backups. For them nothing is downloaded: a read of what is not here fails at once (EDEADLK, as on a Mac).
-/// What they start is treated as they are.
+/// Programs that read every file they find without a waiting user: thumbnailers, indexers, virus scanners, backups.
+/// Nothing is downloaded for them or for the programs they start. A read of missing bytes fails at once (EDEADLK, as on
+/// a Mac).
 package struct BackgroundReaders: Sendable {
     package static let standardNames = [
         // Thumbnailers.
@@ -20,13 +20,13 @@ package struct BackgroundReaders: Sendable {
         "borg", "borgmatic", "restic", "duplicity", "deja-dup", "deja-dup-monitor", "kopia", "bup", "rdiff-backup",
         "rsnapshot", "timeshift", "backintime", "kup-daemon", "duplicati", "burp", "bacula-fd", "bareos-fd",
     ]
-    /// The kernel keeps so many bytes of a thread's name.
+    /// Longest thread name in bytes that the kernel keeps.
     private static let nameLength = 15
 
     private let names: Set<String>
     private let isEmpty: Bool
 
-    /// - Parameter names: of executable files, or of scripts as the kernel names their processes.
+    /// - Parameter names: names of executable files, or of scripts as the kernel names their processes.
     package init(names: [String]) {
         self.names = Set(names + names.map { String(decoding: Array($0.utf8.prefix(Self.nameLength)), as: UTF8.self) })
         isEmpty = false
@@ -37,11 +37,11 @@ package struct BackgroundReaders: Sendable {
         isEmpty = true
     }
 
-    /// Nobody is one.
+    /// No program is a background reader.
     package static let none = BackgroundReaders()
 
-    /// Whether the process (or thread) with that number, or one that it was started by, is one of them. What cannot be
-    /// asked, since it has ended or is another user's, is none.
+    /// Whether the process (or thread), or one of its ancestors, is a background reader. A process that has ended or
+    /// belongs to another user cannot be examined and counts as none.
     func isOne(_ process: Int32) -> Bool {
         guard !isEmpty else { return false }
         return ProcessTree.lineage(of: process) {

@@ -1,7 +1,7 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Those who wait until an inode's content is wholly here, or the inode is gone.
+/// Tasks that wait until an inode's content is complete, or the inode is gone.
 final class CompletionWaiters: Sendable {
     private struct State {
         var next: UInt64 = 0
@@ -11,11 +11,11 @@ final class CompletionWaiters: Sendable {
     }
     private let state = Lock(State())
 
-    /// For tests: whether anybody waits for the inode.
+    /// For tests: whether a task waits for the inode.
     func isAwaited(_ ino: UInt64) -> Bool { state.withLock { $0.waiters[ino] != nil } }
 
-    /// Waits for `wake(ino)` unless `isDone` says already that there is nothing to wait for. It is asked after the
-    /// waiter is known, so no wake is missed. Returns early when the task is cancelled.
+    /// Waits for `wake(ino)` unless `isDone` returns true. `isDone` is called after the waiter is registered, so no
+    /// wake is missed. Returns early when the task is cancelled.
     func wait(for ino: UInt64, unless isDone: @escaping @Sendable () -> Bool) async {
         let number = state.withLock { state in
             state.next += 1
@@ -37,7 +37,8 @@ final class CompletionWaiters: Sendable {
         _ = state.withLock { $0.cancelled.remove(number) }
     }
 
-    /// - Parameter isCancelled: one that does not wait yet is not to begin. In one look: it may be about to.
+    /// - Parameter isCancelled: a waiter not registered yet is recorded as cancelled. Both under one lock, because it
+    ///   may be about to register.
     private func wake(_ ino: UInt64, _ number: UInt64, isCancelled: Bool = false) {
         let continuation = state.withLock { state in
             let found = state.waiters[ino]?.removeValue(forKey: number)
@@ -48,7 +49,7 @@ final class CompletionWaiters: Sendable {
         continuation?.resume()
     }
 
-    /// Wakes all who wait for the inode.
+    /// Wakes all tasks that wait for the inode.
     func wake(_ ino: UInt64) {
         let woken = state.withLock { $0.waiters.removeValue(forKey: ino) }
         for continuation in (woken ?? [:]).values { continuation.resume() }

@@ -3,7 +3,7 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What is removed from a versions folder, or moved out of it, is decided about.
+// Decisions about versions: removing one from a versions folder, moving one out, or setting `resolved`.
 extension ContainerFileSystem {
     func removeAnyUnclaimed(
         parent: UInt64, name: [UInt8], directory: Bool, caller: Caller? = nil
@@ -12,7 +12,7 @@ extension ContainerFileSystem {
         case nil: return .now(try remove(parent, name, directory: directory, caller))
         case .version, .member: return try removeMember(named: try ItemName.checked(name), in: parent, directory)
         case .folder(let folder):
-            // `rm -r` of a file's versions ends with their folder, which is gone when they are.
+            // `rm -r` of a file's versions ends with their folder, which disappears with the last version.
             guard directory, let row = try index.child(of: folder, named: try ItemName.checked(name)) else {
                 throw Errno.EPERM
             }
@@ -51,7 +51,7 @@ extension ContainerFileSystem {
         case .version, .member: throw Errno.EXDEV
         case .folder: throw Errno.EPERM
         }
-        // `mv` copies it then, member by member, and takes it away: that is what moving it means.
+        // `mv` then copies the package member by member and removes it, which is the effect of a move.
         guard try index.row(key: key)?.kind == .file else { throw Errno.EXDEV }
         let name = try ItemName.checked(name), newName = try checkedForMaking(newName, in: newParent)
         return .later { [self] in
@@ -61,11 +61,11 @@ extension ContainerFileSystem {
         }
     }
 
-    /// So long a version's content may take to come while its name is moved to a free one; then EXDEV.
+    /// Limit for the download of a version while it is moved to a free name; then EXDEV.
     private static let moveWaitingTime = Duration.seconds(2)
 
-    /// Nil if it takes longer to come: the kernel keeps both folders from everybody while a name is moved. `mv` then
-    /// copies it, which waits for nobody's folder, and takes it away; and that goes on with what has come.
+    /// A copy of the version's content; nil if it takes longer. The kernel keeps both folders locked during a rename.
+    /// On EXDEV `mv` copies the version without those locks and then removes it. That copy continues the download.
     private func copySoon(_ version: RemoteVersion) async throws -> ContentID? {
         try await withThrowingTaskGroup(of: ContentID?.self) { [parts] group in
             group.addTask { try await parts.versions.copy(version) }
@@ -76,7 +76,7 @@ extension ContainerFileSystem {
             let first = await group.nextResult()
             group.cancelAll()
             if case .success(.some(let content)) = first { return content }
-            // It may have come in that very moment, or be copied to its end: that cannot be stopped.
+            // The copy may have finished in that very moment, and one in its last step cannot be cancelled.
             var copied: ContentID?
             while let last = await group.nextResult() {
                 if case .success(.some(let content)) = last { copied = content }
@@ -91,12 +91,13 @@ extension ContainerFileSystem {
         let node = VersionNodes.Node.version(version.id, of: key)
         let ino = try versionNodes.look(up: node, version, in: inodes) { UInt64(try index.newContentNumber()) }
         defer { forget(ino, 1) }
-        // `mv` takes a file of that name away before it copies, and with it the versions: there it is waited for.
+        // If the target exists, wait for the download: on EXDEV `mv` would remove that file before it copies, and its
+        // versions with it.
         let isTaken = try index.row(ino: place.parent).flatMap { try index.child(of: $0.key, named: place.name) } != nil
         let copied = isTaken ? try await parts.versions.copy(version) : try await copySoon(version)
         guard let content = copied else { throw Errno.EXDEV }
         do {
-            // Its content has to be on the disk before the index says so, and before the other's goes.
+            // The content must be on disk before the index records it and before the other content is dropped.
             try contents.noteReplacement(content)
             let replaced = try index.place(version, of: key, content: content, ino: ino, at: place)
             if let replaced { drop(replaced) }
@@ -125,7 +126,7 @@ extension ContainerFileSystem {
         case .displayName: text = version.savedName.description
         case .savingDevice: text = version.content.deviceName
         case .isConflict: text = version.kind == .conflict ? "1" : "0"
-        // A resolved conflict leaves the folder.
+        // A resolved conflict leaves the folder, so this is always 0.
         case .isResolved: text = "0"
         case .versionID: text = id.description
         case .itemID: text = row.id.description
@@ -142,7 +143,7 @@ extension ContainerFileSystem {
         return VersionAttribute.allCases.flatMap { Array((StatusAttribute.prefix + $0.rawValue).utf8) + [0] }
     }
 
-    /// What programs had set of it in that state of its package.
+    /// The attributes that programs had set on the member in that version of the package.
     private func memberXattrs(of node: VersionNodes.Node) -> [Xattr] {
         // The kernel acts on `security.*`, for example on file capabilities: another device must not set them here.
         (versionNodes.member(node)?.xattrs ?? []).filter { !$0.name.starts(with: Self.securityPrefix) }
@@ -150,7 +151,7 @@ extension ContainerFileSystem {
 
     private static let securityPrefix = Array("security.".utf8)
 
-    /// `resolved` is all that can be set.
+    /// Sets an attribute of a version. Only `resolved` can be set.
     func setVersionXattr(of node: VersionNodes.Node, name: [UInt8], value: [UInt8]) throws {
         guard case .version(let id, let key) = node, ControlAttribute(name: name) == .resolved else {
             throw Errno.EPERM

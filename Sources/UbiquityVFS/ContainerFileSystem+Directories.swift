@@ -5,9 +5,9 @@ internal import UbiquitySystem
 
 // Reading directories.
 extension ContainerFileSystem {
-    /// Gives entries of a directory that is no versions folder, from `offset` on until `emit` has no room. With
-    /// attributes, each that is taken counts as a lookup.
-    /// - Parameter room: for about how many entries there is room.
+    /// Emits the entries of a directory other than a versions folder, from `offset` until `emit` returns false. With
+    /// attributes, each accepted entry counts as a lookup.
+    /// - Parameter room: about how many entries fit.
     package func readDirectory(
         _ ino: UInt64, offset: Int64, withAttributes: Bool, room: Int, emit: (DirectoryItem) -> Bool
     ) throws {
@@ -26,15 +26,15 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Entries asked of the index at once, at least.
+    /// Smallest number of entries read from the index at once.
     private static let smallestBatch = 16
 
     /// - Parameter commits: `foreignCommits` before the batch was read; nil for no attributes.
     private func emit(_ batch: [ItemRow], since commits: UInt64?, _ emit: (DirectoryItem) -> Bool) throws -> Int {
         for (count, child) in batch.enumerated() {
             guard let name = child.entry?.name, let row = try index.peek({ try $0.named(child) }) else { continue }
-            // Counted first: once it is in the answer, the kernel may forget it at any time. Of what has another name,
-            // or none, by now the kernel hears that the name was there, and no more.
+            // Count the lookup first: once the answer has it, the kernel may forget it at any time. For an entry that
+            // has another name or none by now, the kernel gets only the name.
             let found = try commits.flatMap { try known(row, since: $0) { try leading(from: child) } }
             // By the name's own number: a file may have several names in one directory.
             let item = DirectoryItem(
@@ -48,13 +48,13 @@ extension ContainerFileSystem {
         return batch.count
     }
 
-    /// What the entry leads to now; nil if it is another's, or gone.
+    /// The item the entry leads to now; nil if the name is gone or belongs to another item.
     private func leading(from child: ItemRow) throws -> ItemRow? {
         guard let now = try index.row(ino: child.ino), !now.isDeleted, now.entry == child.entry else { return nil }
         return try index.peek { try $0.named(now) }
     }
 
-    /// - Returns: false if there was no room.
+    /// - Returns: false if `emit` took no more.
     private func emitDots(
         _ row: ItemRow, from offset: Int64, isOrphan: Bool, _ emit: (DirectoryItem) -> Bool
     ) throws -> Bool {
@@ -74,25 +74,26 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// Inode number and type, all that a plain listing has.
+    /// Inode number and type only, as in a listing without attributes.
     static func identity(of ino: UInt64, _ kind: ItemKind) -> NodeAttributes {
         NodeAttributes(
             ino: ino, mode: FileMode.type(of: kind), links: 1, uid: 0, gid: 0, size: 0, blocks: 0, accessedAt: .zero,
             modifiedAt: .zero, changedAt: .zero)
     }
 
-    /// The name after which an offset goes on; nil for the beginning.
+    /// The name after which an offset continues; nil for the beginning.
     private func place(in row: ItemRow, _ offset: Int64) throws -> ItemName? {
         guard offset > DirectoryOffset.afterDotDot else { return nil }
         let ino = DirectoryOffset.inode(before: offset)
         if let name = departures.name(of: ino, from: row.ino) { return name }
         if let found = try index.row(ino: ino), let entry = found.entry, entry.parent == row.key { return entry.name }
-        // It may be leaving just now, by another device's doing: when the writer is through, that has been noted.
+        // A remote change may be removing the entry just now. Once the writer is free, its departure has been recorded.
         try index.write(.local) { _ in }
         if let name = departures.name(of: ino, from: row.ino) { return name }
-        // Once some were forgotten it may be one of those: what is listed twice is better than what is never listed.
+        // After some departures were forgotten, the entry may be one of those. Listing an entry twice is better than
+        // omitting one.
         if departures.hasForgotten { return nil }
-        // Only a program that made the offset up gets here.
+        // Only an offset that a program invented gets here.
         throw Errno.EINVAL
     }
 }

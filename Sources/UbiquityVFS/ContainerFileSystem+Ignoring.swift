@@ -4,20 +4,21 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// Folders whose ignore file may say something else than when it was last read.
+/// Folders whose ignore file may have changed since it was last read.
 final class ChangedIgnoreFiles: Sendable {
-    /// How long the rules of a file that is gone, or is being written anew, stay in force: as long as a name that was
-    /// given up is remembered (`design.md` section 4). Programs that save by removing and making, or that take a moment
-    /// between emptying a file and writing it, mean no end of its rules; nor does who removes the whole folder
-    /// elsewhere.
+    /// How long the rules of an ignore file stay in force while it is missing or being rewritten: as long as a
+    /// tunnelled name is remembered (`design.md` section 4). Programs that save by removing and creating, or that pause
+    /// between emptying and writing, do not mean to drop the rules. Neither does a device that removes the whole
+    /// folder.
     private static let grace = Duration.seconds(15)
 
     private let folders = Lock<Set<ItemKey>>([])
-    /// Since when there is no whole text, by the machine's uptime, and whether there is no file either.
+    /// By folder: since when the complete text is missing, by the machine's uptime, and whether the file is missing
+    /// too.
     private let withoutText = Lock<[ItemKey: (since: Duration, isGone: Bool)]>([:])
 
-    /// There is no whole text now.
-    /// - Returns: whether it has been so for long enough to be meant. If not, the folder is looked at again.
+    /// Records that the complete text is missing.
+    /// - Returns: whether it has been missing long enough to count. If not, the folder is checked again.
     func isMeant(_ folder: ItemKey, isGone: Bool, now: Duration) -> Bool {
         let since = withoutText.withLock { known in
             let since = known[folder]?.since ?? now
@@ -29,14 +30,14 @@ final class ChangedIgnoreFiles: Sendable {
         return false
     }
 
-    /// Whether it will show only later what some file is to say.
+    /// Whether the rules of some ignore file are still undecided.
     func isWaiting(now: Duration) -> Bool {
         withoutText.withLock { $0.values.contains { $0.isGone || now - $0.since < Self.grace } }
     }
 
     func noteText(of folder: ItemKey) { withoutText.withLock { _ = $0.removeValue(forKey: folder) } }
 
-    /// Takes note of what happened to an ignore file.
+    /// Records an event of an ignore file.
     func note(_ event: IndexEvent) {
         for entry in [event.before?.entry, event.after?.entry] {
             if let entry, entry.name == IgnoreRules.fileName { add([entry.parent]) }
@@ -54,9 +55,9 @@ final class ChangedIgnoreFiles: Sendable {
     }
 }
 
-// Ignore files take effect at the next thing that is made after they were changed.
+// Changed ignore files take effect with the next created item.
 extension ContainerFileSystem {
-    /// Reads the ignore files that have changed. One that cannot be read leaves in force what it said before.
+    /// Reads the changed ignore files. If one cannot be read, its earlier rules stay in force.
     package func refreshIgnoreFiles() {
         for folder in ignoreFiles.takeAll() {
             do { try refreshIgnoreFile(of: folder) } catch {
@@ -65,7 +66,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Whether things may come into sync in a moment that an ignore file has kept local, if that is gone for good.
+    /// Whether items that an ignore file excluded may soon be synced, because the file may be gone for good.
     package var awaitsIgnoreFiles: Bool { ignoreFiles.isWaiting(now: parts.timekeeper.uptime()) }
 
     private func refreshIgnoreFile(of folder: ItemKey) throws {
@@ -73,16 +74,16 @@ extension ContainerFileSystem {
         let row = try index.child(of: folder, named: IgnoreRules.fileName).flatMap { $0.kind == .file ? $0 : nil }
         if known != nil, row?.isWriting ?? true {
             let above = try index.row(key: folder)
-            // Deleted elsewhere, and there only for what is local in it: that stays so.
+            // The folder was deleted remotely and remains only for its excluded items; their rules stay.
             if let above, above.flags.contains(.lingering) { return ignoreFiles.noteText(of: folder) }
             let now = parts.timekeeper.uptime()
             guard above == nil || ignoreFiles.isMeant(folder, isGone: row == nil, now: now) else { return }
         }
         if row?.isWriting != true { ignoreFiles.noteText(of: folder) }
         guard let row else { return try index.setIgnoreText(nil, of: folder) }
-        // A placeholder's text comes by itself.
+        // A placeholder's text arrives by itself.
         guard row.contentState == .complete, let content = row.content else { return }
-        // What is being written changes without a word to the index, and its close may come late.
+        // Writes to an open file do not notify the index, and its close may come late. So check it again.
         if row.isWriting { ignoreFiles.add([folder]) }
         let text = try contents.open(content, writable: false).read(count: IgnoreRules.maximumLength + 1, at: 0)
         guard text.count <= IgnoreRules.maximumLength else {

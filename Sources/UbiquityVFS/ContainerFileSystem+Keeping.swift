@@ -4,18 +4,19 @@ internal import UbiquityCore
 internal import UbiquityIndex
 package import UbiquitySystem
 
-// Contents that are synced in the journal of contents, and later themselves.
+// Contents whose sync goes to the content journal first, and to their own file later.
 extension ContainerFileSystem {
-    /// Syncs the content and the index, if it is one for the journal.
-    /// - Returns: false if it is not, or if that fails: then the content must be synced itself.
+    /// Syncs a content that suits the journal, together with the index.
+    /// - Returns: false if it does not suit or the sync fails: then the caller must sync the content file.
     func syncInJournal(_ whole: OpenNode.Whole, _ before: FileStatus) throws -> Bool {
         guard let journal = contents.journal, try journal.keep(whole.id, whole.file) else { return false }
         do {
-            // One sync for both, which are in one file.
+            // One sync for both, which share a file.
             let isThere = try index.hasDurableChanges ? false : index.makeDurableByJournal()
             if !isThere { try journal.sync() }
         } catch {
-            // Who is at fault is found out by the other way. What was kept of the content before is of an earlier sync.
+            // Whether journal or index failed shows in the other way of syncing. The journal still has the content of
+            // an earlier sync.
             logger.error("a content cannot be synced in the journal", metadata: ["reason": "\(error)"])
             journal.noteFailure()
             return false
@@ -24,24 +25,25 @@ extension ContainerFileSystem {
         return true
     }
 
-    /// The content is on the disk itself, and its name.
+    /// Drops the journal's copy after the content file and its name are on disk.
     func forgetKept(_ id: ContentID, _ mark: UInt64) throws {
         try makingRoom { journal throws(Errno) in try journal.forget(id, mark) }
     }
 
-    /// The file is about to be made shorter. Whoever has synced it is promised the rest of it, but nothing if there is
+    /// Prepares the shortening of a file. After a sync its remaining bytes are promised; a file truncated to zero has
     /// none.
     func noteShortening(of id: ContentID?, _ file: FileDescriptor, to size: Int64) throws {
         guard let id else { return }
         let isReplacement = index.isReplacement(id), mark = contents.journal?.mark(of: id)
         guard isReplacement || mark != nil, try file.status().size > size else { return }
-        // Shorter than it was when it took another's place it would be taken for one that has not come to the disk.
+        // A replacement that is shorter than recorded would be taken for one that did not reach the disk.
         if isReplacement { try bringReplacementToDisk(id, file) }
         guard let mark else { return }
         if size == 0 {
             return try makingRoom { journal throws(Errno) in
                 try journal.giveUp(id, mark)
-                // What comes to the disk of the next content would else be laid over the one that was kept.
+                // Sync the journal. Otherwise recovery would lay the old copy over bytes of the next content that
+                // reached the disk.
                 try journal.sync()
             }
         }
@@ -66,7 +68,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Brings what the journal keeps to the disk, from a thread that may wait.
+    /// Writes the journal's contents to their files and syncs them. Call it from a thread that may wait.
     package func settleContents() throws {
         try contents.journal?.settle(
             isGone: { contents.isRetired($0) }, makeDurable: { try index.makeDurable() },
@@ -78,11 +80,11 @@ extension ContainerFileSystem {
         try contents.sync(id)
     }
 
-    /// Lets contents be kept in the journal, as soon as that is made.
-    /// - Parameter pool: of one thread, which brings contents to the disk.
+    /// Starts using the journal once its file is prepared.
+    /// - Parameter pool: a pool of one thread that syncs contents.
     package func beginKeeping(_ pool: BlockingPool) {
         guard let journal = contents.journal else { return }
-        // What has no room in the pool's queue is done by the housekeeping.
+        // If the pool's queue is full, the periodic housekeeping does it.
         let settle: @Sendable () -> Void = { [weak self] in
             do { try self?.settleContents() } catch {
                 self?.logger.error("cannot bring contents to the disk", metadata: ["reason": "\(error)"])

@@ -1,8 +1,8 @@
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// What a handle is to write to that was opened for writing, with O_NONBLOCK, while the content was not here: a writer
-/// only from the first call that needs the content. touch(1), and truncate(1) to nothing, never make one.
+/// The writing side of a handle opened for writing with O_NONBLOCK while the content was missing. It becomes a writer
+/// with the first call that needs the content. touch(1), and truncate(1) to zero, never make one.
 ///
 /// Lock order: `state` comes before the node's.
 final class LateWriter: Sendable {
@@ -25,13 +25,14 @@ extension ContainerFileSystem {
     func openLate(_ ino: UInt64, _ flags: OpenFlags) throws -> OpenedFile {
         let opened = handle(on: openNodes.hold(ino), flags, partial: nil, late: LateWriter())
         guard opened.backing != nil else { return opened }
-        // It has come just now, and others have it open past this process: what is written there must be known of.
+        // The content arrived just now, and other handles read it directly through the kernel. Open it anew, so that
+        // writes are recorded.
         releaseUnclaimed(opened.handle)
         guard let whole = try openWhole(ino, flags) else { throw Errno.ESTALE }
         return whole
     }
 
-    /// What the handle is about to write to. Rights of the file that a write takes away are gone then.
+    /// The descriptor for a write. Clears the privileges that a write must clear.
     /// - Throws: as `writable`.
     func written(_ file: OpenFile, by caller: Caller) throws -> FileDescriptor {
         let (whole, hasPrivileges) = try writable(file)
@@ -39,8 +40,8 @@ extension ContainerFileSystem {
         return whole
     }
 
-    /// Returns the file the handle writes to, and whether a write clears rights of the file.
-    /// - Throws: `EAGAIN` if the content is not here: the caller has to wait for `awaitWritable` first.
+    /// The file the handle writes to, and whether a write clears privileges of the file.
+    /// - Throws: `EAGAIN` if the content is missing: the caller must wait for `awaitWritable` first.
     func writable(_ file: OpenFile) throws -> (file: FileDescriptor, hasPrivileges: Bool) {
         guard file.flags.writes else { throw Errno.EBADF }
         guard try isWriter(file) else { throw Errno.EAGAIN }
@@ -49,8 +50,8 @@ extension ContainerFileSystem {
         return (whole, hasPrivileges)
     }
 
-    /// Waits until the handle can write: O_NONBLOCK changes nothing on a regular file but the open. At once for a
-    /// content that is here.
+    /// Waits until the handle can write; returns at once if the content is complete. O_NONBLOCK affects only the open
+    /// of a regular file.
     package func awaitWritable(_ handle: UInt64) throws -> Answer<Void> {
         let file = try files.object(handle)
         guard try file.flags.writes && !isWriter(file) else { return .now(()) }
@@ -64,17 +65,17 @@ extension ContainerFileSystem {
         return waitingCalls.watching(waiting, file.node.ino)
     }
 
-    /// Times that a write is tried anew because the content was evicted after its download.
+    /// Attempts of a write when the content is evicted after its download.
     private static let writingAttempts = 16
 
-    /// Writes, after the content is here.
+    /// Writes once the content is complete.
     package func writeWhenWritable(
         _ handle: UInt64, offset: Int64, _ bytes: UnsafeRawBufferPointer, isSynced: Bool, caller: Caller
     ) throws -> Answer<Int> {
         switch try awaitWritable(handle) {
         case .now: return .now(try write(handle, offset: offset, bytes, isSynced: isSynced, caller: caller))
         case .later(let wait):
-            // The kernel's buffer is gone by then.
+            // The kernel's buffer is invalid by the time the content arrives.
             let copy = [UInt8](bytes)
             return .later { [self] in
                 try await wait()
@@ -85,7 +86,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Makes the handle a writer if the content is here.
+    /// Makes the handle a writer if the content is complete.
     private func isWriter(_ file: OpenFile) throws -> Bool {
         guard let late = file.late else { return true }
         return try late.state.withLock { state in

@@ -2,10 +2,10 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What lies in a version of a package: folders, links, and files that download when they are read. Of all that nothing
-// is decided about by itself: the version is one.
+// Contents of a package version: folders, links, and files that download when they are read. Members cannot be decided
+// about separately, because the version is one unit.
 extension ContainerFileSystem {
-    /// The version that the inode is or lies in, the path in it, and its package.
+    /// The version that the inode is or belongs to, the path in it, and its package.
     private func place(
         of node: VersionNodes.Node
     ) async throws -> (version: RemoteVersion, path: [ItemName], key: ItemKey) {
@@ -16,7 +16,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Asked for anew: the kernel may have forgotten the version and still know what lies in it.
+    /// Asks for the version again: the kernel may have forgotten it and still know its members.
     private func conflict(_ id: VersionID, of key: ItemKey) async throws -> RemoteVersion {
         if let known = versionNodes.version(id) { return known }
         guard let row = try index.row(key: key), !row.isDeleted,
@@ -58,7 +58,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// A file in a version of a package, as a version by itself.
+    /// A file of a package version, as a version by itself.
     func memberVersion(_ node: VersionNodes.Node, _ id: VersionID) throws -> RemoteVersion {
         guard let member = versionNodes.member(node) else { throw Errno.ESTALE }
         let version = versionNodes.version(id) ?? RemoteVersion(unknown: id)
@@ -68,8 +68,8 @@ extension ContainerFileSystem {
         return file
     }
 
-    /// `rm -r` of a version takes its members away one by one; they are not shown then, till the version itself is
-    /// taken away, or the mount ends.
+    /// Removes a member: `rm -r` of a version removes its members one by one. They are hidden until the version itself
+    /// is removed, or the mount ends.
     func removeMember(named name: ItemName, in parent: UInt64, _ directory: Bool) throws -> Answer<Void> {
         guard let node = versionNodes.node(parent) else { throw Errno.ESTALE }
         return .later { [self] in
@@ -113,7 +113,7 @@ extension RemoteVersion {
 }
 
 extension VersionNodes.Node {
-    /// The file or package whose version it is, or lies in.
+    /// The file or package to which the version or member belongs.
     var item: ItemKey? {
         switch self {
         case .folder, .file: nil

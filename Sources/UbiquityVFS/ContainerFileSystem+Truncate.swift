@@ -6,7 +6,7 @@ internal import UbiquitySystem
 
 // Making files shorter or longer.
 extension ContainerFileSystem {
-    /// Opens a file that is to be empty. What it had is not needed: nothing is downloaded.
+    /// Opens a file and empties it. The old content is not needed, so nothing is downloaded.
     func openTruncating(_ row: ItemRow, _ flags: OpenFlags, _ caller: Caller) throws -> OpenedFile {
         let node = openNodes.hold(row.ino)
         do {
@@ -23,7 +23,7 @@ extension ContainerFileSystem {
         return try keepingPromise(handle(on: node, flags, partial: nil), flags)
     }
 
-    /// The same for who only reads: the kernel has asked whether they may write.
+    /// The same for a read-only open: the kernel has checked that the caller may write.
     func openTruncated(_ row: ItemRow, _ flags: OpenFlags, _ caller: Caller) throws -> OpenedFile {
         try clearPrivileges(row, caller)
         try truncateToNothing(row.ino)
@@ -31,8 +31,8 @@ extension ContainerFileSystem {
         return opened
     }
 
-    /// Empties a content that is here in place, because others may have it open; a placeholder, and a content whose
-    /// fsync failed, gets a fresh backing file.
+    /// Empties a content. A complete content is emptied in place, because others may have it open. A placeholder, and a
+    /// content whose fsync failed, get a new backing file.
     private func empty(_ node: OpenNode, _ state: inout OpenNode.State, isWriter: Bool) throws {
         let row = try liveRow(node.ino)
         // Handles that the kernel serves keep their backing file, even one whose fsync failed.
@@ -50,7 +50,7 @@ extension ContainerFileSystem {
             try noteShortening(of: content, file, to: 0)
             try file.truncate(to: 0)
         } catch {
-            // Nobody else would tell the index that it is not being written.
+            // No later close would record that the file is no longer written.
             if state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
             throw error
         }
@@ -80,25 +80,25 @@ extension ContainerFileSystem {
             try file.setTimes(accessed: nil, modified: replaced.after.modifiedAt)
             state.stamp = OpenNode.Stamp(try file.status())
         } catch {
-            // Nobody else would tell the index that it is not being written.
+            // No later close would record that the file is no longer written.
             if state.isRecorded, state.writers == 0, !state.mayBeMapped { noteLastClose(node, &state) }
             throw error
         }
     }
 
-    /// Gives up a backing file that no item has any more; those who have it open go on.
+    /// Discards a backing file that no item has any more; open handles can still use it.
     func drop(_ content: ContentID) {
         contents.retire([content])
     }
 
-    /// truncate(2) and ftruncate(2). To nothing, it downloads nothing; else the whole content is needed.
+    /// truncate(2) and ftruncate(2). Truncating to zero downloads nothing; otherwise the complete content is needed.
     func truncate(
         _ ino: UInt64, to size: Int64, handle: UInt64?, _ caller: Caller
     ) throws -> Answer<Void> {
         guard size >= 0 else { throw Errno.EINVAL }
         guard size <= Limits.maximumFileSize else { throw Errno.EFBIG }
         if let handle, let (node, file) = try writer(handle) {
-            // An open file works to the end, also without a name.
+            // An open file can be truncated as long as it is open, also without a name.
             try resize(node, file, to: size)
             return .now(())
         }
@@ -115,7 +115,7 @@ extension ContainerFileSystem {
             guard let opened = try openJustCome(row, .writeOnly) else { throw Errno.EDEADLK }
             return .now(try resizeAndClose(opened, to: size))
         }
-        // Held from now on, so that what has come of it is not evicted meanwhile.
+        // Hold the node now, so that the downloaded content is not evicted before the open.
         let node = openNodes.hold(ino)
         let work: Answer<Void> = .later { [self] in
             defer { openNodes.release(node) }
@@ -126,7 +126,7 @@ extension ContainerFileSystem {
         return waitingCalls.watching(work, ino)
     }
 
-    /// Nil if the handle is no writer yet: then the file is truncated as by its name, and waited for.
+    /// Nil if the handle is no writer yet: then the file is truncated by its inode, after a wait for the content.
     private func writer(_ handle: UInt64) throws -> (OpenNode, FileDescriptor)? {
         let open = try files.object(handle)
         if let late = open.late, !late.isWriting { return nil }
@@ -152,7 +152,8 @@ extension ContainerFileSystem {
         node.state.withLock { $0.isTouched = true }
     }
 
-    /// A write takes away the file's own rights, and by an ordinary user also the right to act as the owner.
+    /// Clears privileges before a write: the file's capabilities, and for an ordinary user the set-user-id and
+    /// set-group-id bits.
     func clearPrivileges(_ row: ItemRow, _ caller: Caller) throws {
         if row.hasCapability { try index.removeXattr(ino: row.ino, named: Privileges.capability) }
         if caller.uid != 0, let mode = FileMode.withoutPrivileges(row.mode) {

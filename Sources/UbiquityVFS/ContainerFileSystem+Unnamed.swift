@@ -3,10 +3,10 @@ package import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Files that a program has open and that have no name yet (O_TMPFILE). The index knows nothing of them; what is written
-// to one that never gets a name goes with its inode, or at the next start.
+// Open files without a name (O_TMPFILE). The index has no row for them. If such a file never gets a name, its content
+// is removed with its inode, or at the next start.
 extension ContainerFileSystem {
-    /// Makes a file without a name in a directory and opens it.
+    /// Creates a file without a name in a directory and opens it.
     package func createUnnamed(parent: UInt64, mode: UInt32, flags: OpenFlags, caller: Caller) throws -> CreatedFile {
         guard !isInVersions(parent) else { throw Errno.EPERM }
         let new = try newItem(.file, in: parent, mode: mode, caller)
@@ -23,7 +23,7 @@ extension ContainerFileSystem {
         inodes.withNode(row.ino) { $0.orphan = row }
         unnamed.withLock { $0.add(content.id, of: row.ino) }
         do {
-            // Asked for when it is open: the kernel may not keep them if it serves the file.
+            // Read the attributes after the open: the kernel may not cache them if it serves the file.
             let opened = try openNew(row, content, flags, isRecorded: false)
             do { return CreatedFile(attributes: try attributes(of: row, isOrphan: true), opened: opened) } catch {
                 releaseUnclaimed(opened.handle)
@@ -35,7 +35,7 @@ extension ContainerFileSystem {
         }
     }
 
-    /// Gives it its name: from now on it is a file as any other.
+    /// Names the file; from now on it is an ordinary file.
     func nameUnnamed(_ ino: UInt64, in parent: UInt64, _ name: ItemName) throws -> NodeAttributes {
         guard unnamed.withLock({ $0.beginNaming(ino) }) else { throw Errno.ENOENT }
         var isNamed = false
@@ -48,7 +48,7 @@ extension ContainerFileSystem {
             let status = try file.status()
             row.size = status.size
             row.modifiedAt = status.modifiedAt
-            // Also who has closed it may write to it still, through a mapping.
+            // A program that has closed it may still write to it through a mapping.
             let isWriting = state.writers > 0 || state.mayBeMapped
             let made = try index.create(in: parent, named: name, NewItem(named: row, isWriting: isWriting))
             isNamed = true
@@ -61,21 +61,21 @@ extension ContainerFileSystem {
         return try known(row)
     }
 
-    /// The kernel has forgotten an inode: nobody can give it a name any more.
+    /// Drops the content after the kernel has forgotten the inode: no program can name it any more.
     func dropUnnamed(_ ino: UInt64) {
         guard unnamed.withLock({ $0.has(ino) }), !inodes.isKnown(ino) else { return }
         if let content = unnamed.withLock({ $0.remove(ino) }) { drop(content) }
     }
 
-    /// Drops the contents of all that have no name: nobody can give them one any more. For the end of the mount.
+    /// Drops the contents of all files without a name. For the end of the mount.
     package func endUnnamed() { unnamed.withLock { $0.removeAll() }.forEach(drop) }
 
-    /// Whether the content is that of a file without a name.
+    /// Whether the content belongs to a file without a name.
     package func isUnnamed(_ content: ContentID) -> Bool { unnamed.withLock { $0.has(content) } }
 
-    /// Opens a file that has no name any more, and that somebody has open: by /proc/PID/fd.
-    /// - Throws: `ESTALE` if its content is not here; and for what another device has replaced or removed: the kernel
-    ///   looks its path up again then.
+    /// Opens a file that has no name any more and that a program has open, through /proc/PID/fd.
+    /// - Throws: `ESTALE` if its content is missing, or if a remote change replaced or removed the file. The kernel
+    ///   then looks its path up again.
     func openOrphan(_ row: ItemRow, _ flags: OpenFlags) throws -> OpenedFile {
         guard row.entry == nil else { throw Errno.ESTALE }
         let node = openNodes.hold(row.ino)

@@ -3,16 +3,18 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// The hidden `.versions` folder of each directory: for each file with other versions a folder, in it a file for each
-// version, which downloads when it is read. Nothing can be made there; what is removed or moved out is decided about.
+// The hidden `.versions` folder of each directory. It has a folder for each file with other versions, and in that a
+// file for each version, which downloads when it is read. Nothing can be created in it. Removing a version or moving it
+// out decides about it.
 extension ContainerFileSystem {
-    /// Whether the inode stands for versions: then operations on it may have to wait, and the kernel keeps nothing.
+    /// Whether the inode is in a versions folder: then operations on it may have to wait, and the kernel caches
+    /// nothing.
     package func isInVersions(_ ino: UInt64) -> Bool { versionNodes.node(ino) != nil }
 
     // MARK: Names
 
-    /// `lookup`, which for versions may have to ask the cloud.
-    /// - Parameter caller: nil if nobody knows who it is.
+    /// `lookup`, which may have to ask the cloud for versions.
+    /// - Parameter caller: nil if unknown.
     package func find(parent: UInt64, name: [UInt8], caller: Caller? = nil) throws -> Answer<NodeAttributes?> {
         switch versionNodes.node(parent) {
         case nil: return .now(try lookup(parent: parent, name: name))
@@ -68,7 +70,8 @@ extension ContainerFileSystem {
 
     // MARK: Attributes
 
-    /// As the directory or the file has them that it is about: who may write the file may decide about its versions.
+    /// Takes the rights of the directory or file concerned: a program that may write the file may decide about its
+    /// versions.
     func attributes(of node: VersionNodes.Node, _ ino: UInt64) throws -> NodeAttributes {
         switch node {
         case .folder(let key), .file(let key):
@@ -102,7 +105,7 @@ extension ContainerFileSystem {
 
     // MARK: Listings
 
-    /// What stands in a versions folder: what stood there when reading began, if that is still known.
+    /// The contents of a versions folder, as they were when reading began, if that listing is still kept.
     package func versionsListing(_ ino: UInt64, offset: Int64) throws -> Answer<VersionsListing> {
         guard let node = versionNodes.node(ino) else { throw Errno.ESTALE }
         guard try attributes(of: node, ino).mode & FileMode.typeMask == FileMode.directory else { throw Errno.ENOTDIR }
@@ -116,7 +119,7 @@ extension ContainerFileSystem {
         case .folder(let directory):
             var result = [VersionsListing.Entry](), last: ItemName?
             while true {
-                // A further name of a file leads to that one's versions.
+                // A further name of a file leads to the versions of the file.
                 let rows = try index.read { reader in
                     let rows = try reader.childrenWithVersions(of: directory, after: last, limit: Self.versionsPage)
                     return try rows.map { ($0.entry?.name, try reader.named($0)?.key ?? $0.key) }
@@ -138,7 +141,7 @@ extension ContainerFileSystem {
     /// Files read from the index at a time.
     private static let versionsPage = 1000
 
-    /// Gives entries of a versions folder. The kernel looks each up by itself if it wants more than the name.
+    /// Emits entries of a versions folder. The kernel looks each one up by itself if it wants more than the name.
     package func read(_ listing: VersionsListing, offset: Int64, emit: (DirectoryItem) -> Bool) {
         let dots = [".", ".."].map { (Array($0.utf8), Self.identity(of: listing.ino, .directory)) }
         let first = VersionsListing.place(of: offset)
@@ -168,7 +171,7 @@ extension ContainerFileSystem {
         case .member(_, let id, _): version = try memberVersion(node, id)
         }
         guard !flags.writes, !flags.contains(.truncate) else { throw Errno.EPERM }
-        // Versions are never here for long: reading one is downloading it.
+        // Versions are not kept on this device: reading one downloads it.
         guard !isSniffing(flags, caller), !parts.backgroundReaders.isOne(caller.pid) else { throw Errno.EDEADLK }
         let source = parts.versions
         if flags.contains(.nonBlocking) {
@@ -188,6 +191,6 @@ extension ContainerFileSystem {
 }
 
 extension FileMode {
-    /// Who may read, write and execute.
+    /// Permission bits to read, write and execute.
     static let rights: UInt32 = 0o777
 }

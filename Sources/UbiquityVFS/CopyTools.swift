@@ -1,15 +1,16 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Programs that carry extended attributes from file to file.
+/// Programs that copy extended attributes from file to file.
 ///
-/// The status attributes are computed: carried to a file elsewhere they would be lies there, and carried into the
-/// mount they cannot be set. What was seen of these tools (cp, mv, rsync, tar): `cp -a`, `mv` across file systems and
-/// `install` list, read and set all (libattr), and report a set that fails; `rsync -X` lists, reads, sets, and removes
-/// at the target what the source does not have, an error for each failure; GNU and BSD tar list and store, and set what
-/// is in the archive; backup programs do as tar. So these programs do not see the status attributes in a listing, and
-/// setting or removing one (from an archive that was made of copies) is taken and ignored. All other programs see
-/// them, and are refused with EPERM when they set one.
+/// The status attributes are computed: copied to a file elsewhere they would be false, and copied into the mount they
+/// cannot be set. Observed behaviour of the tools:
+/// - `cp -a`, `mv` across file systems and `install` list, read and set all (libattr), and report a set that fails.
+/// - `rsync -X` lists, reads, sets, and removes attributes that the source does not have; it reports each failure.
+/// - GNU and BSD tar list and store them, and set what the archive contains. Backup programs do as tar.
+///
+/// So these programs do not see the status attributes in a listing. When they set or remove one (from an archive made
+/// of copies), that is accepted and ignored. All other programs see them, and get EPERM when they set one.
 enum CopyTools {
     private static let names: Set<String> = [
         "cp", "mv", "install", "rsync", "tar", "bsdtar", "star", "dar", "busybox", "rclone", "restic", "borg", "kopia",
@@ -18,6 +19,6 @@ enum CopyTools {
         "mksquashfs", "squashfs", "casync", "bup", "systemd-nspawn", "dpkg", "ostree", "buildah", "podman",
     ]
 
-    /// Whether the process (or thread) with that number is one of them.
+    /// Whether the process (or thread) is one of them.
     static func isCopying(_ process: Int32) -> Bool { ProgramName.isOne(of: names, process) }
 }

@@ -1,12 +1,12 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Files whose last version a process has just taken away: their folder in `.versions` is gone with it, but `rm -r`
-/// ends with removing that folder, and would call it a failure.
+/// Files whose last version a process has just removed. Their folder in `.versions` is gone with it, but `rm -r` ends
+/// by removing that folder, and would report a failure.
 final class EmptiedVersions: Sendable {
-    /// From the removal of the last version to that of its folder.
+    /// Longest time from the removal of the last version to that of its folder.
     private static let window = Duration.seconds(5)
-    /// Files remembered; with more the oldest are forgotten.
+    /// Files remembered; beyond that the oldest are forgotten.
     private static let capacity = 256
 
     private struct Removal {

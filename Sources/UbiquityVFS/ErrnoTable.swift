@@ -19,7 +19,8 @@ extension UbiquityError.Code {
         case .busy, .inUse: .EBUSY
         case .notPermitted: .EPERM
         case .accessDenied: .EACCES
-        // Its author's device has not sent it yet: nothing here can hasten that, and to try again later is right.
+        // The author's device has not uploaded it yet: nothing here can hasten that, so the program should try again
+        // later.
         case .notUploadedYet, .wouldBlock: .EAGAIN
         case .noSuchAttribute: .ENODATA
         case .nameTooLong: .ENAMETOOLONG
@@ -29,16 +30,16 @@ extension UbiquityError.Code {
         case .notSupported: .EOPNOTSUPP
         case .crossesContainers: .EXDEV
         case .interrupted, .cancelled: .EINTR
-        // Of all, not of the program that asks.
+        // The limit of the whole system, not of the calling program.
         case .tooManyOpenFiles: .ENFILE
-        // Matters between the device and the cloud; a program meets them only as a download that failed.
+        // These concern the device and the cloud; a program sees them only as a failed download.
         case .feedCompacted, .missingChunks, .outdatedCommit, .packageConflict, .tooManyRequests: .EIO
         }
     }
 }
 
 extension Errno {
-    /// The errno of whatever an operation threw.
+    /// The errno for any error that an operation threw.
     package init(describing error: any Error) {
         switch error {
         case let error as Errno: self = error
@@ -50,7 +51,7 @@ extension Errno {
 }
 
 extension ItemName {
-    /// A name that a program gave. Throws ENAMETOOLONG, EILSEQ (not UTF-8), EINVAL ("/" or a zero in it, empty).
+    /// Checks a name from a program. Throws ENAMETOOLONG, EILSEQ (not UTF-8), EINVAL ("/" or a zero in it, empty).
     static func checked(_ bytes: [UInt8]) throws(Errno) -> ItemName {
         do {
             return try ItemName(bytes)

@@ -2,7 +2,7 @@ internal import UbiquitySystem
 
 /// Handles that the kernel holds: numbers for open files and open directories.
 ///
-/// Lock order: a leaf. A number is given once; the kernel releases each exactly once.
+/// Lock order: a leaf. A number is used once; the kernel releases each exactly once.
 final class HandleTable<Object: Sendable>: Sendable {
     private struct State {
         var next: UInt64 = 1
@@ -19,7 +19,7 @@ final class HandleTable<Object: Sendable>: Sendable {
         }
     }
 
-    /// Throws EBADF for a number that was not given or is released.
+    /// Throws EBADF for an unknown or released number.
     func object(_ handle: UInt64) throws(Errno) -> Object {
         guard let object = state.withLock({ $0.objects[handle] }) else { throw .EBADF }
         return object

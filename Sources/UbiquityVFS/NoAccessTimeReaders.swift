@@ -2,9 +2,9 @@ internal import UbiquitySystem
 
 /// Programs that need the content of a file they open with O_NOATIME.
 ///
-/// File managers determine the type of a file by its first bytes when its name does not tell (GLib opens it with
-/// O_RDONLY and O_NOATIME). To look at a folder would download it. Such an open of a placeholder therefore fails with
-/// EDEADLK, and GLib falls back to the name. A program in this list downloads as with any other open.
+/// File managers determine a file's type by its first bytes when its name does not tell (GLib opens it with O_RDONLY
+/// and O_NOATIME). Listing a folder would download it. Such an open of a placeholder therefore fails with EDEADLK, and
+/// GLib falls back to the name. A program in this list downloads as with any other open.
 package struct NoAccessTimeReaders: Sendable {
     package static let standardNames = ["tar", "bsdtar", "star", "rsync", "dd", "cpio", "git"]
     /// In a list of names: every program.
@@ -20,7 +20,7 @@ package struct NoAccessTimeReaders: Sendable {
 }
 
 extension ContainerFileSystem {
-    /// Whether the open only looks at the content's beginning.
+    /// Whether the open only sniffs the beginning of the content.
     func isSniffing(_ flags: OpenFlags, _ caller: Caller) -> Bool {
         flags.contains(.noAccessTime) && !flags.writes && !flags.contains(.truncate)
             && !parts.noAccessTimeReaders.isOne(caller.pid)

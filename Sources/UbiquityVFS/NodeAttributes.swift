@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// What stat(2) says of an item.
+/// An item's attributes as in stat(2).
 package struct NodeAttributes: Hashable, Sendable {
     package var ino: UInt64
     /// Type and permission bits, as in `st_mode`.
@@ -8,20 +8,20 @@ package struct NodeAttributes: Hashable, Sendable {
     package var links: UInt32
     package var uid: UInt32
     package var gid: UInt32
-    /// Bytes.
+    /// In bytes.
     package var size: Int64
-    /// Units of 512 bytes that are allocated here.
+    /// Units of 512 bytes allocated on this device.
     package var blocks: Int64
     package var accessedAt: Timestamp
     package var modifiedAt: Timestamp
     package var changedAt: Timestamp
-    /// When it was made; nil if that is not known.
+    /// Creation time; nil if not known.
     package var createdAt: Timestamp?
-    /// What a device node stands for, as in `st_rdev`; else 0.
+    /// Device number of a device node, as in `st_rdev`; else 0.
     package var device: UInt32 = 0
-    /// The kernel must ask again each time.
+    /// Whether the kernel must ask again each time.
     package var isVolatile = false
-    /// The same, but the name and the inode stay: the kernel cannot know when size and times change.
+    /// The same, but name and inode stay valid: the kernel cannot know when size and times change.
     package var isChanging = false
 
     package var permissions: UInt32 { mode & FileMode.permissions }
@@ -45,7 +45,7 @@ package enum FileMode {
 
     package static func type(of kind: ItemKind) -> UInt32 {
         switch kind {
-        // A hard link is a name of a file; it has no attributes of its own.
+        // A hard link is a name of a file and has no attributes of its own.
         case .file, .hardLink: file
         case .directory: directory
         case .symlink: symlink
@@ -56,7 +56,7 @@ package enum FileMode {
         }
     }
 
-    /// What mknod(2) makes for the mode's type; nil for what it does not make.
+    /// The kind that mknod(2) creates for the mode's type; nil if it does not create that type.
     static func kindOfNode(_ mode: UInt32) -> ItemKind? {
         switch mode & typeMask {
         case 0, file: .file
@@ -69,7 +69,7 @@ package enum FileMode {
     }
 }
 
-/// The fields that a setattr changes; nil stays.
+/// The fields that a setattr changes; nil leaves a field unchanged.
 package struct AttributeChanges: Hashable, Sendable {
     /// Permission bits.
     package var mode: UInt32?
@@ -78,8 +78,8 @@ package struct AttributeChanges: Hashable, Sendable {
     package var size: Int64?
     package var accessedAt: Time?
     package var modifiedAt: Time?
-    /// What lets others act as the owner or the group goes: the owner was changed to nobody else, or somebody is about
-    /// to write who may not keep it.
+    /// Whether to clear set-user-id and set-group-id: the owner is set without a change, or a caller that may not keep
+    /// them is about to write.
     package var dropsPrivileges = false
 
     package enum Time: Hashable, Sendable {
@@ -101,7 +101,7 @@ package struct AttributeChanges: Hashable, Sendable {
     }
 }
 
-/// The process that asks.
+/// The calling process.
 package struct Caller: Hashable, Sendable {
     package var uid: UInt32
     package var gid: UInt32

@@ -1,5 +1,4 @@
-/// The flags of open(2) as the kernel passes them on. The numbers are those of x86 and arm64 Linux alike, but for
-/// those that are not needed here.
+/// The flags of open(2) as the kernel passes them on. The numbers used here are the same on x86 and arm64 Linux.
 public struct OpenFlags: OptionSet, Hashable, Sendable {
     public let rawValue: Int32
     public init(rawValue: Int32) { self.rawValue = rawValue }
@@ -11,15 +10,15 @@ public struct OpenFlags: OptionSet, Hashable, Sendable {
     public static let truncate = OpenFlags(rawValue: 0o1000)
     public static let append = OpenFlags(rawValue: 0o2000)
     public static let nonBlocking = OpenFlags(rawValue: 0o4000)
-    /// O_DSYNC, which is part of O_SYNC: what a write has said is on the disk. The kernel sees to that for the bytes,
-    /// but for those that it hands over directly (O_DIRECT).
+    /// O_DSYNC, which is part of O_SYNC: a successful write is on disk. The kernel ensures that for all bytes except
+    /// those that it passes on directly (O_DIRECT).
     public static let dataSync = OpenFlags(rawValue: 0o10000)
-    /// O_NOATIME: programs that look at a file's first bytes open it so (`NoAccessTimeReaders`).
+    /// O_NOATIME: programs that sniff a file's first bytes open it this way (`NoAccessTimeReaders`).
     public static let noAccessTime = OpenFlags(rawValue: 0o1000000)
-    /// Not the kernel's: the content is not here, and who opened it gets no download (`BackgroundReaders`).
+    /// Internal: the content is missing, and the opener gets no download (`BackgroundReaders`).
     static let refused = OpenFlags(rawValue: 1 << 29)
 
-    /// Not the kernel's: the open counts as a use (`UseLog`), and so does the close.
+    /// Internal: the open and the close count as a use (`UseLog`).
     static let counted = OpenFlags(rawValue: 1 << 28)
 
     public var writes: Bool { !isDisjoint(with: [.writeOnly, .readWrite]) }
@@ -31,12 +30,12 @@ public struct OpenFlags: OptionSet, Hashable, Sendable {
 /// The answer to an open.
 package struct OpenedFile: Hashable, Sendable {
     package var handle: UInt64
-    /// Whether the kernel may keep the pages (or the listing) it has from before.
+    /// Whether the kernel may keep the pages (or the listing) it has cached.
     package var keepsCache: Bool
-    /// What the kernel is to read and write by itself; nil if it is to ask.
+    /// The backing file the kernel is to read and write by itself; nil if it is to ask this process.
     package var backing: BackingID?
-    /// Whether reads are to come here past the kernel's pages: they are answered at once, and would wait for a page
-    /// that another program waits for. So would the open, for the pages to be dropped.
+    /// Whether reads bypass the kernel's pages. Refused reads are answered at once, and would otherwise wait for a page
+    /// that another program waits for. The open too would wait, for the pages to be dropped.
     package var bypassesPages = false
 }
 

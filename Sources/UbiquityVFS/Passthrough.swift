@@ -1,23 +1,23 @@
 package import UbiquitySystem
 
-/// The kernel's way to backing files past this process: what is opened through it, the kernel reads, writes and maps by
-/// itself. Answered by the session with the kernel.
+/// Registers backing files with the kernel, which then reads, writes and maps them directly. Implemented by the session
+/// with the kernel.
 ///
-/// The kernel's rules (fs/fuse/iomode.c): all handles that an inode has at one time are either all served so, and then
-/// by one registration, or none is. `OpenNode.State.service` keeps to that.
+/// The kernel's rule (fs/fuse/iomode.c): of the handles that an inode has at one time, either all are served this way,
+/// with one registration, or none. `OpenNode.State.service` ensures that.
 package protocol Passthrough: Sendable {
-    /// Whether it is worth asking.
+    /// Whether registering can succeed.
     var isActive: Bool { get }
 
-    /// Whether each change of a backing file shows in its times, even if it comes in the same tick as one that was
-    /// looked at (kernel 6.13 and the common file systems).
+    /// Whether each change of a backing file changes its times, even within the same clock tick as a previous look
+    /// (kernel 6.13 and the common file systems).
     var timesTellAll: Bool { get }
 
-    /// Tells the kernel of a backing file.
-    /// - Returns: nil if it does not take it: then this process serves the file.
+    /// Registers a backing file.
+    /// - Returns: nil if the kernel refuses: then this process serves the file.
     func register(_ file: FileDescriptor) -> BackingID?
 
-    /// Open handles go on; the number must not be used for another one.
+    /// Ends a registration. Open handles continue; the number must not be used for another handle.
     func unregister(_ id: BackingID)
 }
 

@@ -1,14 +1,14 @@
 internal import UbiquitySystem
 
-/// What program a caller is.
+/// Identifies the program of a calling process.
 enum ProgramName {
-    /// Whether the process (or thread) with that number has one of these names, or runs a program of one of them: it
-    /// may have named its threads.
-    /// - Parameter scripts: whether the script counts that an interpreter runs. Of one that env(1) starts the kernel
-    ///   knows the interpreter alone.
+    /// Whether the process (or thread) has one of these names, or runs a program with one of them. A program may rename
+    /// its threads.
+    /// - Parameter scripts: whether a script that an interpreter runs counts. For a script started by env(1) the kernel
+    ///   knows only the interpreter.
     static func isOne(of names: Set<String>, _ process: Int32, scripts: Bool = false) -> Bool {
         guard process > 0 else { return false }
-        // A process that has ended meanwhile, or is another user's, is none that has to be treated apart.
+        // A process that has ended, or belongs to another user, gets no special treatment.
         if let name = try? SmallFile.read("/proc/\(process)/comm", limit: 64),
             names.contains(String(decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self))
         {
@@ -23,7 +23,7 @@ enum ProgramName {
         return names.contains(script)
     }
 
-    /// Bytes of a command line that are looked at; a script's path is near its beginning.
+    /// Bytes of a command line that are examined; a script's path is near its beginning.
     private static let longestStart = 4096
 
     private static func script(of process: Int32, _ interpreter: Interpreter) -> String? {

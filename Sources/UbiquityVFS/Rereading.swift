@@ -1,15 +1,15 @@
-/// Small files that programs read and look at again and again, as those of a repository or a compiler's headers.
+/// Small files that programs read and stat again and again, such as those of a repository or a compiler's headers.
 ///
-/// After each read that the kernel serves from a backing file it takes the access time for unknown
-/// (fs/fuse/passthrough.c), and the next stat or fstat asks this process. What it reads from its own pages changes
-/// nothing: once they are filled, to open, look at and read such a file takes one question, not two.
+/// After each read that the kernel serves from a backing file it discards the cached access time
+/// (fs/fuse/passthrough.c), and the next stat or fstat asks this process. Reads from the kernel's own pages do not.
+/// Once those are filled, opening, examining and reading such a file takes one request, not two.
 enum Rereading {
-    /// Bytes; what the kernel has twice in memory then, and fills by one question.
+    /// In bytes. The kernel has such a file in memory twice, and fills its pages with one request.
     static let largest: Int64 = 128 << 10
 
-    /// The kernel's questions for a file's attributes.
+    /// Counts the kernel's requests for a file's attributes.
     struct Looks {
-        /// So many tell that there will be more: filling the pages costs as much as one of them.
+        /// After this many requests more will follow: filling the pages costs as much as one of them.
         private static let many: UInt8 = 2
 
         private var count: UInt8 = 0

@@ -1,17 +1,18 @@
 internal import UbiquitySystem
 
-/// How an interpreter is told its script: by the first argument that is no option, and no option's value.
+/// Finds the script in an interpreter's command line: the first argument that is neither an option nor an option's
+/// value.
 ///
-/// An option that is not known here is taken for one without a value. Should it have one, that is taken for the
-/// script's name, and is hardly one that is looked for.
+/// An unknown option counts as one without a value. If it has one, that is taken for the script's name; it will hardly
+/// match a name that is looked for.
 struct Interpreter {
     /// Letters that take the next argument, alone or at the end of a cluster (`-euo pipefail`).
     private var valued: Set<UInt8> = []
-    /// Letters after which, in a cluster, all that follows is their value (`-Ilib`, `-Wignore`).
+    /// Letters whose value is the remaining part of the cluster (`-Ilib`, `-Wignore`).
     private var attached: Set<UInt8> = []
-    /// Letters by which it is given code, or reads that from its input: there is no script.
+    /// Letters that pass code directly or read it from the input: there is no script.
     private var code: Set<UInt8> = []
-    /// Letters whose value is a module to be run.
+    /// Letters whose value is a module to run.
     private var module: Set<UInt8> = []
     /// Long options that take the next argument.
     private var longValued: Set<String> = []
@@ -40,12 +41,12 @@ struct Interpreter {
 
     private enum Step { case skip, skipValue, nextIsName, none }
 
-    /// - Parameter program: its name, also with a version.
+    /// - Parameter program: the interpreter's name, possibly with a version.
     static func named(_ program: String) -> Interpreter? {
         all[String(program.prefix { !$0.isNumber && $0 != "." })]
     }
 
-    /// The name of the script, or of the module, that a command line has run; nil if it runs something else.
+    /// The name of the script or module that a command line runs; nil if it runs neither.
     /// - Parameter arguments: without the program.
     func script(in arguments: some Sequence<ArraySlice<UInt8>>) -> String? {
         var isValue = false, isName = false, isOption = true

@@ -1,8 +1,8 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// The attributes `user.ubiquity.…` that are computed from what is known of an item. All that are listed are on every
-/// item, so that a listing shows the same names everywhere; one that says nothing is empty.
+/// The computed attributes `user.ubiquity.…` of an item. Every item has all listed ones, so that a listing shows the
+/// same names everywhere. An attribute that does not apply is empty.
 package enum StatusAttribute: String, CaseIterable, Sendable {
     case isUbiquitous = "is-ubiquitous"
     case downloadingStatus = "downloading-status"
@@ -22,19 +22,19 @@ package enum StatusAttribute: String, CaseIterable, Sendable {
     case itemID = "item-id"
     case versionID = "version-id"
     case container = "container"
-    // Not listed: for programs that ask for it.
-    /// `UbiquityError.Code`'s name.
+    // Not listed, but readable by name.
+    /// The name of the `UbiquityError.Code`.
     case downloadingErrorCode = "downloading-error-code"
     case uploadingErrorCode = "uploading-error-code"
-    /// On the top folder alone.
+    /// On the top folder only.
     case identityToken = "identity-token"
 
     static let listed = allCases.filter { ![.downloadingErrorCode, .uploadingErrorCode, .identityToken].contains($0) }
 
-    /// Whether it says something of the conflicts; to count those in a folder takes a while where there are many.
+    /// Whether it needs the number of conflicts. Counting those of a large folder takes a while.
     var countsConflicts: Bool { self == .hasUnresolvedConflicts || self == .conflictCount }
 
-    /// What all have in front, and the control attributes too.
+    /// Prefix of all computed and control attributes.
     package static let prefix = "user.ubiquity."
 
     var name: [UInt8] { Array((Self.prefix + rawValue).utf8) }
@@ -46,7 +46,7 @@ package enum StatusAttribute: String, CaseIterable, Sendable {
     }
 }
 
-/// The attributes that are set to act. They have no value to read and are not listed.
+/// Attributes that start an action when set. They have no value to read and are not listed.
 package enum ControlAttribute: String, CaseIterable, Sendable {
     case download
     case evict
@@ -60,12 +60,12 @@ package enum ControlAttribute: String, CaseIterable, Sendable {
     }
 }
 
-/// What is known of an item when its status is asked.
+/// The facts from which an item's status attributes are computed.
 package struct ItemFacts: Sendable {
     package var row: ItemRow
-    /// The cloud's last word on it.
+    /// The item's state in the cloud, as last received.
     package var remote: RemoteItem?
-    /// Unresolved conflicts of it, or of what is in it.
+    /// Unresolved conflicts of the item, or of a folder's contents.
     package var conflicts: Int
     package var transfer: ItemTransfer?
     package var container: ContainerID
@@ -73,7 +73,7 @@ package struct ItemFacts: Sendable {
     package var sums: FolderSums?
     package var isPackage: Bool
 
-    /// - Parameter transfer: The transfer of the item. For a folder, the transfers of all items below it.
+    /// - Parameter transfer: the item's transfer; for a folder, the transfers of all items below it.
     package init(
         row: ItemRow, remote: RemoteItem?, conflicts: Int, transfer: ItemTransfer?, container: ContainerID,
         sums: FolderSums? = nil, isPackage: Bool = false
@@ -145,7 +145,7 @@ package struct ItemFacts: Sendable {
         return Self.percent(sums.bytes &- sums.pendingBytes &+ (transfer?.uploadedBytes ?? 0), of: sums.bytes)
     }
 
-    /// The share of bytes that are done, where not all is: 0 … 99.
+    /// The percentage of an incomplete transfer: 0 … 99.
     private static func percent(_ done: Int64, of whole: Int64) -> Int {
         guard whole > 0, done > 0 else { return 0 }
         return Int(min(99, Double(done) / Double(whole) * 100))

@@ -1,13 +1,13 @@
 package import UbiquityCore
 
-/// How far an item's content is on its way. Answered by the sync engine.
+/// Progress of an item's transfers. Provided by the sync engine.
 package struct ItemTransfer: Hashable, Sendable {
     package var isDownloading = false
-    /// 0 … 100; nil if that is not known.
+    /// 0 … 100; nil if not known.
     package var percentDownloaded: Int?
     package var downloadingError: UbiquityError?
     package var isUploading = false
-    /// 0 … 100; nil if that is not known.
+    /// 0 … 100; nil if not known.
     package var percentUploaded: Int?
     package var uploadingError: UbiquityError?
     /// For a folder: downloaded bytes of incomplete files below it.
@@ -18,7 +18,7 @@ package struct ItemTransfer: Hashable, Sendable {
     package init() {}
 }
 
-/// What the account holds, and may hold.
+/// Used and total space of the account.
 package struct AccountSpace: Hashable, Sendable {
     package var usedBytes: Int64
     package var quotaBytes: Int64
@@ -30,25 +30,25 @@ package struct AccountSpace: Hashable, Sendable {
 }
 
 package protocol TransferStatus: Sendable {
-    /// As the cloud last said; nil before it did. Must not wait.
+    /// The cloud's last report; nil before the first. Must not wait.
     var space: AccountSpace? { get }
 
-    /// What tells one account from another, and from none: nil if nobody is signed in. Must not wait.
+    /// Identifies the account; nil if the device is signed out. Must not wait.
     var identityToken: String? { get }
 
-    /// Nil if nothing is under way and nothing failed. Called on the threads that serve the kernel: it must not wait.
+    /// Nil if no transfer is in progress and none failed. Called on threads that serve the kernel: it must not wait.
     func transfer(of key: ItemKey) -> ItemTransfer?
 
-    /// The same, of all items below a folder. A content that has come as a whole is noted as here before it returns.
+    /// The same for all items below a folder. Records a completely downloaded content in the index before it returns.
     func transfer(below folder: ItemKey) -> ItemTransfer?
 }
 
-/// What the control attributes ask for. Answered by the sync engine.
+/// Actions of the control attributes. Implemented by the sync engine.
 package protocol ItemControl: Sendable {
-    /// Starts a download of the item, or of what is in the folder; does not wait for it.
+    /// Starts a download of the item, or of the folder's contents. Does not wait for it.
     func requestDownload(_ key: ItemKey) async throws
 
-    /// Makes the item, or what is in the folder, a placeholder. Throws `.busy` (open, changed or on its way up),
+    /// Makes the item, or the folder's contents, placeholders. Throws `.busy` (open, changed or being uploaded),
     /// `.notPermitted` (pinned), `.noSuchAttribute` (never uploaded).
     func evict(_ key: ItemKey) async throws
 

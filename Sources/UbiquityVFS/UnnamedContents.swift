@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// The contents of files without a name, by their inodes. One that gets its name just now is not removed meanwhile.
+/// The contents of files without a name, by inode. A content that is being named cannot be removed meanwhile.
 struct UnnamedContents {
     private struct File {
         var content: ContentID
@@ -14,7 +14,7 @@ struct UnnamedContents {
 
     mutating func add(_ content: ContentID, of ino: UInt64) { files[ino] = File(content: content) }
 
-    /// - Returns: false if it is gone, or another call gives it a name.
+    /// - Returns: false if the content is gone, or another call is naming it.
     mutating func beginNaming(_ ino: UInt64) -> Bool {
         guard let file = files[ino], !file.isBeingNamed else { return false }
         files[ino]?.isBeingNamed = true
@@ -25,7 +25,7 @@ struct UnnamedContents {
         if isNamed { files[ino] = nil } else { files[ino]?.isBeingNamed = false }
     }
 
-    /// - Returns: the content, for which nobody has a use any more; nil if there is none.
+    /// - Returns: the content, which is no longer needed; nil if there is none.
     mutating func remove(_ ino: UInt64) -> ContentID? {
         guard let file = files[ino], !file.isBeingNamed else { return nil }
         files[ino] = nil

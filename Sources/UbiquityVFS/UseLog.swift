@@ -1,16 +1,17 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// When files were last opened, for the choice of what to evict. An open must not cost a transaction: the times reach
-/// the index when something is about to be evicted, and else now and then. To lose some at a crash does no harm.
+/// Times at which files were last opened, for the choice of items to evict. An open must not cost a transaction. So the
+/// times are written to the index before an eviction, and otherwise periodically. Losing some in a crash does no harm.
 final class UseLog: Sendable {
-    /// Files whose use is remembered here, at most.
+    /// Largest number of files in the log.
     static let limit = 65_536
-    /// Files written to the index at a time: others write between, and an open that finds no room writes no more.
+    /// Files written to the index at a time. Other writers run in between, and an open that finds the log full writes
+    /// no more.
     static let batch = 512
-    /// What is not asked for is written down so often.
+    /// In nanoseconds: how often the log is written without an eviction.
     static let interval: Int64 = 600 * 1_000_000_000
-    /// A new file that was open for longer was used later than it was made.
+    /// In nanoseconds: a new file that was open longer than this was last used later than its creation.
     static let making: Int64 = 60 * 1_000_000_000
     static let day: Int64 = 86_400 * 1_000_000_000
 
@@ -20,7 +21,7 @@ final class UseLog: Sendable {
     }
     private let state = Lock(State())
 
-    /// - Returns: what is to be written down to make room, if there is none for more.
+    /// - Returns: times to write to the index, if the log is full.
     func add(_ ino: UInt64, now: Timestamp) -> [UInt64: Timestamp] {
         state.withLock { state in
             state.times[ino] = now
@@ -33,7 +34,7 @@ final class UseLog: Sendable {
 
     func contains(_ ino: UInt64) -> Bool { state.withLock { $0.times[ino] != nil } }
 
-    /// All that has not been written down.
+    /// Takes all times that are not yet written.
     func take(now: Timestamp) -> [UInt64: Timestamp] {
         state.withLock { state in
             defer { state = State(written: now) }
@@ -41,7 +42,7 @@ final class UseLog: Sendable {
         }
     }
 
-    /// The same if it was last taken long enough ago, else nothing.
+    /// The same if the last time is long enough ago; else nothing.
     func takeIfDue(now: Timestamp) -> [UInt64: Timestamp] {
         let isDue = state.withLock { now.nanoseconds &- $0.written.nanoseconds > Self.interval || now < $0.written }
         return isDue ? take(now: now) : [:]

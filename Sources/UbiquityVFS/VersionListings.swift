@@ -2,7 +2,7 @@ internal import Synchronization
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What stood in a versions folder when somebody began to read it.
+/// The contents of a versions folder when a reader began.
 package struct VersionsListing: Sendable {
     struct Entry: Sendable {
         let name: ItemName
@@ -14,20 +14,20 @@ package struct VersionsListing: Sendable {
     fileprivate let number: Int64
     let entries: [Entry]
 
-    /// An offset is the listing's number and, in the lower 32 bits, the place in it.
+    /// An offset is the listing's number and, in the lower 32 bits, the position in it.
     func offset(after place: Int) -> Int64 { number << 32 | Int64(place + 1) }
     static func place(of offset: Int64) -> Int { Int(max(0, offset) & 0xffff_ffff) }
     fileprivate static func number(of offset: Int64) -> Int64 { offset >> 32 }
 }
 
-/// The listings of versions folders that were begun last. One that is not known any more is made anew, and reading goes
-/// on at the same place in it.
+/// The most recent listings of versions folders. A forgotten listing is made anew, and reading continues at the same
+/// position in it.
 ///
 /// Lock order: a leaf.
 final class VersionListings: Sendable {
-    /// More readers at one time than that may see an entry twice or not at all, if versions come and go meanwhile.
+    /// With more readers at one time, a reader may see an entry twice or not at all if versions change meanwhile.
     static let capacity = 64
-    /// Entries of all of them; the last one is kept whatever it has.
+    /// Limit for the entries of all listings; the last listing is kept whatever its size.
     static let maximumEntries = 16_384
 
     private let listings = Lock<[VersionsListing]>([])
@@ -51,8 +51,8 @@ final class VersionListings: Sendable {
         listings.withLock { $0.last { $0.number == VersionsListing.number(of: offset) && $0.ino == ino } }
     }
 
-    /// The time with another fraction of the second each time: the kernel takes a listing that it has for old if the
-    /// folder's time is another than before, and is to ask each time.
+    /// The time with a different fraction of a second at each call. The kernel drops its cached listing when the
+    /// folder's time has changed, and so asks each time.
     func stamped(_ time: Timestamp) -> Timestamp {
         Timestamp(
             seconds: time.seconds, nanoseconds: stamps.wrappingAdd(1, ordering: .relaxed).newValue % 1_000_000_000)

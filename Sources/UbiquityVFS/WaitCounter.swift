@@ -1,6 +1,6 @@
 internal import UbiquitySystem
 
-/// Who, or what, is in calls that wait now, by whatever tells one from another.
+/// Counts the waiting calls by key, for instance by process or by file.
 package final class WaitCounter<Key: Hashable & Sendable>: Sendable {
     private let counts = Lock<[Key: Int]>([:])
 

@@ -2,14 +2,14 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What the kernel is answered when it asks on behalf of the process that replays. Nothing here changes the index, and
-// whatever that process asks for beyond the replay under way is refused: also when it comes late.
+// Answers to the requests of the replay process. None of them changes the index. Any request beyond the replay in
+// progress is refused, also a late one.
 extension ContainerFileSystem {
     @inline(__always)
     package func isReplay(_ caller: Caller) -> Bool { replays.isOwn(caller.pid) }
 
-    /// The folder out of which replacements are moved lies in the top folder for the process that replays, and for
-    /// nobody else: who watches sees a file arrive, and no temporary name.
+    /// The hidden folder out of which replacements are moved. Only the replay process sees it, in the top folder. So
+    /// watching programs see a file arrive, and no temporary name.
     private var wings: NodeAttributes {
         NodeAttributes(
             ino: Replays.wingsInode, mode: FileMode.directory | 0o700, links: 2, uid: ProcessHost.userID,
@@ -17,12 +17,12 @@ extension ContainerFileSystem {
             isVolatile: true)
     }
 
-    /// - Returns: nil if there is nothing of that name.
+    /// - Returns: nil if nothing has that name.
     package func replayLookup(parent: UInt64, name: [UInt8]) throws -> NodeAttributes? {
         let name = name == Replays.wings.bytes ? Replays.wings : try ItemName.checked(name)
         guard let shown = replays.shown(Replays.Name(parent: parent, name: name)) else {
             guard parent != Replays.wingsInode else { return nil }
-            // On the way to what was in a folder that has gone on. Something else may have its name by now.
+            // On the way to an item of a folder that has moved on. Another item may have its name by now.
             let asked = Replays.Name(parent: parent, name: name)
             if let leaving = replays.departing(at: asked) { return try departed(leaving) }
             return try lookup(parent: parent, name: name.bytes) ?? replays.behind(at: asked).map(departed)
@@ -40,11 +40,11 @@ extension ContainerFileSystem {
         }
     }
 
-    /// An item that is gone, as it was: the kernel is about to drop one of its names.
+    /// A removed item with its last attributes: the kernel is about to drop one of its names.
     private func departed(_ row: ItemRow) throws -> NodeAttributes {
         let living = try index.row(ino: row.ino)
         inodes.addLookup(row.ino)
-        // Not over what a program that has it open has set since.
+        // Keep the attributes that a program with the item open has set since.
         if living?.isDeleted ?? true { inodes.withNode(row.ino) { $0.orphan = $0.orphan ?? row } }
         do {
             var found = try attributes(of: living ?? row, isOrphan: living == nil)
@@ -61,7 +61,7 @@ extension ContainerFileSystem {
         ino == Replays.wingsInode ? wings : try attributes(of: ino)
     }
 
-    /// mknod, mkdir, symlink and create: the item is there.
+    /// mknod, mkdir, symlink and create: returns the item, which exists already.
     package func replayMaking(parent: UInt64, name: [UInt8], type: UInt32) throws -> NodeAttributes {
         let name = try ItemName.checked(name)
         let current = try current(.makeFile, .makeDirectory, .makeSymlink)
@@ -69,7 +69,7 @@ extension ContainerFileSystem {
             let row = current.replay.row, let item = try item(row, at: entry), FileMode.type(of: item.kind) == type
         else { throw Errno.ECANCELED }
         var made = try known(item)
-        // What it is told of an inode that it does not have yet the kernel does not hear: it is to ask.
+        // The kernel ignores attributes of an inode that it does not have yet, so make it ask for them.
         made.isChanging = true
         replays.noteDone()
         return made
@@ -109,28 +109,28 @@ extension ContainerFileSystem {
         let current = try current(.touch)
         guard current.replay.row?.ino == ino else { throw Errno.ECANCELED }
         var found = try attributes(of: ino)
-        // The kernel takes this answer for the newest, also where it was told of a change meanwhile: it is to ask.
+        // The kernel takes this answer for the newest, even after a concurrent invalidation, so make it ask again.
         found.isChanging = true
         replays.noteDone()
         return found
     }
 
-    /// The replay under way, if it is one of these.
+    /// The replay in progress, if its call is of one of these kinds.
     private func current(_ kinds: ReplayCall.Kind...) throws -> Replays.Current {
         guard let current = replays.current, kinds.contains(current.call.kind) else { throw Errno.ECANCELED }
         return current
     }
 
-    /// The kernel may have something older at the name, as it asks for no name that it remembers. After this error it
-    /// does, and tries again.
+    /// Throws ESTALE if the name was not looked up. The kernel does not look up names it has cached, and may have an
+    /// older item there. After this error it looks the name up and tries again.
     private func requireAsked(_ name: Replays.Name, _ current: Replays.Current) throws {
         guard current.asked.contains(name) else { throw Errno.ESTALE }
     }
 }
 
 extension Replays {
-    /// The daemon moves replacements out of this folder. The name is not UTF-8, so no item can have it. The folder's
-    /// inode number is the last one below those of versions.
+    /// The folder out of which the replay process moves replacements. Its name is not UTF-8, so no item can have it.
+    /// Its inode number is the last one below those of versions.
     static let wings = ItemName(stored: Array(".ubiquity-arriving".utf8) + [0xFF])
     static let wingsInode = VersionNodes.firstNumber - 1
 }

@@ -1,5 +1,4 @@
-/// Files that a call waits for with their inode locked in the kernel: a truncation, or a copy within the mount, that
-/// waits for a download.
+/// Files that the kernel keeps locked while a call waits for a download: a truncation, or a copy within the mount.
 ///
 /// Lock order: a leaf.
 final class WaitingCalls: Sendable {
@@ -7,7 +6,7 @@ final class WaitingCalls: Sendable {
 
     func contains(_ ino: UInt64) -> Bool { files.contains(ino) }
 
-    /// The same answer; while it is waited for, the file counts.
+    /// The same answer; the file counts until the answer is complete.
     func watching<Value>(_ answer: Answer<Value>, _ ino: UInt64) -> Answer<Value> {
         guard case .later(let work) = answer else { return answer }
         files.enter(ino)
