@@ -1,8 +1,9 @@
 internal import UbiquityCore
 
-/// How lists stand in a blob column. All numbers are big-endian.
+/// The encoding of lists in blob columns. All numbers are big-endian.
 enum BlobCoding {
-    /// Each attribute: name length (2 bytes), value length (4 bytes), name, value. Nothing for no attributes.
+    /// Encodes attributes, each as name length (2 bytes), value length (4 bytes), name, value. No attributes give no
+    /// bytes.
     static func encode(_ xattrs: [Xattr]) -> [UInt8] {
         var bytes = [UInt8]()
         for xattr in xattrs {
@@ -27,10 +28,11 @@ enum BlobCoding {
         return result
     }
 
-    /// Nil if they cannot be read.
+    /// Decodes attributes; nil if the bytes are damaged.
     static func readable(_ bytes: [UInt8]?) -> [Xattr]? { try? xattrs(bytes) }
 
-    /// Each time: its field (1 byte), nanoseconds (8 bytes); of an attribute then its name's length (2 bytes) and name.
+    /// Encodes times, each as field (1 byte), nanoseconds (8 bytes); for an attribute also name length (2 bytes) and
+    /// name.
     static func encode(_ times: [FieldTime]) -> [UInt8] {
         var bytes = [UInt8]()
         for each in times {
@@ -44,7 +46,7 @@ enum BlobCoding {
         return bytes
     }
 
-    /// What cannot be read is left out: those changes count as made with the last one.
+    /// Decodes times up to the first damaged one. A field without a time counts as changed with the last change.
     static func fieldTimes(_ bytes: [UInt8]?) -> [FieldTime] {
         guard let bytes else { return [] }
         var rest = bytes[...], result = [FieldTime]()
@@ -65,7 +67,7 @@ enum BlobCoding {
         return FieldTime(field, at: time)
     }
 
-    /// The numbers are stored.
+    /// The numbers are stored on disk.
     private enum FieldCode: UInt8 { case place = 1, mode = 2, times = 3, content = 4, xattr = 5 }
 
     private static func code(of field: FieldTime.Field) -> (FieldCode, name: [UInt8]) {
@@ -78,7 +80,7 @@ enum BlobCoding {
         }
     }
 
-    /// Bytes that a chunk takes: id (32 bytes), length (4 bytes).
+    /// Bytes per chunk: id (32 bytes), length (4 bytes).
     static let chunkBytes = ChunkID.byteCount + 4
 
     static func encode(_ manifest: Manifest) -> [UInt8] {

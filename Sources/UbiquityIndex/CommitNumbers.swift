@@ -2,16 +2,16 @@ import GRDB
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// The numbers of commits: each greater than all before it, also across crashes and power loss. By them the cloud tells
-/// a commit that the network has held up past later ones.
+/// The numbers of commits. Each is greater than all before it, even across crashes and power loss. The cloud uses them
+/// to recognize a commit that the network delivered after later ones.
 ///
-/// A block is on the disk as used before the first of its numbers is given, so a start costs one sync and a block of
-/// numbers, and a commit nothing.
+/// The index reserves a block of numbers on disk before it gives the first one. So a start costs one sync and some
+/// unused numbers; a commit costs nothing.
 struct CommitNumbers {
-    /// Numbers written down at a time.
+    /// Numbers reserved at a time.
     static let block: Int64 = 1000
 
-    /// The last one given, and the last one that may be.
+    /// The last number given, and the last number reserved.
     var last: Int64 = 0
     var end: Int64 = 0
 }
@@ -25,8 +25,8 @@ extension ItemIndex {
         }
     }
 
-    /// The cloud has taken a commit of this device with this number, of which the index (an old copy of it, or a new
-    /// one of a known device) knows nothing: the coming ones are greater.
+    /// Raises the next number above `last`. Needed if the cloud has a commit of this device that the index does not
+    /// know: the index is an old copy, or new on a known device.
     package func raiseCommitNumbers(above last: Int64) throws {
         try commitNumbers.withLock { numbers in
             if last > numbers.last { numbers = try reserveCommitNumbers(above: last) }

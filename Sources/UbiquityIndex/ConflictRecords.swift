@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-// Conflict versions: those that the cloud last told, less those that were decided about here.
+// Conflict versions: those in the cloud's last record, minus those already decided on this device.
 
 extension IndexReader {
     private static let columns = """
@@ -10,8 +10,8 @@ extension IndexReader {
     private static let undecided =
         "NOT EXISTS (SELECT 1 FROM versionActions WHERE versionActions.version = conflicts.id)"
 
-    /// Items in conflict, and how many versions of each are undecided: those known here, and those of which the record
-    /// had no more than their number (`Limits.maximumConflictsInRecord`).
+    /// Items in conflict and their undecided versions: those stored here, plus those that the record only counts
+    /// (`Limits.maximumConflictsInRecord`).
     private static let numbers = """
         SELECT conflicts.item AS item,
             count(*) FILTER (WHERE \(undecided)) + max(0, coalesce(max(remote.conflicts), 0) - count(*)) AS versions,
@@ -19,7 +19,7 @@ extension IndexReader {
         FROM conflicts LEFT JOIN remote ON remote.id = conflicts.item
         """
 
-    /// The unresolved conflict versions of an item, the newest first.
+    /// Returns an item's unresolved conflict versions, newest first.
     package func conflicts(of item: ItemID) throws -> [RemoteVersion] {
         var result = [RemoteVersion]()
         try db.run("SELECT \(Self.columns) FROM conflicts WHERE item = ? AND \(Self.undecided)", [SQLValue(item)]) {
@@ -28,7 +28,7 @@ extension IndexReader {
         return result.sorted { $0.isListed(before: $1) }
     }
 
-    /// All that the cloud told of, decided about or not, in the order of their ids.
+    /// Returns all conflict versions in the cloud's record, decided or not, ordered by id.
     package func allConflicts(of item: ItemID) throws -> [RemoteVersion] {
         var result = [RemoteVersion]()
         try db.run("SELECT \(Self.columns) FROM conflicts WHERE item = ? ORDER BY id", [SQLValue(item)]) {
@@ -37,7 +37,7 @@ extension IndexReader {
         return result
     }
 
-    /// One of the conflict versions that the cloud told of, decided about or not.
+    /// Returns one conflict version from the cloud's records, decided or not.
     package func conflict(_ version: VersionID) throws -> (item: ItemID, version: RemoteVersion)? {
         try db.first(
             "SELECT \(Self.columns), conflicts.item FROM conflicts WHERE id = ?", [SQLValue(version)]
@@ -47,9 +47,10 @@ extension IndexReader {
         } ?? nil
     }
 
-    /// Unresolved conflicts of the item itself, or of a folder: of all that is in it.
+    /// Returns the number of unresolved conflicts of an item; for a folder, of everything in it.
     ///
-    /// Counted from the conflicts upwards, so it costs nothing where there are none, and is right after any move.
+    /// It counts upwards from the conflicts. So it costs nothing where there are none, and stays correct after any
+    /// move.
     package func conflictCount(of row: ItemRow) throws -> Int {
         guard row.kind == .directory else {
             guard row.kind == .file else { return 0 }
@@ -70,8 +71,8 @@ extension IndexReader {
         return Int(count ?? 0)
     }
 
-    /// Unresolved conflict versions of all items: what they are of, how many they are, and their bytes. They are kept
-    /// until somebody decides, so somebody should be told. The bytes of those whose number alone is known do not count.
+    /// Returns the totals of unresolved conflict versions: items, versions and bytes. Such versions are kept until
+    /// somebody decides, so the user should see them. The bytes exclude versions that the record only counts.
     package func conflictTotal() throws -> (items: Int, versions: Int, bytes: Int64) {
         let sql = """
             SELECT count(*), coalesce(sum(own.versions), 0), coalesce(sum(own.bytes), 0)
@@ -82,8 +83,8 @@ extension IndexReader {
         return found ?? (0, 0, 0)
     }
 
-    /// Files with unresolved conflicts, and packages if they are wanted, those made first first, those after `key`, at
-    /// most `limit`.
+    /// Returns files (and packages, if requested) with unresolved conflicts, ordered by key: those after `key`, at most
+    /// `limit`.
     package func itemsInConflict(
         withPackages: Bool = false, after key: ItemKey = ItemKey(0), limit: Int
     ) throws -> [ItemRow] {
@@ -96,7 +97,7 @@ extension IndexReader {
                 """) + " ORDER BY items.key LIMIT ?", [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Files and packages in a folder, at any depth, with unresolved conflicts.
+    /// Returns the files and packages in a folder, at any depth, that have unresolved conflicts.
     package func itemsInConflict(below folder: ItemKey) throws -> [ItemRow] {
         var found = [ItemRow](), key = ItemKey(0)
         while true {
@@ -110,7 +111,8 @@ extension IndexReader {
     /// Rows read at a time.
     private static let pageOfConflicts = 500
 
-    /// The files and packages in a folder that have other versions, by name, those after `name`, at most `limit`.
+    /// Returns the files and packages in a folder that have other versions, ordered by name: those after `name`, at
+    /// most `limit`.
     package func childrenWithVersions(
         of parent: ItemKey, after name: ItemName?, limit: Int
     ) throws -> [ItemRow] {
@@ -140,7 +142,7 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
-    /// Puts the conflict versions of a record in the place of the ones known.
+    /// Replaces the stored conflict versions of an item by those in its record.
     func setConflicts(of item: RemoteItem) throws {
         try forgetConflicts(of: item.id)
         guard !item.isDeleted else { return }

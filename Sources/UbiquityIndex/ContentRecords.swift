@@ -1,15 +1,15 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// What is known of a backing file beyond the item that has it.
+/// The index's record of a backing file, independent of the item that has it.
 package struct ContentRecord: Sendable, Hashable {
     package var content: ContentID
-    /// The version whose bytes it holds (or will hold, while partial).
+    /// The version whose bytes the file holds, or will hold while it is partial.
     package var version: VersionID
     package var size: Int64
     package var manifest: Manifest
-    /// The boot during which it was written, if it has not been synced since; after another boot its bytes must be
-    /// verified before they are believed.
+    /// The boot during which the file was written, if it has not been synced since. After another boot its bytes must
+    /// be verified before use.
     package var unsyncedBoot: [UInt8]?
 
     package init(content: ContentID, version: VersionID, size: Int64, manifest: Manifest, unsyncedBoot: [UInt8]?) {
@@ -21,7 +21,7 @@ package struct ContentRecord: Sendable, Hashable {
     }
 }
 
-/// Where a chunk may be found on this device. A hint: what is read there must be verified.
+/// A possible place of a chunk on this device. It is a hint: bytes read there must be verified.
 package struct ChunkLocation: Sendable, Hashable {
     package var content: ContentID
     package var position: Int64
@@ -36,14 +36,14 @@ extension IndexReader {
             .first
     }
 
-    /// Contents not known to be on the disk since before this boot of the machine.
+    /// Returns contents that were written before this boot and are not known to be synced to disk.
     package func unsyncedContents(notOf boot: [UInt8]) throws -> [ContentRecord] {
         try records(
             "SELECT content, version, size, manifest, boot FROM contents WHERE boot IS NOT NULL AND boot <> ?",
             [.bytes(boot)])
     }
 
-    /// Whole contents that are versions of the cloud's and not known to be on the disk, at most `limit`.
+    /// Returns complete contents that are versions of the cloud and not known to be synced to disk, at most `limit`.
     package func unsyncedContents(limit: Int) throws -> [ContentID] {
         var result = [ContentID]()
         try db.run(
@@ -57,7 +57,7 @@ extension IndexReader {
         return result
     }
 
-    /// Whether it is a content of the cloud's that is not known to be on the disk.
+    /// Returns whether a content has a record that is not known to be synced to disk.
     package func isUnsynced(_ content: ContentID) throws -> Bool {
         var result = false
         try db.run("SELECT 1 FROM contents WHERE content = ? AND boot IS NOT NULL", [.int(content.rawValue)]) { _ in
@@ -66,20 +66,20 @@ extension IndexReader {
         return result
     }
 
-    /// The boot of the machine in which the index was last opened for use; nil at first.
+    /// Returns the machine's boot in which the index was last opened for use; nil at first.
     package func lastBoot() throws -> [UInt8]? {
         var result: [UInt8]?
         try db.run("SELECT value FROM meta WHERE name = 'boot'", []) { result = $0.bytes(0) }
         return result
     }
 
-    /// Whether the last run came to its end, so that nothing of the index was lost with the power since.
+    /// Returns whether the last run ended cleanly, so that the index lost nothing in a later power loss.
     package func hasEnded() throws -> Bool { try metaNumber("ended") == 1 }
 
     private func records(_ sql: String, _ values: [SQLValue]) throws -> [ContentRecord] {
         var result = [ContentRecord]()
         try db.run(sql, values) { row in
-            // Of one that cannot be read as little is known as of none.
+            // A damaged record counts as no record.
             guard let version: VersionID = row.id(1), let manifest = try? BlobCoding.manifest(row.bytes(3) ?? []) else {
                 return
             }
@@ -91,7 +91,7 @@ extension IndexReader {
         return result
     }
 
-    /// Backing files that may hold this chunk, at most 4.
+    /// Returns backing files that may hold this chunk, at most 4.
     package func locations(of chunk: ChunkReference) throws -> [ChunkLocation] {
         var result = [ChunkLocation]()
         try db.run(
@@ -104,10 +104,10 @@ extension IndexReader {
         return result
     }
 
-    /// The content ids that items refer to, for the sweep of backing files nobody has.
+    /// Returns the content ids in use by items, for the sweep of orphaned backing files.
     package func contentsInUse() throws -> ContentList {
         var ids = [ContentID]()
-        // By the index, which has them in this order.
+        // Uses the column's index, which has this order.
         try db.run("SELECT content FROM items WHERE content IS NOT NULL ORDER BY content", []) { row in
             ids.append(ContentID(row.int(0)))
         }
@@ -115,8 +115,7 @@ extension IndexReader {
     }
 }
 
-/// Contents in the order of their ids: for as many as there are files it takes a third of the time that
-/// a set takes to make, and half its room.
+/// Contents ordered by id. For one entry per file it is built in a third of a set's time and takes half the space.
 package struct ContentList: Sendable {
     package let ids: [ContentID]
 
@@ -132,12 +131,12 @@ package struct ContentList: Sendable {
     }
 }
 
-/// Of which contents nothing can be known: those newer than the newest of which something was noted. What programs
-/// write while nothing goes up is such, and is saved anew or removed before anything is known of it.
+/// Tells which contents cannot have a record: those newer than the newest recorded one. While nothing is uploaded, most
+/// contents that programs write are replaced or removed before they get a record.
 struct RecordedContents {
     private var newest: ContentID
 
-    /// - Parameter newest: the newest content that an earlier opening of the index can have given.
+    /// - Parameter newest: The newest content that an earlier run of the index can have allocated.
     init(newest: ContentID) { self.newest = newest }
 
     func mayHave(_ content: ContentID) -> Bool { content <= newest }
@@ -146,7 +145,7 @@ struct RecordedContents {
 }
 
 extension IndexTransaction {
-    /// Notes that a content holds (or is to hold) a version.
+    /// Records that a content holds, or will hold, a version.
     package func setContent(_ record: ContentRecord) throws {
         index.recorded.withLock { $0.note(record.content) }
         try executeAtOnce(
@@ -157,7 +156,7 @@ extension IndexTransaction {
             ])
     }
 
-    /// Notes where each chunk of a complete content stands, so that downloads can be built from it.
+    /// Records the position of each chunk in a complete content, so that downloads can reuse it.
     package func setLocations(_ manifest: Manifest, in content: ContentID) throws {
         index.recorded.withLock { $0.note(content) }
         try execute("DELETE FROM chunks WHERE content = ?", [.int(content.rawValue)])
@@ -170,7 +169,7 @@ extension IndexTransaction {
         }
     }
 
-    /// Notes that the index is at its end, which is to be brought to the disk next, or that it goes on.
+    /// Marks the index as cleanly ended, just before it is synced to disk, or as in use again.
     package func setEnded(_ isEnded: Bool) throws { try setMeta("ended", isEnded ? 1 : nil) }
 
     package func setLastBoot(_ boot: [UInt8]) throws {
@@ -183,10 +182,10 @@ extension IndexTransaction {
         }
     }
 
-    /// Drops what is known of a content that is going away.
+    /// Deletes the records of a content that is being removed.
     package func forgetContent(_ content: ContentID) throws {
-        // Of most that a save replaces nothing is known: no question, or one instead of two changes and their places in
-        // the journal.
+        // Most contents replaced by a save have no record. So this skips the query, or makes one query instead of two
+        // deletions and their space in the journal.
         guard index.recorded.withLock({ $0.mayHave(content) }) else { return }
         let isKnown = try currentPart.first(Self.isKnown, [.int(content.rawValue)]) { _ in true }
         guard isKnown == true else { return }
@@ -197,8 +196,8 @@ extension IndexTransaction {
     private static let isKnown =
         "SELECT 1 FROM contents WHERE content = ?1 UNION ALL SELECT 1 FROM chunks WHERE content = ?1"
 
-    /// Drops records of contents that no item has (a crash came between a download and its end). Only the last run can
-    /// have left any, and only of contents that it began: this is asked once, at the start, and looks at those.
+    /// Deletes the records of contents that no item has, left by a crash during a download. Call it once, at the start.
+    /// Only the last run can have left any, so it examines only the contents of that run.
     package func forgetUnusedContents() throws {
         let first = try metaNumber(Self.firstNumber) ?? 0
         let unused = "content >= ? AND content NOT IN (SELECT content FROM items WHERE content IS NOT NULL)"
@@ -207,20 +206,20 @@ extension IndexTransaction {
         try setMeta(Self.firstNumber, newNumber())
     }
 
-    /// The first number of the run that was the last to start.
+    /// The name of the first number of the last run in `meta`.
     fileprivate static let firstNumber = "firstNumber"
 }
 
 extension IndexReader {
-    /// Whether an item had this content before the last start, and has lost it otherwise than by giving it up: then
-    /// the record of it would have gone as well.
+    /// Returns whether an item had this content before the last start and lost it through damage. A regular removal
+    /// would have deleted the record too.
     package func hadItem(_ content: ContentID) throws -> Bool {
         guard let first = try metaNumber(IndexTransaction.firstNumber), content.rawValue < first else { return false }
         return try number("SELECT 1 FROM contents WHERE content = ?", [.int(content.rawValue)]) != nil
     }
 }
 
-/// The first eight bytes of a chunk's id as an integer: enough to find it, half the size in the index.
+/// The first eight bytes of a chunk's id as an integer: enough to find it, and half the space in the index.
 enum ChunkPrefix {
     static func of(_ id: ChunkID) -> Int64 {
         id.bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) }

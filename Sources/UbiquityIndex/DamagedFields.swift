@@ -1,17 +1,17 @@
 package import UbiquityCore
 
-/// Rows of which a list of attributes or chunks cannot be read.
+/// Rows with an unreadable list of attributes or chunks.
 package struct DamagedFields: Sendable {
-    /// Of the tree.
+    /// Rows of the local tree.
     package var items: [ItemKey] = []
-    /// Of the cloud's state.
+    /// The cloud's records.
     package var records: [ItemID] = []
 }
 
-// One field that cannot be read must not take all else with it: what it held is asked of the other side, until the
-// doctor has repaired it.
+// One damaged field must not make other rows unreadable. Its value is taken from the local row or the cloud's record
+// until the doctor has repaired it.
 extension IndexReader {
-    /// Looks at every row.
+    /// Examines every row.
     package func damagedFields() throws -> DamagedFields {
         var damaged = DamagedFields()
         let attributes = "SELECT key, xattrs, localXattrs FROM items WHERE xattrs NOTNULL OR localXattrs NOTNULL"
@@ -27,7 +27,7 @@ extension IndexReader {
         return damaged
     }
 
-    /// A row as it is, but for attributes that cannot be read: these are those of the cloud's record.
+    /// Decodes a row. Unreadable attributes are replaced by those of the cloud's record.
     func item(_ row: SQLRow) throws -> ItemRow {
         do { return try RowCoding.row(row) } catch {
             var item = try RowCoding.row(row, leavingOutAttributes: true)
@@ -39,7 +39,7 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
-    /// Writes down what is read instead of attributes that cannot be read.
+    /// Stores the attributes that replace unreadable ones.
     package func rewriteAttributes(of row: ItemRow) throws {
         try execute(
             "UPDATE items SET xattrs = ?, localXattrs = ? WHERE key = ?",
@@ -50,7 +50,7 @@ extension IndexTransaction {
         forgetRemembered(recounts: false)
     }
 
-    /// Makes an item what it is by its record.
+    /// Sets an item's kind to that of its record.
     package func setKind(_ kind: ItemKind, of row: ItemRow) throws {
         try execute("UPDATE items SET kind = ? WHERE key = ?", [.int(Int64(kind.rawValue)), SQLValue(row.key)])
         try execute(

@@ -1,13 +1,13 @@
 package import UbiquityCore
 
-// When each field was changed. The last change has its time in `dirtyAt`; a field that was changed before that keeps
-// its own, so that the cloud can tell which device changed it later. So does a content of which the index was told
-// late, as writes are noted at the close.
+// The times at which fields were changed. The last change's time is in `dirtyAt`. A field changed earlier keeps its own
+// time, so that the cloud can decide which device changed it later. A content also keeps its own time if it was
+// recorded late, because writes are recorded at the close.
 extension ItemRow {
-    /// Fields are changed now; nothing of those that were changed before is to count as changed now.
+    /// Records that fields change now. Fields changed earlier keep their times.
     mutating func noteTimes(of fields: DirtyFields, xattrs: some Sequence<[UInt8]>, now: Timestamp) {
         for name in xattrs { setTime(of: .xattr(name), now) }
-        // What the cloud has not seen nobody else has changed.
+        // No other device can have changed an item that the cloud has not seen, so its times do not matter.
         if !dirty.contains(.created), dirtyAt != now {
             for (flag, field) in Self.timed where dirty.contains(flag) && !fields.contains(flag) {
                 if dirtyTimes[field] == nil { setTime(of: field, dirtyAt) }
@@ -16,15 +16,15 @@ extension ItemRow {
         for (flag, field) in Self.timed where fields.contains(flag) { setTime(of: field, nil) }
     }
 
-    /// The content was written before it was noted just now.
+    /// Records that the content was written before it was recorded just now.
+    ///
     /// - Parameters:
-    ///   - written: the backing file's ctime. One from long before what was known already is another clock's, and not
-    ///     believed.
-    ///   - known: when the row was changed last, as far as it was known.
-    ///   - before: `dirtyAt` as it was.
+    ///   - written: The backing file's ctime. If it is long before `known`, it comes from another clock and is ignored.
+    ///   - known: The time of the row's last known change.
+    ///   - before: `dirtyAt` before this change.
     mutating func noteWritten(at written: Timestamp, known: Timestamp, before: Timestamp) {
         guard written.advanced(bySeconds: Self.otherClock) >= known else { return }
-        // Renamed after that, or the like: the note may be of a close alone, and later than all of it.
+        // A rename or another change may have followed, and the record may come from a close alone, after all of them.
         let time = max(written, known)
         guard time.advanced(bySeconds: Self.promptClose) < dirtyAt else { return }
         if dirty.contains(.created) {
@@ -36,17 +36,17 @@ extension ItemRow {
         setTime(of: .times, time)
     }
 
-    /// Seconds. More than clocks of one machine are apart.
+    /// Seconds. The clocks of one machine never differ by more.
     private static let otherClock = 86_400.0
 
-    /// Seconds. A close that comes so soon counts as the last write: most do, and nothing is kept of them.
+    /// Seconds. A close within this time counts as the last write; most closes do, and need no time of their own.
     private static let promptClose = 0.005
 
-    /// When what is dirty was changed last.
+    /// The time of the last change of the dirty fields.
     package var lastChange: Timestamp {
         guard !dirtyTimes.isEmpty else { return dirtyAt }
         var left = dirty, last: Timestamp?
-        // Something that was made is changed when its first content is.
+        // A new item counts as changed when its first content is.
         if left.contains(.content) { left.remove(.created) }
         for each in dirtyTimes {
             left.remove(each.field.flag)
@@ -55,7 +55,7 @@ extension ItemRow {
         return left.isEmpty ? last ?? dirtyAt : dirtyAt
     }
 
-    /// Names of attributes that were set or removed here and are not known to be at the cloud.
+    /// Names of attributes set or removed here and not known to be at the cloud.
     package var changedXattrs: Set<[UInt8]> {
         Set(
             dirtyTimes.compactMap { each in
@@ -63,7 +63,7 @@ extension ItemRow {
             })
     }
 
-    /// The cloud has the attributes as they were sent: what is as it was then has not been changed since.
+    /// Records that the cloud has the attributes as sent. Attributes equal to the sent ones are no longer changed.
     package mutating func noteSent(xattrs sent: [Xattr]) {
         let changed = Set(Set(xattrs).symmetricDifference(sent).map(\.name)), known = changedXattrs
         for name in known.subtracting(changed) { setTime(of: .xattr(name), nil) }
@@ -74,7 +74,7 @@ extension ItemRow {
         (.place, .place), (.mode, .mode), (.times, .times), (.content, .content),
     ]
 
-    /// For the fields that a change is about.
+    /// Returns the own times of the fields in a change.
     package func earlierTimes(of fields: ChangedFields) -> [FieldTime] {
         guard !dirtyTimes.isEmpty else { return [] }
         let changed = Set(fields.xattrsSet.map(\.name) + fields.xattrsRemoved)
@@ -92,7 +92,7 @@ extension ItemRow {
 }
 
 extension FieldTime.Field {
-    /// The mark of a change of it.
+    /// The dirty flag of the field.
     var flag: DirtyFields {
         switch self {
         case .place: .place

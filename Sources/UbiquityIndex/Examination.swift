@@ -2,18 +2,18 @@ import GRDB
 package import UbiquityCore
 internal import UbiquitySystem
 
-// Questions of `ubiquity doctor`.
+// Queries of `ubiquity doctor`.
 
 extension IndexReader {
-    /// Files that have a content, in the order of their keys, those after `key`, at most `limit`.
+    /// Returns files that have a content, ordered by key: those after `key`, at most `limit`.
     package func rowsWithContent(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.content IS NOT NULL AND items.key > ?") + " ORDER BY items.key LIMIT ?",
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Files whose content is a version's, of which the index does not know the chunks, or where each of them stands,
-    /// in the order of their keys, those after `key`, at most `limit`.
+    /// Returns files whose content is a known version but lacks a valid chunk list or chunk positions in the index.
+    /// They are ordered by key: those after `key`, at most `limit`.
     package func rowsOfUnknownContents(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(Self.unknownContents, [SQLValue(key), .int(Int64(limit))])
     }
@@ -33,7 +33,7 @@ extension IndexReader {
                 AND length(remote.manifest) % \(BlobCoding.chunkBytes) = 0))
         """) + " ORDER BY items.key LIMIT ?"
 
-    /// Items that are in sync and that nothing was changed of, in the order of their keys.
+    /// Returns items that are synced and have no local changes, ordered by key: those after `key`, at most `limit`.
     package func cleanRows(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.dirty = 0 AND items.flags & 36 = 0 AND items.key > max(1, ?)")
@@ -41,7 +41,7 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// The records of items that the cloud has, with their revisions.
+    /// Returns the ids and revisions of all records that are not deleted.
     package func liveRecords() throws -> [ItemID: Revision] {
         var result = [ItemID: Revision]()
         try db.run("SELECT id, revision FROM remote WHERE deleted = 0", []) { row in
@@ -50,7 +50,7 @@ extension IndexReader {
         return result
     }
 
-    /// Items that have versions beside the current one, in the order of their ids.
+    /// Returns items that have versions besides the current one, ordered by id.
     package func itemsWithVersions(conflictsOnly: Bool) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -62,7 +62,7 @@ extension IndexReader {
         return result
     }
 
-    /// Records that count as shown, of items that are not in the tree.
+    /// Returns records marked as placed whose items are not in the tree, at most `limit`.
     package func recordsWithoutItem(limit: Int) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -74,7 +74,7 @@ extension IndexReader {
         return result
     }
 
-    /// Files with a content that another one has, too, by contents.
+    /// Returns files that share a content with another file, ordered by content.
     package func rowsSharingContents(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select(
@@ -85,7 +85,7 @@ extension IndexReader {
             [.int(Int64(limit))])
     }
 
-    /// Files whose content is, or may be, nowhere else, in the order of their keys, those after `key`, at most `limit`.
+    /// Returns files whose content is, or may be, nowhere else, ordered by key: those after `key`, at most `limit`.
     package func rowsWithOwnContent(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select(
@@ -96,7 +96,7 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Items without a place that are neither deleted nor on their way to one.
+    /// Returns items without an entry that are not deleted, at most `limit`.
     package func strayRows(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.key > 1 AND items.dirty & 64 = 0 AND entries.item IS NULL") + " LIMIT ?",
@@ -105,7 +105,7 @@ extension IndexReader {
 }
 
 extension ItemIndex {
-    /// What SQLite finds wrong with the database's pages and indexes; nothing if all is well.
+    /// Returns the errors SQLite finds in the database's pages and indexes; empty if there are none.
     package func integrityProblems() throws -> [String] {
         try read { reader in
             let schema = try SchemaProblems(in: try reader.db)
@@ -114,37 +114,38 @@ extension ItemIndex {
         }
     }
 
-    /// Whether a row cannot be read, so that who comes across it gets an error.
+    /// Returns whether some row is unreadable, so that reading it fails.
     package func hasUnreadableRows() throws -> Bool { try read { try $0.hasUnreadableRows() } }
 
-    /// The rules of the index that are broken.
-    /// - Parameter isAlone: whether nobody else works with the index: also what the ignore rules say is compared, and
-    ///   the totals of folders (`wrongTotals`).
+    /// Returns the violated invariants of the index.
+    ///
+    /// - Parameter isAlone: True if no other process uses the index. Then ignore rules and the totals of folders
+    ///   (`wrongTotals`) are compared too.
     package func contradictions(isAlone: Bool) throws -> [String] {
         try write(.startup) { transaction in
             let broken = try transaction.contradictions(withTotals: isAlone)
-            // What cannot be read comes first.
+            // Unreadable rows must be repaired first.
             guard isAlone, try !transaction.hasUnreadableRows() else { return broken }
             let local = try transaction.wronglyKeptLocal()
             return broken + (local.isEmpty ? [] : ["kept local for no reason: \(local.prefix(5))"])
         }
     }
 
-    /// How the totals of folders differ from those of the items; nil if they do not.
+    /// Returns how the totals of folders differ from those of the items; nil if they do not.
     package func wrongTotals() throws -> String? { try write(.startup) { try $0.wrongTotals() } }
 
-    /// What is wrong with an index that nobody has open.
+    /// Problems of an index that no process has open.
     package struct FileProblems: Sendable {
-        /// Beyond repair.
+        /// Problems that cannot be repaired.
         package var database: [String] = []
-        /// What `repairSchema` is for.
+        /// Problems that `repairSchema` repairs.
         package var schema: [String] = []
         package var journal: [String] = []
-        /// Whether something else stands in its place.
+        /// Whether the journal's path holds something other than a file.
         package var isJournalNoFile = false
     }
 
-    /// Looks at an index that nobody has open. Nothing is changed.
+    /// Examines an index that no process has open. Changes nothing.
     package static func problems(ofIndexAt path: String) throws -> FileProblems {
         var found = FileProblems()
         let journal = journalRoom(ofIndexAt: path).path
@@ -185,8 +186,8 @@ extension ItemIndex {
         }
     }
 
-    /// Files in the tree of an index, which another process may have open. Nothing is changed. Changes that
-    /// only its journal has are not counted.
+    /// Returns the number of files in an index, which another process may have open. Changes nothing. Changes that are
+    /// only in the journal are not counted.
     package static func fileCount(ofIndexAt path: String) throws -> Int64 {
         var configuration = Configuration()
         configuration.readonly = true
@@ -216,12 +217,12 @@ extension ItemIndex {
 }
 
 extension IndexTransaction {
-    /// Puts right what can be put right without knowing more: entries that lead nowhere go, and what has lost its place
-    /// so is found by `strayRows`.
+    /// Repairs what needs no further knowledge: it removes entries that lead nowhere. `strayRows` then returns the
+    /// items that lost their entries.
     package func repairContradictions() throws {
         try renumberItems()
         for statement in Self.numberReadings + Self.readings + Self.structure { try execute(statement, []) }
-        // These did not go row by row.
+        // These statements bypass the row cache.
         forgetRemembered()
         try repairLocalMarks(now: index.timekeeper.now())
         for statement in Self.linkRemovals + Self.fields { try execute(statement, []) }
@@ -229,10 +230,10 @@ extension IndexTransaction {
         forgetRemembered()
     }
 
-    /// Makes all rows readable: by what the cloud told, or by what else is known of the item. Not the top folder's:
-    /// without that the index does not open.
+    /// Statements that make all rows readable, from the cloud's records or from other fields of the item. They skip the
+    /// top folder: without it the index does not open.
     private static let readings = [
-        // All of the cloud's records are asked for again.
+        // Requests a new snapshot of all the cloud's records.
         "INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM remote WHERE \(unreadableRecord) LIMIT 1",
         "DELETE FROM remote WHERE \(unreadableRecord)",
         "INSERT OR REPLACE INTO meta SELECT 'inSnapshot', 1 FROM conflicts WHERE \(unreadableConflict) LIMIT 1",
@@ -242,7 +243,7 @@ extension IndexTransaction {
         UPDATE items SET kind = (SELECT remote.kind FROM remote WHERE remote.id = items.id)
         WHERE key > 1 AND \(unreadableKind) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id)
         """,
-        // Of one that is nowhere else and has nothing, like a socket, there is nothing to keep.
+        // An item such as a socket, with no copy elsewhere and no content, holds nothing worth keeping.
         """
         DELETE FROM items WHERE key > 1 AND \(unreadableKind) AND content IS NULL AND link IS NULL AND version IS NULL
         AND NOT EXISTS (SELECT 1 FROM entries WHERE item = key AND directory)
@@ -255,8 +256,8 @@ extension IndexTransaction {
             WHEN link IS NOT NULL THEN 3 ELSE 1 END
         WHERE key > 1 AND \(unreadableKind)
         """,
-        // What the cloud has comes from there: how much of it is here cannot be told. Not what was changed here, or is
-        // kept here only.
+        // The state of a content is unknown, so it is downloaded again from the cloud. This excludes contents that were
+        // changed here or exist only here.
         """
         UPDATE items SET content = NULL, contentState = 0
         WHERE \(unreadableState) AND dirty & 32 = 0 AND flags & 5 = 0 AND version IS NOT NULL
@@ -267,7 +268,7 @@ extension IndexTransaction {
         AND EXISTS (\(recordAtPlace))
         """,
     ] + linkReadings + [
-        // What is here goes up as new, and what is not comes from the cloud.
+        // Content that is here is uploaded as a new item; other content comes from the cloud again.
         "DELETE FROM items WHERE key > 1 AND \(unreadableID) AND (dirty & 64 OR kind = 1 AND contentState <> 2)",
         """
         UPDATE items SET id = randomblob(16), version = NULL, nextVersion = NULL, dirtyBase = 0,
@@ -276,10 +277,10 @@ extension IndexTransaction {
         """,
     ]
 
-    /// Neither deleted, nor kept here only, nor new and never sent: what is at its place there is it.
+    /// Not deleted, not excluded, and not new and unsent: the cloud's record at the same place is this item's.
     private static let isAtCloud = "dirty & 64 = 0 AND flags & 4 = 0 AND NOT (dirty & 1 AND flags & 64 = 0)"
 
-    /// The record of what the cloud has where the item is.
+    /// Selects the record of the cloud's item at this item's place.
     static let recordAtPlace = """
         SELECT remote.id FROM entries JOIN items AS folder ON folder.key = entries.parent
         JOIN remote ON remote.parent = folder.id AND remote.name = entries.name
@@ -288,7 +289,7 @@ extension IndexTransaction {
         """
 
     private static let structure = markRepairs + [
-        // What has a content, and is a file by its record, is one: else the content would go.
+        // An item with a content is a file, if its record agrees. Otherwise the content would be lost.
         """
         UPDATE items SET kind = 1 WHERE kind <> 1 AND content IS NOT NULL
         AND (EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.kind = 1)
@@ -306,10 +307,10 @@ extension IndexTransaction {
         "DELETE FROM entries WHERE \(unreadableName)",
         "UPDATE items SET dirty = dirty & 127 WHERE \(unknownChange)",
         "UPDATE meta SET value = 0 WHERE name = 'revision' AND value < 0",
-        // Older than all that anybody has done since: of a new item and a deletion 0 says so.
+        // A base older than every other change. For new items and deletions the value is 0.
         "UPDATE items SET dirtyBase = CASE WHEN dirty & 65 THEN 0 ELSE 1 END WHERE dirtyBase < 0",
         "DELETE FROM entries WHERE item NOT IN (SELECT key FROM items) OR item = 1",
-        // What has a place is not deleted, whatever its mark says: else it would go on all devices.
+        // An item with an entry is not deleted, whatever its flag says. Otherwise it would be deleted on all devices.
         "UPDATE items SET dirty = dirty & ~64 WHERE dirty & 64 AND key IN (SELECT item FROM entries)",
         "DELETE FROM entries WHERE parent NOT IN (SELECT key FROM items WHERE kind = 2 AND dirty & 64 = 0)",
         """
@@ -341,7 +342,7 @@ extension IndexTransaction {
             SELECT 1 FROM items AS other WHERE other.content = items.content AND other.key < items.key)
         """,
         "UPDATE items SET contentState = 0 WHERE content IS NULL",
-        // Of a file that was never sent, and has neither a content nor a place, there is nothing to keep.
+        // A file that was never sent and has neither content nor entry holds nothing worth keeping.
         """
         DELETE FROM items WHERE kind = 1 AND content IS NULL AND version IS NULL AND dirty & 64 = 0
         AND key NOT IN (SELECT item FROM entries) AND id NOT IN (SELECT id FROM remote)

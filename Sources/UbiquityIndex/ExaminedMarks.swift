@@ -1,26 +1,26 @@
 package import UbiquityCore
 
-// `ubiquity doctor`: marks of items that say the wrong thing. One that is kept local without a reason is the worst of
-// them: what is changed in it never leaves the device, and nothing waits.
+// `ubiquity doctor`: wrong flags of items. An item wrongly excluded from sync is the worst: its changes never leave the
+// device, and nothing shows them as pending.
 
 extension IndexReader {
-    /// The cloud has the item, and this device has shown it.
+    /// The cloud has the item, and its record is placed in the local tree.
     static let isSettledThere = """
         EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND remote.unsettled = 0)
         """
-    /// What goes out of sync, or has never been in it, has an identity of its own and is of no version.
+    /// An item that leaves sync, or was never in it, has a new identity and no version.
     static let wronglyLocal = "flags & 4 AND key > 1 AND (version IS NOT NULL OR \(isSettledThere))"
-    /// Only a folder stays for what is in it.
+    /// Only a folder lingers, for the items left in it.
     static let wronglyLingering = "flags & 32 AND (kind <> 2 OR key = 1 OR \(isSettledThere))"
     static let knownFlags = 4095
-    /// Begun anew by a program that has it open, but none has.
+    /// Marked as truncated by a program that writes it, but no program writes it.
     static let wronglyFresh = "flags & 129 = 128"
 }
 
 extension IndexTransaction {
     static let markRepairs = [
-        // What is shown here is of the version that the record tells of. What was changed here may be made from one
-        // before: it is of none then, and in conflict with what is there.
+        // A placed item has the version of its record. Content changed here may start from an earlier version. It then
+        // gets no version, and conflicts with the cloud's.
         """
         UPDATE items SET version = (
             SELECT remote.version FROM remote WHERE remote.id = items.id AND remote.deleted = 0
@@ -37,12 +37,13 @@ extension IndexTransaction {
         "UPDATE items SET flags = flags & ~128 WHERE \(wronglyFresh)",
     ]
 
-    /// Items that are kept local for no reason.
+    /// Returns items that are excluded without a reason.
     package func wronglyKeptLocal() throws -> [ItemKey] {
         try localRowsFromTheTop().filter { try !isRightlyLocal($0) }.map(\.key)
     }
 
-    /// What nothing keeps local goes up; of what is rightly local nothing does. A folder comes before what is in it.
+    /// Uploads items that nothing excludes, and clears the changes of those that are rightly excluded. A folder comes
+    /// before its members.
     func repairLocalMarks(now: Timestamp) throws {
         for local in try localRowsFromTheTop() {
             guard var row = try row(key: local.key) else { continue }
@@ -64,14 +65,15 @@ extension IndexTransaction {
         return try local.map { ($0, try path(of: $0.key)?.count ?? 0) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 
-    /// Also by a folder above, which may have lost its own mark.
+    /// Returns whether an item is excluded for a reason, including a folder above that may have lost its own flag.
     private func isRightlyLocal(_ row: ItemRow) throws -> Bool {
         guard !row.isDeleted else { return false }
         if row.kind == .hardLink, try named(row)?.isExcluded ?? false { return true }
         return try isIgnoredByAny(row)
     }
 
-    /// Whether a rule keeps it, or a folder above it that the cloud does not have, on this device; or nobody can tell.
+    /// Returns whether a rule excludes the item, or a folder above it that the cloud does not have. True if the rules
+    /// are unknown.
     private func isIgnoredByAny(_ row: ItemRow) throws -> Bool {
         guard try hasKnownRules(row) else { return true }
         var item = row
@@ -83,7 +85,7 @@ extension IndexTransaction {
         return false
     }
 
-    /// Not those of what has no path to compare, or lies below a file of rules that was not read.
+    /// Returns false if the item has no path to compare, or lies below an ignore file that was not read.
     private func hasKnownRules(_ row: ItemRow) throws -> Bool {
         guard try path(of: row.key) != nil else { return false }
         var item = row
@@ -96,7 +98,7 @@ extension IndexTransaction {
         return true
     }
 
-    /// What lies in a folder that is kept local is so too; what the cloud has of it has its place elsewhere.
+    /// Excludes everything in an excluded folder. Items the cloud has lose their entry here and are placed elsewhere.
     private func keepLocalBelow() throws {
         let below = """
             WITH RECURSIVE down(key) AS (
@@ -112,8 +114,8 @@ extension IndexTransaction {
         try execute("\(below) UPDATE items SET flags = flags | 4, dirty = 0 WHERE key IN down AND flags & 4 = 0", [])
     }
 
-    /// Whether an item that the cloud does not have was kept local, or lies in what was, and has lost its mark: what an
-    /// ignore rule keeps here must not go up.
+    /// Returns whether an item unknown to the cloud was excluded, or lies in an excluded folder, and has lost its flag.
+    /// Ignored items must not be uploaded.
     package func wasKeptLocal(_ row: ItemRow) throws -> Bool {
         guard row.entry != nil, row.version == nil, row.flags.isDisjoint(with: [.creationSent, .lingering]) else {
             return false
@@ -121,7 +123,7 @@ extension IndexTransaction {
         return try isIgnoredByAny(row)
     }
 
-    /// Gives it that mark again.
+    /// Restores the item's excluded flag.
     package func keepLocal(_ row: ItemRow) throws {
         var next = row
         next.flags.insert(.excluded)
@@ -131,10 +133,10 @@ extension IndexTransaction {
     }
 }
 
-// Names of a file: links that lead to its id.
+// Hard links, which refer to a file by its id.
 extension IndexTransaction {
-    /// A link to nothing leads where its record says; an item that has lost its id, and a link that does not know where
-    /// it leads, stand for each other if there is one of each.
+    /// A dangling link gets its target from its record. If exactly one item has lost its id and exactly one target id
+    /// is missing, the two are matched.
     static let linkReadings = [
         """
         UPDATE items SET id = (\(danglingTargets))
@@ -144,7 +146,7 @@ extension IndexTransaction {
     ]
 
     static let linkRepairs = [
-        // An id that is not the one it should be: what the cloud has at its place is it.
+        // An item with a wrong id gets the id of the cloud's record at its place.
         """
         UPDATE items SET id = (\(recordAtPlace)) WHERE key > 1 AND dirty = 0 AND flags & 36 = 0
         AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id) AND EXISTS (\(recordAtPlace))
@@ -158,7 +160,7 @@ extension IndexTransaction {
         """,
     ]
 
-    /// A name that leads nowhere, or from what is synced to what is not, has nothing to keep.
+    /// A link without a target, or from synced items to excluded ones, holds nothing worth keeping.
     static let linkRemovals = [
         """
         UPDATE items SET flags = flags | 4, dirty = 0 WHERE kind = 4 AND flags & 4 = 0 AND NOT \(isSettledThere)

@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-// `ubiquity doctor`: numbers that are none, or cannot be the ones they stand for.
+// `ubiquity doctor`: fields that should be numbers and are not, or have impossible values.
 
 extension IndexReader {
     private static let integers = [
@@ -8,16 +8,16 @@ extension IndexReader {
         "dirtyBase", "dirtyAt", "generation", "used",
     ]
 
-    /// A field that every reader takes for a number.
+    /// Matches rows with a field that readers expect to be a number.
     static let unreadableNumber = integers.map { "typeof(\($0)) <> 'integer'" }.joined(separator: " OR ")
-    /// Keys are numbers of the reserve, and so are inodes, but for a bit.
+    /// Keys are numbers of the reserve. Inodes are too, with one more bit.
     static let impossibleKey = "key NOT BETWEEN 1 AND \((Int64(1) << ItemIndex.versionNumberBit) - 1)"
     static let impossibleInode = """
         (typeof(ino) <> 'integer' OR ino NOT BETWEEN 1 AND \((Int64(1) << (ItemIndex.versionNumberBit + 1)) - 1))
         """
     static let wrongTopFolder = "key = 1 AND id <> zeroblob(16)"
 
-    /// Of which changes there are nobody knows: then the content is one that was changed.
+    /// If the dirty flags are unreadable, a complete file counts as changed in content.
     static let numberReadings =
         [
             "UPDATE OR IGNORE items SET id = zeroblob(16) WHERE \(wrongTopFolder)",
@@ -30,7 +30,8 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
-    /// Gives what has an impossible key or inode another one. What has lost its place by that is found by `strayRows`.
+    /// Gives items with an impossible key or inode new ones. `strayRows` returns the items that lose their entry by
+    /// this.
     func renumberItems() throws {
         for key in try keys("SELECT key FROM items WHERE \(Self.impossibleInode) AND key <> 1") {
             try execute("UPDATE items SET ino = ? WHERE key = ?", [.int(newNumber()), SQLValue(key)])
@@ -40,7 +41,7 @@ extension IndexTransaction {
         }
     }
 
-    /// Gives each of several changes with one place in the order, or an impossible one, a place of its own.
+    /// Gives changes with a duplicate or impossible position in the order a new position.
     func renumberChanges() throws {
         let wrong = """
             SELECT key FROM items WHERE dirty <> 0 AND (dirtyOrder < 1

@@ -1,20 +1,20 @@
 import GRDB
 
-/// `ubiquity doctor`: a file whose tables are not those of its format.
+/// `ubiquity doctor`: differences between a file's tables and those of its format.
 struct SchemaProblems {
-    /// What a table lacks nobody can make up.
+    /// Missing tables or columns whose data cannot be recreated.
     var beyondRepair: [String] = []
-    /// Of these the contents, the cloud and other tables tell what is needed, but for what a loss of power just now has
-    /// left: that is put into set-aside. Each with the statement that fills it.
+    /// Tables whose data can be recreated from the contents, the cloud and other tables, each with the statement that
+    /// fills it. Traces of a recent power loss are the exception: such contents go to set-aside.
     private static let replaceable = [
         "chunks": "", "contents": "", "replacements": "", "sentVersions": Schema.knownSentVersions,
         "folderSums": Schema.uncountedFolders,
     ]
 
-    /// Each with the statement that puts it right.
+    /// Problems, each with the statement that repairs it.
     var repairable: [(problem: String, repair: String)] = []
 
-    /// Compares a file with a new one of the format that it says it has.
+    /// Compares a file with a new one of the format it declares.
     init(in db: Database) throws {
         let format = try Schema.version(db)
         guard format <= Schema.formatVersion else { return }
@@ -52,7 +52,7 @@ struct SchemaProblems {
                 )
             }
         }
-        // Those of a table that was made anew are missing when it is looked at again.
+        // The indexes of a recreated table are missing at the next comparison, which repairs them.
         for (index, statement) in expected.indexes.sorted(by: { $0.key < $1.key }) where found.indexes[index] == nil {
             repairable.append(("the index \(index) is missing", statement))
         }
@@ -62,7 +62,7 @@ struct SchemaProblems {
 /// The tables, columns and indexes of a file.
 private struct Layout {
     var columns: [String: Set<String>] = [:]
-    /// With the statement that makes each.
+    /// Tables, each with the statement that creates it.
     var tables: [String: String] = [:]
     var indexes: [String: String] = [:]
 
@@ -89,20 +89,21 @@ private struct Layout {
         }
     }
 
-    /// Whether it has all the columns of another.
+    /// Returns whether this layout has all columns of another.
     func has(_ other: Layout) -> Bool {
         other.columns.allSatisfy { table, columns in columns.isSubset(of: self.columns[table] ?? []) }
     }
 }
 
 extension ItemIndex {
-    /// Puts right what can be of the tables of an index that nobody has open.
-    /// - Returns: what could not be.
+    /// Repairs the tables of an index that no process has open.
+    ///
+    /// - Returns: The problems that remain.
     package static func repairSchema(ofIndexAt path: String) throws -> [String] {
         try mapErrors {
             let database = try DatabaseQueue(path: path)
             let left = try database.writeWithoutTransaction { db in
-                // What a table has lost with itself shows when it is there again.
+                // The second pass repairs what a recreated table lacks.
                 for _ in 1...2 {
                     for (_, repair) in try SchemaProblems(in: db).repairable { try? db.execute(sql: repair) }
                 }

@@ -1,38 +1,39 @@
 package import UbiquityCore
 
-// Hard links. An item has its entry, and further names are items of kind `hardLink` that lead to it by its id: each is
-// made, moved, deleted and sent like any item, and the cloud decides about each by itself. What has several names does
-// not cross the border of what is kept local (EXDEV: copy instead).
+// Hard links. An item has one entry of its own; each further name is an item of kind `hardLink` that refers to it by
+// id. Links are created, moved, deleted and sent like any item, and the cloud decides about each separately. The names
+// of one item must all be synced or all excluded (else EXDEV: copy instead).
 //
-// When the item's own entry goes while other names are left, it takes the place of one of them.
+// When the item's own entry is removed while other names exist, the item takes over the place of one of them.
 
 extension IndexReader {
-    /// What stands at a name: the row itself, or what the link leads to, if that is here.
+    /// Returns the item that a name refers to: the row itself, or the target of the link; nil if the target is not
+    /// here.
     package func named(_ row: ItemRow) throws -> ItemRow? {
         guard let id = row.linkedID else { return row }
         guard let linked = try self.row(id: id), !linked.isDeleted else { return nil }
         return linked
     }
 
-    /// The hard links to an item that have a place, the ones that are synced first.
+    /// Returns the hard links to an item that have an entry, synced ones first.
     package func links(to id: ItemID) throws -> [ItemRow] {
         try rows(Self.linksToItem, [.bytes(id.bytes)]).filter { $0.entry != nil }
     }
 
-    /// The same, with those that are deleted or wait for their place.
+    /// Returns all hard links to an item, including deleted ones and those without an entry.
     package func allLinks(to id: ItemID) throws -> [ItemRow] { try rows(Self.linksToItem, [.bytes(id.bytes)]) }
 
     private static let linksToItem = RowCoding.select("items.kind = 4 AND items.link = ?")
         + " ORDER BY items.flags & 4, items.key"
 
-    /// Whether a link that has a place leads to the item.
+    /// Returns whether a link with an entry refers to the item.
     func hasLinks(_ id: ItemID) throws -> Bool {
         try exists(
             "SELECT 1 FROM items JOIN entries ON entries.item = items.key WHERE kind = 4 AND link = ? LIMIT 1",
             [.bytes(id.bytes)])
     }
 
-    /// How many names an item has besides its entry.
+    /// Returns how many names an item has besides its own entry.
     package func linkCount(of row: ItemRow) throws -> Int {
         guard row.isLinked else { return 0 }
         return Int(
@@ -41,7 +42,7 @@ extension IndexReader {
                 [.bytes(row.id.bytes)]) ?? 0)
     }
 
-    /// Records of links to an item that wait for it.
+    /// Returns the records of links that wait for their target.
     package func linksWaiting(for id: ItemID) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -53,10 +54,11 @@ extension IndexReader {
 }
 
 extension ItemIndex {
-    /// Gives a file, symlink or special file (by inode number) another name in the folder `parent`.
-    /// Throws `.stale` if it is gone, what `create` throws, `.notPermitted` for a folder, `.crossesContainers` (EXDEV)
-    /// if one of the names would lie in what is kept local and the other not.
-    /// - Returns: the item.
+    /// Makes a hard link to a file, symlink or special file (by inode number) in the folder `parent`.
+    ///
+    /// - Returns: The item.
+    /// - Throws: `.stale` if the item is gone; the errors of `create`; `.notPermitted` for a folder;
+    ///   `.crossesContainers` (EXDEV) if one name would be excluded and the other synced.
     package func link(ino: UInt64, in parent: UInt64, named name: ItemName) throws -> ItemRow {
         try requireRoom(for: .all)
         return try write(.local) { transaction in
@@ -82,16 +84,16 @@ extension IndexTransaction {
         try insertLink(to: row, at: place, isExcluded: staysLocal, now: now)
         try touchFolder(folder, now: now, isSynced: !staysLocal || row.kind.isSpecial)
         let linked = try touchLinked(row.id, now: now) ?? row
-        // A file that is kept local only for its name, as a temporary one is, goes up under the one that is not.
+        // A file that is excluded only for its name, such as a temporary file, is uploaded under its other name.
         guard row.isExcluded, !row.kind.isSpecial, try !keepsLocal(name, row.kind, in: folder) else { return linked }
         return try changePlaces(linked, with: place, now: now)
     }
 
-    /// Throws if the names lie on two sides of the border of a folder that is kept local.
+    /// Throws if one name lies in an excluded folder and the other does not.
     private func requireSameSide(_ row: ItemRow, _ folder: ItemRow, _ name: ItemName) throws {
         guard let entry = row.entry, let other = try self.row(key: entry.parent) else { return }
         let isLocal = other.isExcluded || entry.name.isAlwaysLocal
-        // A backup's name is one of this device; a program that cannot link its backup renames or copies it.
+        // A backup's name belongs to this device alone. A program that cannot link its backup renames or copies it.
         let leavesSync = try !row.isExcluded && keepsLocal(name, row.kind, in: folder)
         guard isLocal == (folder.isExcluded || name.isAlwaysLocal), !leavesSync else {
             throw UbiquityError(.crossesContainers, "a link cannot lead out of what is synced, or into it")
@@ -114,7 +116,7 @@ extension IndexTransaction {
         index.tunnels.noteTaker(link.key, of: place)
     }
 
-    /// The item goes to the place of a link to it, and the link to the item's.
+    /// Swaps the item's entry with that of a link to it.
     private func changePlaces(_ row: ItemRow, with place: ItemRow.Entry, now: Timestamp) throws -> ItemRow {
         guard let old = row.entry, let link = try child(of: place.parent, named: place.name) else { return row }
         var away = link
@@ -128,8 +130,9 @@ extension IndexTransaction {
         return moved
     }
 
-    /// Notes that the names of an item have become more or fewer: its ctime changes.
-    /// - Returns: the item as it is now; nil if there is none.
+    /// Updates the item's ctime and `linked` flag when a name was added or removed.
+    ///
+    /// - Returns: The item as it is now; nil if it does not exist.
     @discardableResult
     package func touchLinked(_ id: ItemID?, now: Timestamp) throws -> ItemRow? {
         guard let id, let before = try row(id: id) else { return nil }
@@ -146,16 +149,18 @@ extension IndexTransaction {
         return row
     }
 
-    /// Gives up the entry of an item that has other names: it takes the place of one of those.
-    /// - Parameter inside: names that go as well.
-    /// - Returns: false if it has no other.
+    /// Moves an item to the place of one of its other names, when its own entry is removed.
+    ///
+    /// - Parameter inside: Names that are being removed too.
+    /// - Returns: False if there is no other name.
     package func moveToOtherName(_ row: ItemRow, than inside: Set<ItemKey> = [], now: Timestamp) throws -> Bool {
         guard row.isLinked else { return false }
         for link in try links(to: row.id) where !inside.contains(link.key) {
             guard let place = link.entry, let folder = try self.row(key: place.parent) else { continue }
             try remove(link, now: now)
             let local = try row.isExcluded ? keepsLocal(place.name, row.kind, in: folder) : link.isExcluded
-            // A placeholder cannot leave sync; below an ignored name it may stay in it, in a local folder not.
+            // A placeholder cannot be excluded. Below an ignored name it may stay synced; in an excluded folder it may
+            // not.
             let isExcluded = local && (row.isExcluded || row.canLeaveSync)
             guard isExcluded || !folder.isExcluded else { continue }
             guard let current = try self.row(key: row.key) else { return false }
@@ -166,7 +171,7 @@ extension IndexTransaction {
         return false
     }
 
-    /// The links lead to another identity of the same item.
+    /// Points the links to the new id of the same item.
     package func retargetLinks(from old: ItemID, to new: ItemID) throws {
         for link in try allLinks(to: old) {
             var next = link
@@ -175,7 +180,7 @@ extension IndexTransaction {
         }
     }
 
-    /// An item comes into sync, and its names with it, but for those that are kept local for themselves.
+    /// Includes the links of an item that is now synced, except those that are excluded for themselves.
     func includeLinks(of row: ItemRow, now: Timestamp) throws {
         guard row.isLinked else { return }
         for link in try links(to: row.id) where link.isExcluded {

@@ -1,10 +1,10 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// Which items never leave this device: what a name, a folder above or an ignore file keeps local.
+// Which items never leave this device: those that a name, a folder above or an ignore file excludes.
 //
-// Ignoring is asked when an item is made, and never deletes: what is synced stays so under whatever name and whatever
-// an ignore file says later. What was kept local goes up as soon as nothing says any more that it should not.
+// The rules apply when an item is created, and never delete: a synced item stays synced under any name and any later
+// rule. An excluded item is uploaded as soon as no rule excludes it any more.
 
 /// The ignore files of a container's folders, as last read.
 final class IgnoreFiles: Sendable {
@@ -23,7 +23,8 @@ final class IgnoreFiles: Sendable {
 }
 
 extension ItemIndex {
-    /// Takes in what the ignore file of a folder says now; nil if there is none any more. Unchanged text costs a read.
+    /// Stores the current text of a folder's ignore file; nil if the file no longer exists. Unchanged text costs one
+    /// read.
     package func setIgnoreText(_ text: [UInt8]?, of folder: ItemKey) throws {
         let known = try read { try $0.ignoreText(of: folder) }
         guard known != text else { return }
@@ -40,16 +41,16 @@ extension ItemIndex {
         }
     }
 
-    /// Folders that have an ignore file, or had one when it was last read. To be asked once, at the start: it looks
-    /// through all names.
+    /// Returns folders that have an ignore file, or had one when it was last read. Call it once, at the start: it scans
+    /// all names.
     package func foldersWithIgnoreFiles() throws -> [ItemKey] {
         try read { reader in
             try reader.ignoreTexts().map(\.0) + reader.parents(ofItemsNamed: IgnoreRules.fileName)
         }
     }
 
-    /// Reads the ignore files' texts, and, if the standard rules are others than at the last start, takes up what was
-    /// kept local for no reason that holds any more.
+    /// Loads the ignore files' texts. If the standard rules differ from those of the last start, includes items that no
+    /// rule excludes any more.
     func loadIgnoreFiles() throws {
         for (folder, text) in try read({ try $0.ignoreTexts() }) { ignoreFiles[folder] = IgnoreRules(text: text) }
         try write(.startup) { try $0.noteStandardRules() }
@@ -57,7 +58,7 @@ extension ItemIndex {
 }
 
 extension IndexReader {
-    /// Files that are kept local, a part at a time, by their keys.
+    /// Returns excluded files ordered by key: those after `key`, at most `limit`.
     package func localFiles(after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.key > ? AND items.kind = \(ItemKind.file.rawValue) AND items.flags & 4")
@@ -65,7 +66,7 @@ extension IndexReader {
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Texts stand in `meta`, a row for each folder that has some.
+    /// Ignore texts are in `meta`, one row per folder.
     fileprivate static let ignorePrefix = "ignore/"
 
     package func ignoreText(of folder: ItemKey) throws -> [UInt8]? {
@@ -76,7 +77,7 @@ extension IndexReader {
 
     fileprivate func ignoreTexts() throws -> [(ItemKey, [UInt8])] {
         var result = [(ItemKey, [UInt8])]()
-        // "0" comes after "/": all names that begin with the prefix.
+        // "0" follows "/" in ASCII, so this selects all names with the prefix.
         try db.run("SELECT name, value FROM meta WHERE name >= 'ignore/' AND name < 'ignore0'", []) { row in
             guard let name = row.text(0), let key = Int64(name.dropFirst(Self.ignorePrefix.count)) else { return }
             result.append((ItemKey(key), row.bytes(1) ?? []))
@@ -94,7 +95,7 @@ extension IndexReader {
 }
 
 extension ItemIndex {
-    /// Throws `.notPermitted` if something made there would stay on this device.
+    /// Throws `.notPermitted` if an item created at that place would be excluded.
     package func requireSynced(_ name: ItemName, _ kind: ItemKind, in folder: ItemKey) throws {
         let isLocal = try write(.local) { transaction in
             try transaction.row(key: folder).map { try transaction.keepsLocal(name, kind, in: $0) } ?? false
@@ -108,13 +109,13 @@ extension ItemIndex {
 }
 
 extension IndexTransaction {
-    /// Whether items of that name stay on this device in every folder, whatever ignore files say.
+    /// Returns whether items of that name are excluded in every folder, whatever ignore files say.
     package func isLocalEverywhere(_ name: ItemName, _ kind: ItemKind) -> Bool {
         kind.isSpecial || name.isAlwaysLocal
             || index.ignoreFiles.standard.decision(on: [name], isDirectory: kind == .directory) == true
     }
 
-    /// A free name like this one for something that is kept local, which keeps it so.
+    /// Returns a free name similar to this one that is excluded as well.
     package func freeLocalName(near name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> ItemName {
         let forms = [{ name.numbered($0) }, { name.numberedBeforeItsEnd($0) }] as [(Int) -> ItemName]
         let form = try forms.first { try keepsLocal($0(2), kind, in: folder) } ?? { name.numberedLocal($0) }
@@ -123,7 +124,7 @@ extension IndexTransaction {
         return form(number)
     }
 
-    /// Whether something made there now would stay on this device.
+    /// Returns whether an item created at that place now would be excluded.
     func keepsLocal(_ name: ItemName, _ kind: ItemKind, in folder: ItemRow) throws -> Bool {
         try folder.isExcluded || isIgnored(name, kind, in: folder)
     }
@@ -141,7 +142,7 @@ extension IndexTransaction {
         return standard.decision(on: [name], isDirectory: kind == .directory) ?? false
     }
 
-    /// The ignore files of the folder and of those above it, the top folder's first.
+    /// Returns the ignore files of the folder and those above it, the top folder's first.
     private func levels(from folder: ItemRow) throws -> [(depth: Int, rules: IgnoreRules)] {
         var found = [IgnoreRules?]()
         var key = folder.key
@@ -167,9 +168,9 @@ extension IndexTransaction {
         if known != nil { try includeWhatIsNoLongerIgnored() }
     }
 
-    // MARK: Coming into sync
+    // MARK: Including excluded items
 
-    /// Goes through what is kept local and takes up what nothing keeps local any more.
+    /// Includes all excluded items that no rule excludes any more.
     fileprivate func includeWhatIsNoLongerIgnored() throws {
         let now = index.timekeeper.now()
         for local in try rows(RowCoding.select("items.flags & \(ItemFlags.excluded.rawValue)"), []) {
@@ -177,7 +178,7 @@ extension IndexTransaction {
         }
     }
 
-    /// With a folder comes what is in it.
+    /// Includes an item; a folder with its members.
     private func includeIfNoLongerIgnored(_ local: ItemRow, now: Timestamp) throws {
         guard let current = try row(key: local.key), current.isExcluded, let entry = current.entry,
             let folder = try row(key: entry.parent), !folder.isExcluded,
@@ -188,13 +189,13 @@ extension IndexTransaction {
         try includeLinks(of: included, now: now)
     }
 
-    /// Whether it is a hard link to what is kept local.
+    /// Returns whether the item is a hard link to an excluded item.
     private func isNameOfLocal(_ row: ItemRow) throws -> Bool {
         guard row.kind == .hardLink else { return false }
         return try named(row)?.isExcluded ?? true
     }
 
-    /// An item that was kept local goes up from now on.
+    /// Marks an excluded item as synced from now on, so that it is uploaded.
     func include(_ row: inout ItemRow, now: Timestamp) throws {
         row.flags.remove(.excluded)
         try markDirty(&row, row.kind == .file ? [.created, .content] : .created, now: now)
@@ -208,8 +209,8 @@ extension IndexTransaction {
         return included
     }
 
-    /// What a folder that has moved had kept local by its path, however deep in it, comes into sync, if nothing does so
-    /// any more.
+    /// Includes items in a moved folder, at any depth, that were excluded by their old path and no rule excludes any
+    /// more.
     package func includeAfterMove(_ folder: ItemRow, from before: ItemRow, now: Timestamp) throws {
         guard folder.kind == .directory, !folder.isExcluded, !index.ignoreFiles.isEmpty,
             try mayHaveBeenIgnored(in: before)
@@ -217,7 +218,7 @@ extension IndexTransaction {
         for local in try localRows(below: folder.key) { try includeIfNoLongerIgnored(local, now: now) }
     }
 
-    /// What is kept local in a folder and in those in it that are synced. (In one statement: it may be much.)
+    /// Returns the excluded items in a folder and in its synced subfolders. One statement, because there may be many.
     private func localRows(below folder: ItemKey) throws -> [ItemRow] {
         let excluded = ItemFlags.excluded.rawValue
         return try rows(
@@ -232,13 +233,13 @@ extension IndexTransaction {
             """, [SQLValue(folder)])
     }
 
-    /// Whether rules of the folders above reached into the folder: those of its own have come along.
+    /// Returns whether rules of the folders above applied to the folder. The folder's own rules moved with it.
     private func mayHaveBeenIgnored(in folder: ItemRow) throws -> Bool {
         guard let entry = folder.entry, let above = try row(key: entry.parent) else { return true }
         return try index.ignoreFiles.standard.needsPath || !levels(from: above).isEmpty
     }
 
-    /// What is in a folder that has just come into sync comes too, but for what is ignored there.
+    /// Includes the members of a folder that has just been included, except ignored ones.
     func includeChildren(of folder: ItemRow, now: Timestamp) throws {
         var folders = [folder]
         while let folder = folders.popLast() {
@@ -256,6 +257,7 @@ extension IndexTransaction {
 }
 
 extension ItemName {
-    /// Ends in ".nosync": no ignore file can take that back, and what is synced leaves sync when it gets such a name.
+    /// Whether the name ends in ".nosync". No ignore file can override this, and a synced item leaves sync when it gets
+    /// such a name.
     var isAlwaysLocal: Bool { bytes.suffix(IgnoreRules.localSuffix.count) == IgnoreRules.localSuffix[...] }
 }

@@ -3,49 +3,49 @@ package import UbiquityCore
 /// One committed change of the local tree.
 package struct IndexEvent: Sendable {
     package enum Origin: Sendable {
-        /// A program's doing, through the mount.
+        /// A change by a program, through the mount.
         case local
-        /// The cloud's, or the sync engine's.
+        /// A change by the cloud or the sync engine.
         case remote
-        /// Recovery when the index is opened.
+        /// A change by recovery when the index is opened.
         case startup
     }
 
     package enum Kind: Sendable {
         case added
-        /// The entry is gone (deleted, or displaced).
+        /// The entry was removed (deleted, or displaced).
         case removed
         case moved
-        /// Mode, times, owner, attributes or flags.
+        /// Mode, times, owner, attributes or flags changed.
         case attributes
         /// The content changed in place, was downloaded, or was evicted: same inode.
         case content
-        /// A remote update or a rename-over put another content, with another inode, in the place of the old.
+        /// A remote update or a rename over the item replaced the content, with another inode.
         case replaced
-        /// It has gained, lost or been freed of a version beside the current one.
+        /// The item gained, lost or resolved a version besides the current one.
         case versions
     }
 
-    /// What of an item's versions is other, as far as its record says.
+    /// The change of an item's versions, as far as its record tells.
     package enum VersionsChange: Hashable, Sendable {
-        /// Conflicts: which, the index says.
+        /// Conflicts changed; the index has the current ones.
         case conflicts
-        /// An earlier one: what was current.
+        /// An earlier version was added: the one that was current before.
         case gained(VersionID)
-        /// One that was no conflict; nil if it is not known which.
+        /// A version that was not a conflict was removed; nil if its id is not known.
         case lost(VersionID?)
     }
 
     package var origin: Origin
     package var kind: Kind
-    /// Before; nil if it was not there.
+    /// The row before; nil for a new item.
     package var before: ItemRow?
-    /// After; nil if it is gone.
+    /// The row after; nil for a removed item.
     package var after: ItemRow?
-    /// Of `.versions`: which are other.
+    /// For `.versions`: the change.
     package var versionsChange: VersionsChange?
 
-    /// Whether something has come to a name in the top folder, or gone from one.
+    /// Whether an entry in the top folder was added or removed.
     var changesTopFolder: Bool {
         let (old, new) = (before?.entry, after?.entry)
         return old != new && (old?.parent == .root || new?.parent == .root)

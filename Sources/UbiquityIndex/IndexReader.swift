@@ -1,23 +1,23 @@
 import GRDB
 package import UbiquityCore
 
-/// Questions to the index. Valid only inside the call that gave it.
+/// Queries of the index. Valid only inside the call that passed it.
 package class IndexReader {
     let connection: Database
-    /// Whether it sees changes that the stored totals of the folders do not include.
+    /// Whether the reader sees changes that the stored totals of folders do not include.
     var isAheadOfSums: Bool { seesBatch }
     private let seesBatch: Bool
 
-    /// - Parameter seesBatch: Whether changes are visible that are not committed.
+    /// - Parameter seesBatch: Whether the reader sees uncommitted changes.
     init(_ connection: Database, seesBatch: Bool = false) {
         self.connection = connection
         self.seesBatch = seesBatch
     }
 
-    /// Where questions are put.
+    /// The connection for queries.
     var db: Database { get throws { connection } }
 
-    /// The same for questions about what the database is told at once (`IndexTransaction.executeAtOnce`).
+    /// The connection for queries that concern only statements run at once (`IndexTransaction.executeAtOnce`).
     var currentPart: Database { get throws { connection } }
 
     package func row(key: ItemKey) throws -> ItemRow? { try one(RowCoding.byKey, [SQLValue(key)]) }
@@ -32,7 +32,7 @@ package class IndexReader {
         try one(RowCoding.byEntry, [SQLValue(parent), SQLValue(name)])
     }
 
-    /// The children in the order of their names' bytes, those after `name`, at most `limit`.
+    /// Returns the children ordered by the bytes of their names: those after `name`, at most `limit`.
     package func children(of parent: ItemKey, after name: ItemName?, limit: Int) throws -> [ItemRow] {
         try rows(RowCoding.children, [SQLValue(parent), .bytes(name?.bytes ?? []), .int(Int64(limit))])
     }
@@ -41,16 +41,16 @@ package class IndexReader {
         try exists("SELECT 1 FROM entries WHERE parent = ? LIMIT 1", [SQLValue(parent)])
     }
 
-    /// How many of the children are directories (for a directory's link count).
+    /// Returns the number of subfolders, for a folder's link count.
     package func directoryCount(in parent: ItemKey) throws -> Int {
-        // SQLite would go through all that is in the folder.
+        // Without the hint SQLite would scan the whole folder.
         try Int(
             number(
                 "SELECT count(*) FROM entries INDEXED BY entriesDirectory WHERE parent = ? AND directory",
                 [SQLValue(parent)]) ?? 0)
     }
 
-    /// The names from the top folder down to the item; nil if it, or a folder above, has no entry.
+    /// Returns the names from the top folder down to the item; nil if the item or a folder above has no entry.
     package func path(of key: ItemKey) throws -> [ItemName]? {
         var names = [ItemName]()
         var key = key
@@ -62,7 +62,7 @@ package class IndexReader {
         return names.reversed()
     }
 
-    /// The item at a path of names below the top folder; what a hard link leads to, not the link.
+    /// Returns the item at a path below the top folder; for a hard link, its target.
     package func row(path: [ItemName]) throws -> ItemRow? {
         var found = try row(key: .root)
         for name in path {
@@ -72,7 +72,7 @@ package class IndexReader {
         return try found.flatMap(named)
     }
 
-    /// Whether `key` is `ancestor` or below it. Throws `.io` if the item lies deeper than any path reaches.
+    /// Returns whether `key` is `ancestor` or below it. Throws `.io` if the item is nested too deep for any path.
     package func isWithin(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool {
         guard let isWithin = try isWithinReach(key, ancestor) else {
             throw UbiquityError(.io, "folders are nested more than \(Limits.maximumDepth) deep")
@@ -80,7 +80,7 @@ package class IndexReader {
         return isWithin
     }
 
-    /// The same; nil if the item lies deeper than any path reaches.
+    /// Returns the same; nil if the item is nested too deep for any path.
     package func isWithinReach(_ key: ItemKey, _ ancestor: ItemKey) throws -> Bool? {
         var key = key
         for _ in 0...Limits.maximumDepth {
@@ -91,7 +91,7 @@ package class IndexReader {
         return nil
     }
 
-    /// How many folders lie between the top folder and the item; 0 for the top folder itself.
+    /// Returns how deep the item lies below the top folder; 0 for the top folder itself.
     func depth(of key: ItemKey) throws -> Int {
         try Int(
             number(
@@ -104,7 +104,7 @@ package class IndexReader {
                 """, [SQLValue(key)]) ?? 0)
     }
 
-    /// How many folders lie in each other below this one; 0 if there are none in it.
+    /// Returns how many levels of folders lie below this one; 0 if it has none.
     func height(of folder: ItemKey) throws -> Int {
         try Int(
             number(
@@ -117,7 +117,7 @@ package class IndexReader {
                 """, [SQLValue(folder)]) ?? 0)
     }
 
-    /// Items that have an entry.
+    /// Returns the number of items that have an entry.
     package func itemCount() throws -> Int64 { try number("SELECT count(*) FROM entries", []) ?? 0 }
 
     // MARK: Statements
@@ -132,7 +132,7 @@ package class IndexReader {
 
     func exists(_ sql: String, _ values: [SQLValue]) throws -> Bool { try db.first(sql, values) { _ in true } ?? false }
 
-    /// The first column of the first row; nil if there is no row, or null in it.
+    /// Returns the first column of the first row; nil if there is no row, or the value is null.
     func number(_ sql: String, _ values: [SQLValue]) throws -> Int64? {
         try db.first(sql, values) { $0.optionalInt(0) } ?? nil
     }

@@ -1,47 +1,47 @@
 internal import UbiquitySystem
 
-/// Room on the disk that is kept for the index.
+/// Disk space reserved for the index.
 ///
-/// On a full disk the index cannot grow by the few pages that say what was deleted or evicted, and what it does not say
-/// durably is not removed: without this room, a disk that is filled with one's own files would never get any again.
-/// While the index is in use the room lies behind the end of its log, where nobody else can take it; for its next
-/// opening, which finds no log, it is a file of its own. The database itself must not be opened here: SQLite's locks on
-/// it are this process's, and closing any descriptor of it gives them all up.
+/// On a full disk the index needs a few more pages to record a deletion or an eviction, and files are removed only
+/// after that record is durable. Without the reserve, a disk filled with the user's own files could never be freed.
+/// While the index is in use, the reserve lies behind the end of its log, where nothing else can take it. For the next
+/// opening, which finds no log, it is a separate file. This type must not open the database itself: closing any
+/// descriptor of it releases all of this process's SQLite locks.
 ///
-/// What programs go on making and changing on a full disk would use the room up: while it is not whole and cannot be
-/// taken again they get ENOSPC, first for what is new (`Allowance`), so that there is enough for what makes room.
+/// Programs that continue to write on a full disk would use up the reserve. While it is incomplete and cannot be
+/// refilled, they get ENOSPC, first for new items (`Allowance`), so that enough remains for operations that free space.
 package struct IndexReserve: Sendable {
-    /// Behind the log: what some thousand commits take. Those that fail for want of room leave nothing there. Uploading
-    /// what has filled a disk of 300 MB, and evicting it, took up to 7 MB.
+    /// Bytes behind the log: enough for some thousand commits. Commits that fail for lack of space use none of it.
+    /// Uploading and evicting the contents of a full 300 MB disk took up to 7 MB.
     static let logRoom: Int64 = 16 << 20
-    /// With less than that nothing new is made, and with less than this nothing is changed but to make room.
+    /// Below the first limit nothing new is created; below the second nothing is changed except to free space.
     static let roomForNew = logRoom * 3 / 4
     static let roomForChanges = logRoom / 2
-    /// For opening: what a batch of changes takes, several times.
+    /// Bytes for opening the index: several times the size of a batch of changes.
     static let openingRoom: Int64 = 4 << 20
-    /// Room is taken when so much is free beside it.
+    /// The reserve is taken only if this much is free besides it.
     static let spare: Int64 = 4 << 20
-    /// With less than that an index cannot be opened.
+    /// Bytes without which an index cannot be opened.
     private static let needed: Int64 = 1 << 20
 
     private let log: String
     private let folder: String
     private let forOpening: String
 
-    /// - Parameter index: the database's file.
+    /// - Parameter index: The database's file.
     package init(besideIndexAt index: String) {
         log = index + "-wal"
         folder = Path.parent(of: index)
         forOpening = Path.join(folder, "index.reserve")
     }
 
-    /// Gives back what is for opening, if there is hardly any other room. To be called before the index is opened.
+    /// Releases the file reserved for opening if hardly any other space is left. Call it before the index is opened.
     package func giveIfFull() {
         guard let free = freeBytes, free < Self.needed else { return }
         removeFile()
     }
 
-    /// Takes the room as far as it is to be had and not taken. Without it all works as long as there is room.
+    /// Reserves missing space as far as it is available. Without the reserve everything works while the disk has space.
     func take() {
         if (try? FileSystem.exists(forOpening)) == false, hasRoom(for: Self.openingRoom),
             let file = try? FileDescriptor.open(forOpening, [.readWrite, .create, .exclusive])
@@ -51,14 +51,14 @@ package struct IndexReserve: Sendable {
         extendLog()
     }
 
-    /// What programs may still do, as far as it can be known.
+    /// What programs may still do, as far as it can be determined.
     enum Allowance: Int, Comparable {
         case removals, changes, all
 
         static func < (one: Allowance, other: Allowance) -> Bool { one.rawValue < other.rawValue }
     }
 
-    /// - Returns: with the bytes that are free on the disk.
+    /// - Returns: The allowance, and the free bytes of the disk.
     func allowance() -> (Allowance, free: Int64) {
         guard let free = freeBytes else { return (.all, 0) }
         guard free < Self.logRoom + Self.spare, let log = try? FileSystem.status(log) else { return (.all, free) }
@@ -66,25 +66,25 @@ package struct IndexReserve: Sendable {
         return (room < Self.roomForChanges ? .removals : room < Self.roomForNew ? .changes : .all, free)
     }
 
-    /// Bytes that are the log's already and not written.
+    /// Bytes allocated to the log but not written.
     private static func roomBehind(_ log: FileStatus) -> Int64 { max(0, log.blocks * 512 - log.size) }
 
-    /// Room behind its end; it keeps its length. Nothing is done, and nothing written, if it has enough.
+    /// Allocates space behind the log's end without changing its length. Does nothing if there is enough.
     private func extendLog() {
         guard let status = try? FileSystem.status(log), Self.roomBehind(status) < Self.roomForNew else { return }
         guard hasRoom(for: Self.logRoom), let file = try? FileDescriptor.open(log, .readWrite) else {
-            // Hardly any is left: now it is time for what is for opening.
+            // Hardly any space is left, so the space for opening is released now.
             if Self.roomBehind(status) < Self.needed { giveIfFull() }
             return
         }
-        // A file system that cannot do that is none of which this is promised.
+        // A file system that does not support this has no reserve.
         try? file.allocate(.keepSize, status.size..<status.size + Self.logRoom)
     }
 
     private func hasRoom(for size: Int64) -> Bool { freeBytes.map { $0 >= size + Self.spare } ?? false }
 
     private func removeFile() {
-        // Nobody else has it; what is not there is not missed.
+        // No other process uses the file, and a missing file is fine.
         try? FileSystem.unlink(forOpening)
     }
 

@@ -2,33 +2,33 @@ import GRDB
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// One transaction on the index. Valid only inside the call that gave it.
+/// One transaction on the index. Valid only inside the call that passed it.
 package final class IndexTransaction: IndexReader {
     let index: ItemIndex
     let origin: IndexEvent.Origin
     private(set) var touched: Set<ItemKey> = []
-    /// Of these, the rows as they are now.
+    /// The touched rows as they are now.
     private(set) var written: [ItemKey: ItemRow] = [:]
     private(set) var names = NameChanges()
-    /// Whether nothing that is remembered may be kept.
+    /// Whether all remembered rows and names must be dropped.
     private(set) var forgetsAll = false
     private(set) var events: [IndexEvent] = []
-    /// For the totals of the folders.
+    /// Changes for the totals of folders.
     private(set) var folderChanges = FolderChanges()
 
-    /// What it changed, in order, if that is kept for the journal.
+    /// The statements so far, in order, if they are kept for the journal.
     private(set) var statements: [JournalStatement] = []
-    /// The journal they are for; nil if each is run at once, and none is kept.
+    /// The journal of the statements; nil if each statement runs at once and is not kept.
     private let journal: IndexJournal?
-    /// How many of them the database has run. The others it runs when it is asked something, or later.
+    /// How many of the statements have run in the database. The others run before the next query, or later.
     private(set) var runCount = 0
-    /// Whether the database must have it at once.
+    /// Whether the database must run the statements at once.
     private(set) var isUrgent = false
-    /// That it says no more than that a file which was known to be written was written to.
+    /// Whether the transaction only records a further write to a file already marked as being written.
     private var isWritingOn = false
 
-    /// Whether `fsync` must have brought it to the disk. Of what is not a program's own: if it has left something to be
-    /// sent (a file that was restored), or a file that is being written on another version.
+    /// Whether `fsync` must bring the transaction to disk. A transaction not made by a program counts if it left
+    /// something to upload (a restored file), or gave a file being written another version.
     var isChange: Bool {
         guard origin == .local else { return written.values.contains { !$0.dirty.isEmpty || $0.isWriting } }
         return !isWritingOn || statements.count > 1
@@ -39,12 +39,12 @@ package final class IndexTransaction: IndexReader {
         self.origin = origin
         self.journal = journal
         super.init(connection)
-        // As many as a rename has.
+        // A rename has this many events.
         events.reserveCapacity(4)
         if journal != nil { statements.reserveCapacity(8) }
     }
 
-    /// A number for a key, an inode or a content that was never used.
+    /// Returns a number for a key, an inode or a content; it was never used before.
     package func newNumber() -> Int64 { index.numbers.withLock { $0.take() } }
 
     package func newItemID() -> ItemID {
@@ -52,8 +52,8 @@ package final class IndexTransaction: IndexReader {
         return ItemID(using: &generator)
     }
 
-    /// The next place in the order of changes: greater than any before it, so that who reads on from the last one he
-    /// saw misses nothing.
+    /// Returns the next position in the order of changes. It is greater than all before it, so a reader that continues
+    /// from its last position misses nothing.
     package func newDirtyOrder() throws -> Int64 { newNumber() }
 
     package func note(
@@ -63,7 +63,7 @@ package final class IndexTransaction: IndexReader {
             IndexEvent(origin: origin, kind: kind, before: before, after: after, versionsChange: versions))
     }
 
-    /// Another inode stands at all names of an item: `note` tells of its entry, this of its hard links.
+    /// Records that all names of an item have another inode. `note` covers its entry, this its hard links.
     package func noteOtherNames(of row: ItemRow) throws {
         guard row.isLinked else { return }
         for link in try links(to: row.id) { note(.replaced, before: link, after: link) }
@@ -71,7 +71,7 @@ package final class IndexTransaction: IndexReader {
 
     // MARK: Rows
 
-    // The cache has what was committed, and nobody else commits meanwhile.
+    // The cache has the committed rows, and no other transaction commits meanwhile.
     package override func row(key: ItemKey) throws -> ItemRow? {
         if touched.contains(key) { return try written[key] ?? super.row(key: key) }
         if !forgetsAll, let row = index.cache.row(key: key) { return row }
@@ -95,9 +95,10 @@ package final class IndexTransaction: IndexReader {
         }
     }
 
-    /// Something was changed otherwise than row by row: of what is remembered, and of what this has done before, nobody
-    /// knows whether it is still so. It is forgotten with the commit, and not asked till then.
-    /// - Parameter recounts: Whether the totals of the folders may be others.
+    /// Drops all remembered rows and names, because something changed other than row by row. Until the commit, queries
+    /// go to the database.
+    ///
+    /// - Parameter recounts: Whether the totals of folders may have changed.
     func forgetRemembered(recounts: Bool = true) {
         forgetsAll = true
         if recounts { recountFolders() }
@@ -105,17 +106,17 @@ package final class IndexTransaction: IndexReader {
         names = NameChanges()
     }
 
-    /// Adds a row (its key must be new) and its entry.
+    /// Inserts a row (with a new key) and its entry.
     package func insert(_ row: ItemRow) throws {
         try execute(RowCoding.insert, RowCoding.values(row))
         noteWritten(row)
         folderChanges.note(row.key, before: nil, after: row)
-        // The top folder is made anew where it was lost, and what was in it is there.
+        // A lost top folder is recreated with its members still in place.
         if row.kind == .directory, row.key != .root { names.noteNewFolder(row.key) }
         if let entry = row.entry { try link(entry, to: row) }
     }
 
-    /// Writes a row's columns where they differ from `before`, and moves its entry if that does.
+    /// Writes the columns that differ from `before`, and moves the entry if it differs.
     package func update(_ row: ItemRow, before: ItemRow) throws {
         let mask = RowCoding.difference(row, before)
         if mask != 0 {
@@ -131,7 +132,7 @@ package final class IndexTransaction: IndexReader {
         if let entry = row.entry { try link(entry, to: row) }
     }
 
-    /// Removes a row and its entry.
+    /// Deletes a row and its entry.
     package func delete(_ row: ItemRow) throws {
         try execute(RowCoding.delete, [SQLValue(row.key)])
         folderChanges.note(row.key, before: row, after: nil) { index.cache.row(key: row.key) }
@@ -144,8 +145,8 @@ package final class IndexTransaction: IndexReader {
         index.tunnels.noteForgetting(row.key, version: row.version)
     }
 
-    /// Of a row that is changed on what was read before another change of it only the columns that differ are written:
-    /// nobody knows it as a whole then, and it is not remembered.
+    /// Remembers a written row. If it was changed based on an earlier state, only the differing columns were written;
+    /// the whole row is then unknown and not remembered.
     private func noteWritten(_ row: ItemRow, before: ItemRow? = nil) {
         let isFirst = touched.insert(row.key).inserted
         written[row.key] = isFirst || before == nil || written[row.key] == before ? row : nil
@@ -163,20 +164,20 @@ package final class IndexTransaction: IndexReader {
         names.give(entry, to: nil)
     }
 
-    /// Notes that the cloud's record of an item is another one.
+    /// Records that the cloud's record of an item changed.
     func noteRecord(of id: ItemID, before: RecordState?, after: RecordState?) {
         folderChanges.note(id, before: before, after: after)
     }
 
-    /// Has the totals of all folders counted again.
+    /// Requests a new count of all folders' totals.
     func recountFolders() { folderChanges.isIncomplete = true }
 
-    // Its own changes are in the stored totals only when they are committed.
+    // The stored totals include this transaction's changes only after the commit.
     override var isAheadOfSums: Bool { true }
 
     // MARK: Statements
 
-    /// The one way in which a transaction changes something.
+    /// Executes a statement. This is the only way in which a transaction changes the database.
     func execute(_ sql: String, _ values: [SQLValue]) throws {
         if journal == nil {
             try connection.run(sql, values)
@@ -185,14 +186,14 @@ package final class IndexTransaction: IndexReader {
         }
     }
 
-    /// The same for what is asked of the database in nearly each transaction: what the cloud has told, and of which
-    /// contents something is known. Programs change that rarely.
+    /// Executes a statement on data that almost every transaction queries: the cloud's records and the records of
+    /// contents. Programs rarely change these.
     func executeAtOnce(_ sql: String, _ values: [SQLValue]) throws {
         isUrgent = true
         try execute(sql, values)
     }
 
-    /// The database, which has all that was changed before.
+    /// The database with all earlier changes run.
     override var db: Database {
         get throws {
             try runAll()
@@ -207,7 +208,7 @@ package final class IndexTransaction: IndexReader {
         }
     }
 
-    /// Has the database run what was changed before it, and what it has changed itself.
+    /// Runs the batch's waiting statements and this transaction's own.
     func runAll() throws {
         guard let journal else { return }
         try index.openBatch(connection, journal)
@@ -217,14 +218,15 @@ package final class IndexTransaction: IndexReader {
         }
     }
 
-    /// Takes note that this does no more to the row than to say that it was written to.
+    /// Records that this transaction only marks the row as written to.
     func noteWritingOn(_ row: ItemRow) {
         isWritingOn = row.isWriting && !row.flags.contains(.fresh) && row.nextVersion == nil
             && row.dirty.isSuperset(of: [.content, .times])
     }
 
-    /// Gives the top folder the times of what has come, gone or moved in it by another's doing. Any other folder's come
-    /// with its record, and programs that look at times for what is new look at this one too. It is told of with that.
+    /// Updates the top folder's times after a remote change of its entries. Other folders' times come with their
+    /// records; programs that look for new files check this folder's times too. The event of the entry covers the
+    /// update.
     func touchTopFolder() throws {
         guard origin == .remote, events.contains(where: \.changesTopFolder), let before = try row(key: .root) else {
             return
@@ -235,7 +237,7 @@ package final class IndexTransaction: IndexReader {
         try update(top, before: before)
     }
 
-    /// The top folder, in a new index.
+    /// Creates the top folder in a new index.
     func makeRoot() throws {
         guard try row(key: .root) == nil else { return }
         let now = index.timekeeper.now()

@@ -1,8 +1,10 @@
 internal import UbiquityCore
 
 extension ItemIndex {
-    /// Checks what holds after every transaction, also of what is remembered; while nobody writes. Throws `.damaged`
-    /// with what was found.
+    /// Checks the invariants that hold after every transaction, including those of the cache. Call it while nothing
+    /// writes.
+    ///
+    /// - Throws: `.damaged` with the violated invariants.
     package func check() throws {
         try read { try $0.checkInvariants() }
         for row in cache.all where try read({ try $0.row(ino: row.ino) }) != row {
@@ -24,8 +26,10 @@ extension ItemIndex {
 }
 
 extension IndexReader {
-    /// Checks what holds after every transaction, over the whole index; for tests, the simulator and `doctor`.
-    /// To be called inside `write`, or while nobody writes. Throws `.damaged` with what was found.
+    /// Checks the invariants that hold after every transaction, over the whole index; for tests, the simulator and
+    /// `doctor`. Call it inside `write`, or while nothing writes.
+    ///
+    /// - Throws: `.damaged` with the violated invariants.
     package func checkInvariants() throws {
         let findings = try contradictions()
         guard findings.isEmpty else {
@@ -33,7 +37,7 @@ extension IndexReader {
         }
     }
 
-    /// Who has which name. For an index that is small.
+    /// Returns all entries. For small indexes.
     fileprivate func allEntries() throws -> [ItemRow.Entry: ItemKey] {
         var entries: [ItemRow.Entry: ItemKey] = [:]
         try db.run("SELECT parent, name, item FROM entries", []) { row in
@@ -43,7 +47,8 @@ extension IndexReader {
         return entries
     }
 
-    /// The rules that are broken, each with some of the items that break it.
+    /// Returns the violated invariants, each with some of the items that violate it.
+    ///
     /// - Parameter withTotals: Whether the totals of folders are counted and compared too.
     package func contradictions(withTotals: Bool = true) throws -> [String] {
         var findings = [String]()
@@ -52,12 +57,12 @@ extension IndexReader {
             try db.run(sql, []) { keys.append($0.int(0)) }
             if !keys.isEmpty { findings.append("\(rule): \(keys.prefix(Self.examplesPerRule))") }
         }
-        // Counting reads kinds and sizes, which are numbers only if nothing else is wrong.
+        // Counting reads kinds and sizes, which are valid only if nothing else is wrong.
         if withTotals, findings.isEmpty, let wrong = try wrongTotals() { findings.append(wrong) }
         return findings
     }
 
-    /// Nil if the stored totals of folders are those of the items.
+    /// Returns nil if the stored totals of folders match the items.
     func wrongTotals() throws -> String? {
         let folders = try foldersOfWrongSums()
         guard !folders.isEmpty else { return nil }
@@ -78,13 +83,13 @@ extension IndexReader {
 
     private static let examplesPerRule = 5
 
-    /// What no row is made of (`RowCoding`): who reads it, or the folder it is in, gets an error.
+    /// Values that `RowCoding` cannot decode: reading the row, or its folder, fails.
     static let unreadableItem = "\(unreadableID) OR \(unreadableKind) OR \(unreadableState)"
     static let unreadableID = isNoID("id")
     static let unreadableKind = "kind NOT IN (1, 2, 3, 4, 5, 6, 7, 8)"
     static let unreadableState = "contentState NOT IN (0, 1, 2)"
     static let unreadableRecord = "\(unreadableID) OR \(unreadableKind) OR \(isNoID("parent")) OR \(unreadableName)"
-    /// A text is never the same as bytes for SQLite: nobody would find the entry.
+    /// SQLite never compares text equal to a blob, so such an entry cannot be found.
     static let unreadableName = "typeof(name) <> 'blob'"
     static let unreadableVersion = """
         (version IS NOT NULL AND \(isNoID("version")) OR nextVersion IS NOT NULL AND \(isNoID("nextVersion")))
@@ -96,7 +101,7 @@ extension IndexReader {
         "(typeof(\(column)) <> 'blob' OR length(\(column)) <> 16)"
     }
 
-    /// Queries for the items (by key) that break a rule.
+    /// Queries for the items (by key) that violate a rule.
     private static let rules: [(String, String)] = [
         ("no top folder", "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM items WHERE key = 1 AND ino = 1 AND kind = 2)"),
         ("the top folder has an entry", "SELECT item FROM entries WHERE item = 1"),
@@ -125,8 +130,7 @@ extension IndexReader {
             "an entry of another kind than its item",
             "SELECT item FROM entries JOIN items ON key = item WHERE directory <> (kind = 2)"
         ),
-        // A folder may be without an entry for a moment (displaced by another): what is below it is no part of a
-        // circle.
+        // A displaced folder may lack an entry for a moment. The items below it do not form a cycle.
         (
             "a circle of folders",
             """

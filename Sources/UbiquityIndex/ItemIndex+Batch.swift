@@ -3,22 +3,22 @@ import Synchronization
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// Local transactions, which the journal makes survive, and the commits of the database that take them over.
+// Local transactions, made crash-safe by the journal, and the database commits that take them over.
 //
-// While a batch is open the writing connection alone sees it. So what one thread asks shortly after another's change is
-// answered by that connection (`peek`), and whoever reads more commits the batch first (`read`).
+// While a batch is open, only the writing connection sees its changes. So a short query after a change uses that
+// connection (`peek`), and a longer one commits the batch first (`read`).
 //
-// What a program does asks the database hardly anything: rows and names are remembered (`RowCache`). So a transaction's
-// statements stand in the journal, and are run later: by a thread that does nothing else, if there are some, or by
-// whoever asks the database next.
+// Most operations of programs need no database query: rows and names are cached (`RowCache`). So a transaction's
+// statements are written to the journal and run later: by a background thread if enough wait, or before the next
+// database query.
 extension ItemIndex {
-    /// So many transactions are left for others to run before a thread is woken for them.
+    /// Transactions that may wait before a thread is woken to run them.
     private static let enoughToRun = 16
     private static let noteLoss = "INSERT OR REPLACE INTO meta VALUES ('lost', 1)"
 
-    /// Brings the database up to the journal: after the process died with a batch open.
+    /// Applies the journal to the database, after a process died with an open batch.
     func replay(_ db: Database, _ journal: IndexJournal) throws {
-        // A new database: what stands there was another's, which is gone.
+        // The database is new: the journal belongs to another one that is gone.
         guard try db.tableExists("meta") else { return try journal.clear() }
         let stored = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'journal'") ?? 0
         guard stored >= 0 else {
@@ -28,16 +28,16 @@ extension ItemIndex {
         }
         let life = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'life'") ?? 0
         let begun = try Int64.fetchOne(db, sql: "SELECT value FROM meta WHERE name = 'begun'")
-        // Of a life that was begun by a former version nothing is known.
+        // A run started by an earlier program version recorded nothing to compare.
         if begun == life {
             let isDamaged = try journal.isDamaged(
                 after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life), looksThrough: !wasClosed)
-            // Kept for whoever deals with it: to open the index once more shows it no longer.
+            // Stored for a later repair: opening the index again would no longer show it.
             if isDamaged { try? db.run(Self.noteLoss, []) }
             journalLoss.withLock { $0 = isDamaged }
         }
         try journal.load(after: UInt64(bitPattern: stored), of: UInt64(bitPattern: life))
-        // Formats before have no totals to keep.
+        // Earlier formats have no stored totals.
         if try db.tableExists("folderSums") {
             let changes = try FolderReplay.changes(journal.batch, db)
             folderChanges.withLock { $0 = changes }
@@ -46,24 +46,24 @@ extension ItemIndex {
         try bringEarlierLifeToDisk(journal, db)
     }
 
-    /// Whether the last process that had the index open ended by itself: then the database's log is empty.
+    /// Whether the last process closed the index cleanly: the database's log is empty then.
     private var wasClosed: Bool {
         guard let path, let size = try? FileSystem.status(path + "-wal").size else { return true }
         return size == 0
     }
 
-    /// Tells what the journal gets from now on from what an earlier opening left in it.
+    /// Starts a new journal life, which separates new entries from those of earlier openings.
     func beginLife(_ db: Database, _ journal: IndexJournal) throws {
         let life = random.next()
         let value = SQLValue.int(Int64(bitPattern: life))
-        // Between the two nothing is claimed of what stands at the journal's beginning.
+        // Between the two statements nothing is assumed about the journal's beginning.
         try db.run("INSERT OR REPLACE INTO meta VALUES ('life', ?)", [value])
         try journal.beginLife(life)
         try db.run("INSERT OR REPLACE INTO meta VALUES ('begun', ?)", [value])
     }
 
-    /// Whether the journal was found damaged or gone when the index was opened, now or earlier, or the database older
-    /// than it: changes may be missing that were acknowledged. A loss of power, too, leaves it so.
+    /// Whether acknowledged changes may be missing: the journal was found damaged or missing, now or at an earlier
+    /// opening, or the database was older than the journal. A power loss has the same effect.
     package var hasLostJournal: Bool {
         get throws {
             if journalLoss.withLock({ $0 }) { return true }
@@ -71,18 +71,18 @@ extension ItemIndex {
         }
     }
 
-    /// What is left of those changes has been looked after.
+    /// Clears the loss once recovery has handled what remains of the changes.
     package func forgetJournalLoss() throws {
         let known = refusals.withLock { $0.count }
         try write(.startup) { transaction in
-            // What is run before this may have been given up.
+            // Statements that run before this one may have been dropped.
             guard refusals.withLock({ $0.count }) == known else { return }
             try transaction.execute("DELETE FROM meta WHERE name = 'lost'", [])
             journalLoss.withLock { $0 = false }
         }
     }
 
-    /// Runs `body` in the batch and writes down what it changed.
+    /// Runs `body` in the batch and appends its statements to the journal.
     func writeLocally<T>(
         _ db: Database, _ journal: IndexJournal, _ body: (IndexTransaction) throws -> T
     ) throws -> T {
@@ -92,13 +92,13 @@ extension ItemIndex {
         do {
             let result = try body(transaction)
             try recordOverdraft(transaction)
-            // Not in part, and not what is asked for without looking at what waits.
+            // Runs all statements if some have run already, or if later queries rely on them without running the batch.
             if transaction.isUrgent || transaction.runCount > 0 { try transaction.runAll() }
             try acknowledge(transaction, db, journal)
             return result
         } catch {
-            // What it has done goes, and with it the whole open transaction: the journal brings the others back when
-            // the batch is opened next. SQLite may have rolled back already, as it does when the disk is full.
+            // Rolls back the whole open transaction, because part of this one has run. The journal restores the others
+            // when the batch is opened next. SQLite may have rolled back by itself, as it does when the disk is full.
             if transaction.runCount > 0, db.isInsideTransaction { try db.rollback() }
             throw error
         }
@@ -127,18 +127,19 @@ extension ItemIndex {
         setBatch(isOpen: !journal.batch.isEmpty)
         cache.endCommit(of: transaction)
         publish(transaction.events)
-        // The journal holds what is in the batch. If the database does not take it now it is asked again, and when the
-        // journal is full whoever changes something is told.
+        // The journal has the batch's changes. If this commit fails it is tried again; once the journal is full, the
+        // next change reports the failure.
         if journal.isLong { try? commitBatch(db, journal) } else { runElsewhere(journal) }
     }
 
-    /// Begins the transaction that the batch gathers in, and runs what is in the batch and was not run in it.
+    /// Opens the database transaction of the batch and runs the batch's waiting statements.
     func openBatch(_ db: Database, _ journal: IndexJournal) throws {
         while try runNext(db, journal) {}
     }
 
-    /// Runs the first transaction of the batch that was not run.
-    /// - Returns: false if there is none.
+    /// Runs the next waiting transaction of the batch.
+    ///
+    /// - Returns: False if there is none.
     private func runNext(_ db: Database, _ journal: IndexJournal) throws -> Bool {
         if !db.isInsideTransaction {
             journal.noteOpening()
@@ -151,7 +152,7 @@ extension ItemIndex {
             journal.noteRun()
         } catch {
             if db.isInsideTransaction { try db.rollback() }
-            // One that stands nowhere yet is refused: who wants it waits to hear of it.
+            // A transaction not stored yet can still be refused: its caller waits for the result.
             let isRefused = journal.lacksLast && place == journal.batch.count - 1
             guard !isRefused, let error = error as? DatabaseError, error.resultCode == .SQLITE_CONSTRAINT else {
                 throw error
@@ -161,9 +162,9 @@ extension ItemIndex {
         return true
     }
 
-    /// What was remembered when a transaction of the batch was made contradicts the database. That is a fault of ours;
-    /// but no other change is to be lost for it, nor the index be stuck with it. The next start looks for what is
-    /// missing, as after the loss of a journal.
+    /// Drops a transaction whose cached state contradicts the database. This is a bug in this program, but it must
+    /// neither lose other changes nor block the index. The next start looks for missing changes, as after the loss of a
+    /// journal.
     private func giveUp(_ place: Int, _ journal: IndexJournal, _ error: DatabaseError) {
         journal.replace(place, by: [JournalStatement(sql: Self.noteLoss, values: [])])
         journalLoss.withLock { $0 = true }
@@ -175,7 +176,7 @@ extension ItemIndex {
         }
     }
 
-    /// What was given up since this was called last, in words.
+    /// Returns descriptions of the transactions dropped since the last call.
     package func takeRefusals() -> [String] {
         refusals.withLock { refusals in
             defer { refusals.texts = [] }
@@ -183,7 +184,7 @@ extension ItemIndex {
         }
     }
 
-    /// - Returns: false if nothing waits.
+    /// - Returns: False if nothing waits.
     func runOne(of journal: IndexJournal) throws -> Bool {
         try withWriterLast { db in
             if !db.isInsideTransaction { journal.noteOpening() }
@@ -191,8 +192,7 @@ extension ItemIndex {
         }
     }
 
-    /// Has a thread run what waits. It takes one transaction after the other: who changes something meanwhile waits
-    /// for no more than that.
+    /// Runs waiting transactions on a background thread, one at a time, so a writer waits for one at most.
     private func runElsewhere(_ journal: IndexJournal) {
         guard journal.waitingCount >= Self.enoughToRun, let pool = statementThread,
             !isRunningElsewhere.exchange(true, ordering: .acquiringAndReleasing)
@@ -204,21 +204,21 @@ extension ItemIndex {
                 while try runOne(of: journal) {}
                 isRunningElsewhere.store(false, ordering: .releasing)
             } catch {
-                // Who asks the database next hears of it; till it has taken all, it is not tried here again.
+                // The next database query reports the error. Until the batch is committed, this thread does not retry.
             }
         }
         if !isStarted { isRunningElsewhere.store(false, ordering: .releasing) }
     }
 
-    /// Counts a transaction that does not go through the journal: after a power loss, what the journal holds from after
-    /// it must not be run on a database that has lost it.
+    /// Numbers a transaction that bypasses the journal. After a power loss, later journal entries must not run on a
+    /// database without this transaction.
     func count(_ db: Database, _ journal: IndexJournal) throws -> UInt64 {
         let number = journal.sequence + 1
         try db.run("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", [.int(Int64(bitPattern: number))])
         return number
     }
 
-    /// Commits the batch, if there is one. If that fails it is still there.
+    /// Commits the batch, if there is one. If the commit fails, the batch stays.
     func commitBatch(_ db: Database, _ journal: IndexJournal) throws {
         guard !journal.batch.isEmpty else {
             if db.isInsideTransaction { try db.cachedStatement(sql: "COMMIT").execute() }
@@ -245,9 +245,9 @@ extension ItemIndex {
     }
 }
 
-/// Changes that were acknowledged and that the database would not take.
+/// Acknowledged changes that the database refused.
 struct Refusals {
-    /// Of so many it is kept why.
+    /// Maximum number of refusals kept with a description.
     static let capacity = 100
 
     var count = 0

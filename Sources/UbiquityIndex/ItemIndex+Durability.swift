@@ -2,17 +2,17 @@ import GRDB
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// What must survive a loss of power (`IndexDurability`).
+// Makes changes survive a power loss (`IndexDurability`).
 extension ItemIndex {
-    /// Has `begin` called each time before the index is brought to the disk, for contents that must be there first, and
-    /// `end` when it is there or cannot be brought there.
+    /// Registers `begin`, called each time before the index is synced to disk, for contents that must be there first.
+    /// `end` is called when the index is synced or the sync has failed.
     package func beforeDurable(
         _ begin: @escaping @Sendable () throws -> Void, end: @escaping @Sendable () -> Void
     ) {
         precursors.withLock { $0.append((begin, end)) }
     }
 
-    /// Runs `body` with what must be on the disk before the index there.
+    /// Runs `body` after everything that must be on disk before the index.
     func withPrecursors(_ body: () throws -> Void) throws {
         var ends: [@Sendable () -> Void] = []
         defer { for end in ends { end() } }
@@ -23,16 +23,17 @@ extension ItemIndex {
         try body()
     }
 
-    /// Makes every change so far survive power loss. Throws `.io`: then it may not survive, until a later call has
-    /// succeeded.
+    /// Makes every change so far survive a power loss. Throws `.io`: then changes may be lost, until a later call
+    /// succeeds.
     package func makeDurable() throws { _ = try makeDurableByJournal() }
 
-    /// The same, and whatever else the journal's file has.
-    /// - Returns: false if the index is on the disk in another way: then nothing is known of the rest.
+    /// Does the same, and also syncs the rest of the journal's file.
+    ///
+    /// - Returns: False if the index reached the disk in another way; then the rest of the file may not be synced.
     package func makeDurableByJournal() throws -> Bool {
         guard let journal else { return false }
         let known = trust.withLock { $0.last }
-        // Asked first: what a change from here on needs is the business of whoever made it.
+        // Taken first: later changes are synced by their own callers.
         let sync = withJournal { journal.beginSync() }
         var isThere = false
         try withPrecursors {
@@ -43,13 +44,14 @@ extension ItemIndex {
         return isThere
     }
 
-    /// As `makeDurable`, by the flush of the disk that the sync of a content ends with.
+    /// Does the same as `makeDurable`, through the disk flush at the end of a content's sync.
+    ///
     /// - Parameters:
-    ///   - device: of the content's file system.
-    ///   - start: sends the content's bytes to the disk without waiting for them: so both are on their way at one time.
-    ///   - sync: brings the content to the disk.
-    /// - Returns: false if the index is not known to be on the disk: its journal lies elsewhere or is not all that is
-    ///   needed, or another sync has failed. The content may or may not have been synced.
+    ///   - device: The device of the content's file system.
+    ///   - start: Starts writing the content's bytes without waiting, so that both writes overlap.
+    ///   - sync: Syncs the content to disk.
+    /// - Returns: False if the index is not known to be synced: its journal is on another device or does not suffice,
+    ///   or another sync has failed. The content may or may not have been synced.
     package func makeDurable(
         byFlushOf device: UInt64, start: () throws -> Void, sync: () throws -> Void
     ) throws -> Bool {
@@ -65,11 +67,11 @@ extension ItemIndex {
             let failures = syncFailures.withLock { $0.count }
             guard try syncing({ () throws(Errno) in try journal.finishWriting() }) else { return }
             do { try sync() } catch {
-                // It may have failed before the flush, or in it.
+                // The sync may have failed before the flush, or in it.
                 syncFailures.withLock { $0.count += 1 }
                 throw error
             }
-            // The flush of another call may have lost what this one has sent.
+            // The flush of another call may have lost this call's writes.
             isThere = syncFailures.withLock { $0.count } == failures
             if isThere { withJournal { journal.noteEnd(of: part) } }
         }
@@ -77,19 +79,19 @@ extension ItemIndex {
         return isThere
     }
 
-    /// What `fsync` promises: as `makeDurable`, of what programs have changed. That a file which the index on the disk
-    /// knows to be written has been written to once more need not be there: the next start looks at it in any case.
+    /// Implements the promise of `fsync`: makes changes by programs durable. A further write to a file already recorded
+    /// as being written need not be synced: the next start examines such files anyway.
     package func makeChangesDurable() throws {
         if !hasDurableChanges { try makeDurable() }
     }
 
-    /// Whether all that `makeChangesDurable` would bring to the disk is there.
+    /// Whether everything `makeChangesDurable` would sync is on disk.
     package var hasDurableChanges: Bool {
         guard let journal else { return true }
         return withJournal { journal.durability.hasAllChanges }
     }
 
-    /// - Returns: false if a sync has failed before, so that another would say nothing.
+    /// - Returns: False if a sync has failed before, so that another one would prove nothing.
     private func bringToDisk(_ journal: IndexJournal, _ sync: IndexDurability.Sync) throws -> Bool {
         let isThere = try syncing { () throws(Errno) in
             try journal.sync()
@@ -100,7 +102,7 @@ extension ItemIndex {
         return true
     }
 
-    /// Syncs go one after the other: the kernel tells of a failure one of those who wait for it.
+    /// Serializes syncs: the kernel reports a failure to only one of the waiters.
     private func syncing(_ body: () throws(Errno) -> Void) throws -> Bool {
         try syncFailures.withLock { failures in
             guard failures.isEmpty else { return false }
@@ -115,10 +117,10 @@ extension ItemIndex {
         }
     }
 
-    /// With synchronous = NORMAL a commit has reached the log by write(2), and SQLite syncs a log before it is copied
-    /// back and the database after. So syncing the log makes all commits durable.
+    /// Syncs the write-ahead log, which makes all commits durable. With synchronous = NORMAL a commit reaches the log
+    /// by write(2); SQLite syncs the log before it copies it back, and the database after.
     private func syncLog() throws(Errno) {
-        // No log: nothing was ever committed.
+        // Without a log nothing was ever committed.
         guard let path, let log = try openLog(path) else { return }
         FaultPoints.reach("index.sync.log")
         try log.syncData()
@@ -136,11 +138,11 @@ extension ItemIndex {
         } catch .ENOENT { return nil }
     }
 
-    /// The journal's room comes to its end, and it may not begin anew before the log is on the disk. If that fails it
-    /// goes on to its end, and then each change is a commit.
+    /// Frees journal space by syncing the log: the journal may restart only after that. If the sync fails, the journal
+    /// runs full, and then each change is a commit.
     func makeRoom(in journal: IndexJournal) {
         let sync = journal.beginSync()
-        // Who waits for the disk is told of a failure by a sync of his own.
+        // A caller that waits for the disk learns of the failure from its own sync.
         try? withPrecursors {
             guard try syncing({ () throws(Errno) in try syncLog() }) else { return }
             journal.noteLog(of: sync)
@@ -148,8 +150,8 @@ extension ItemIndex {
         }
     }
 
-    /// After a failed sync the kernel takes the pages for written, and another sync would say so too. What they hold is
-    /// written anew, into the database, which is synced; and the journal begins anew.
+    /// Rewrites all changes into the database and syncs it, then restarts the journal. After a failed sync the kernel
+    /// considers the pages written, so another sync would falsely succeed.
     private func copyBack(_ journal: IndexJournal) throws {
         let failures = syncFailures.withLock { $0.count }
         try mapErrors { try withWriter { db in try copyBack(journal, db) } }
@@ -164,8 +166,8 @@ extension ItemIndex {
         journal.noteCommit()
     }
 
-    /// After a process that did not end by itself: its journal begins anew, whatever was promised of what stands in it,
-    /// and of its syncs nobody knows which failed, nor which contents must come first.
+    /// Handles a process that did not end cleanly. Its journal restarts, although its entries may not be durable, its
+    /// syncs may have failed, and its contents' order is unknown. So the whole file system is synced first.
     func bringEarlierLifeToDisk(_ journal: IndexJournal, _ db: Database) throws {
         guard let path, let size = try? FileSystem.status(path + "-wal").size, size > 0 else { return }
         try FaultPoints.check("index.sync")
@@ -173,20 +175,20 @@ extension ItemIndex {
             try FileDescriptor.open(Path.parent(of: path), .readOnly).syncFileSystem()
         }
         do { try copyBack(journal, db) } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
-            // No room in the database: the log stays, which was synced just now.
+            // The database has no space left: the log stays, and it was synced just now.
         }
     }
 
     // MARK: For the doctor
 
-    /// Whether the journal's file has what is only there: changes that were acknowledged and are not committed.
+    /// Returns whether the journal's file holds all changes that were acknowledged but not committed.
     package func isJournalWhole() throws -> Bool {
         guard let journal else { return true }
         return try mapErrors { try withWriter { _ in try journal.isWhole() } }
     }
 
-    /// Brings what is in the journal to the disk in the database; the journal begins anew then, and has nothing of
-    /// earlier lives any more.
+    /// Moves the journal's changes into the database and syncs it. The journal restarts and keeps nothing of earlier
+    /// lives.
     package func renewJournal() throws {
         guard let journal else { return }
         try withPrecursors { try copyBack(journal) }
@@ -194,7 +196,7 @@ extension ItemIndex {
     }
 }
 
-/// Syncs of the index that failed, and those of them whose pages were written anew since.
+/// Counts failed syncs of the index, and those whose pages were rewritten since.
 struct SyncFailures {
     var count = 0
     var madeGood = 0

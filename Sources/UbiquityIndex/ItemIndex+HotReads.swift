@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// What each call of a program asks, from memory if it can be (`RowCache`).
+// The queries of every file system call, answered from memory where possible (`RowCache`).
 extension ItemIndex {
     package func row(ino: UInt64) throws -> ItemRow? {
         if let row = cache.row(ino: ino) { return row }
@@ -13,7 +13,7 @@ extension ItemIndex {
 
     package func row(key: ItemKey) throws -> ItemRow? { try cache.row(key: key) ?? peek { try $0.row(key: key) } }
 
-    /// What has that name; for a hard link, what it leads to.
+    /// Returns the item of that name; for a hard link, its target.
     package func child(of parent: ItemKey, named name: ItemName) throws -> ItemRow? {
         let entry = ItemRow.Entry(parent: parent, name: name)
         switch cache.child(at: entry) {
@@ -25,7 +25,7 @@ extension ItemIndex {
         return try peek(readChild(entry, if: cache.epoch))
     }
 
-    /// - Parameter epoch: nil if nothing may be remembered.
+    /// - Parameter epoch: Nil if nothing may be cached.
     private func readChild(_ entry: ItemRow.Entry, if epoch: UInt64?) -> (IndexReader) throws -> ItemRow? {
         { [self] reader in
             guard let epoch else { return try reader.child(of: entry.parent, named: entry.name).flatMap(reader.named) }
@@ -37,7 +37,7 @@ extension ItemIndex {
         }
     }
 
-    /// The item of that name and those after it, if the name is the next one of those that are read in order.
+    /// Returns the item of that name and caches those after it, if names are being read in order.
     private func readInOrder(_ entry: ItemRow.Entry, if epoch: UInt64, _ reader: IndexReader) throws -> ItemRow? {
         guard let (after, limit) = namesInOrder.withLock({ $0.guess(entry) }) else { return nil }
         let rows = try reader.children(of: entry.parent, after: after, limit: limit)

@@ -1,26 +1,27 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What was seen when the room for the index was looked at last.
+/// The result of the last check of the index's reserved space.
 struct RoomLook {
     var allowance = IndexReserve.Allowance.all
-    /// It counts till then.
+    /// The result is valid until then.
     var until = Timestamp.zero
 }
 
-// On a full disk the room that is kept for the index is for what makes room (`IndexReserve`).
+// On a full disk the index's reserved space serves operations that free space (`IndexReserve`).
 extension ItemIndex {
-    /// Seconds between two looks while there is plenty of room, and while a program could use up what there is at once.
+    /// Seconds between two checks: with plenty of free space, and while a program could use it up at once.
     private static let pauses = (plenty: 0.25, little: 0.01)
     private static let plenty: Int64 = 256 << 20
 
-    /// Throws `.noSpace` while programs may not do that.
-    /// - Parameter use: `all` for what makes something new, `changes` for what changes something.
+    /// Throws `.noSpace` if programs may not do that now.
+    ///
+    /// - Parameter use: `all` to create something, `changes` to change something.
     func requireRoom(for use: IndexReserve.Allowance) throws(UbiquityError) {
         guard let reserve = reserve.withLock({ $0 }) else { return }
         let now = timekeeper.now()
         let allowance = roomLook.withLock { look in
-            // Also after the clock was set back.
+            // Also checks again after the clock was set back.
             if now >= look.until || look.until > now.advanced(bySeconds: Self.pauses.plenty) {
                 let (allowance, free) = reserve.allowance()
                 let pause = free > Self.plenty ? Self.pauses.plenty : Self.pauses.little

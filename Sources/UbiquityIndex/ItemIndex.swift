@@ -4,30 +4,30 @@ import Synchronization
 package import UbiquityCore
 package import UbiquitySystem
 
-/// What this device knows of a container: the local tree, the remote tree and what waits to go up, in `index.db`.
+/// This device's database of a container, in `index.db`: the local tree, the remote tree and the changes to upload.
 ///
-/// Writes are serial; each is one transaction that survives the death of the process when it returns, and power loss
-/// after `makeDurable()`. Local ones gather in a batch (`IndexJournal`). Reads see every write that has returned; but
-/// for short ones while a batch is open they take a connection of their own. Changes are told to the observers in the
-/// order of the writes.
+/// Writes are serial. Each is one transaction; it survives the death of the process when it returns, and a power loss
+/// after `makeDurable()`. Local writes gather in a batch (`IndexJournal`). Reads see every write that has returned;
+/// most use a connection of their own, but short reads during an open batch use the writer's. Observers are notified of
+/// changes in the order of the writes.
 package final class ItemIndex: Sendable {
-    /// Pages of the write-ahead log that `checkpoint()` lets pass before it copies them back (4 KiB each: 16 MiB).
+    /// Pages of the write-ahead log above which `checkpoint()` copies them back (4 KiB each: 16 MiB).
     private static let checkpointPages = 4096
-    /// When the log is this long (64 MiB), the committing thread itself copies back: a bound should nobody call
-    /// `checkpoint()`.
+    /// Pages of the log (64 MiB) above which the committing thread copies them back. This bounds the log if
+    /// `checkpoint()` is never called.
     private static let forcedCheckpointPages = 16384
     /// Seconds a connection waits for another, which happens while one is opened or the log is emptied.
     private static let busyTimeout = 10.0
-    /// Pages a reading connection keeps in memory, KiB.
+    /// Cache size of a reading connection, KiB.
     private static let readerCache = 4096
-    /// Pages the writing connection keeps: a page of the feed changes that many in a large index, and what has no room
-    /// is written to the log twice.
+    /// Cache size of the writing connection, KiB. In a large index, one page of the feed changes that many pages; pages
+    /// beyond the cache are written to the log twice.
     private static let writerCache = 24576
 
     private let writer: DatabaseQueue
-    /// The turn with the writing connection and with the journal.
+    /// The lock for the writing connection and the journal.
     private let turn = BriefTurn()
-    /// Nil if all is in memory: then the one connection reads as well.
+    /// Nil for an index in memory: then the one connection also reads.
     private let readers: ReadConnections?
     let path: String?
     package let random: any RandomSource
@@ -36,31 +36,31 @@ package final class ItemIndex: Sendable {
     let tunnels = Tunnels()
     let replaced = ReplacedContents()
     package let packages: PackageRules
-    /// Who owns the top folder and what comes from other devices: owner and group are not synced.
+    /// The owner of the top folder and of items from other devices: owner and group are not synced.
     package let owner: (uid: UInt32, gid: UInt32)
     private let observers = Lock<[@Sendable ([IndexEvent]) -> Void]>([])
     let cache = RowCache()
     let namesInOrder = Lock(NamesInOrder())
-    /// Nil if all is in memory.
+    /// Nil for an index in memory.
     let journal: IndexJournal?
     let journalLoss = Lock(false)
     let refusals = Lock(Refusals())
-    /// Runs what the journal has; nil if others do.
+    /// Runs the journal's statements in the background; nil if there is no such thread.
     let statementThread: BlockingPool?
     let isRunningElsewhere = Atomic<Bool>(false)
     /// Whether there are local transactions that only the writing connection sees.
     private let isBatchOpen = Atomic<Bool>(false)
     private let updateStatements = Lock<[UInt32: String]>([:])
-    /// What must be on the disk before the index is (`beforeDurable`).
+    /// What must be on disk before the index is synced (`beforeDurable`).
     let precursors = Lock<[(begin: @Sendable () throws -> Void, end: @Sendable () -> Void)]>([])
-    /// Locked while something is synced.
+    /// Locked during a sync.
     let syncFailures = Lock(SyncFailures())
-    /// Nil if none is kept.
+    /// Nil if no space is reserved.
     let reserve = Lock<IndexReserve?>(nil)
     let roomLook = Lock(RoomLook())
-    /// Whether the names of the files are known to be on the disk.
+    /// Whether the names of the files are known to be on disk.
     let isNameDurable = Lock(false)
-    /// The write-ahead log, once there is one: it stays as long as the database is open.
+    /// The write-ahead log, once it exists. It stays open as long as the database.
     let log = Lock<FileDescriptor?>(nil)
     let trust = Lock(OutdatedTrust(first: ContentID(.max)))
     let recorded = Lock(RecordedContents(newest: ContentID(.max)))
@@ -69,12 +69,14 @@ package final class ItemIndex: Sendable {
     /// Changes of the batch that the totals of folders do not include yet.
     let folderChanges = Lock(FolderChanges())
 
-    /// Opens the index, or makes it. Throws `.newerFormat`, `.noSpace`, `.io`.
+    /// Opens the index, or creates it.
+    ///
     /// - Parameters:
-    ///   - path: the database's file; nil keeps all in memory (the simulator).
-    ///   - ignoring: what stays on this device, wherever it lies, unless an ignore file takes it back.
-    ///   - packages: which folders are one document.
-    ///   - statementThread: runs statements that nobody waits for.
+    ///   - path: The database's file; nil for an index in memory (the simulator).
+    ///   - ignoring: Rules for items excluded from sync at any place, unless an ignore file overrides them.
+    ///   - packages: Rules for folders that are one document.
+    ///   - statementThread: Runs statements in the background.
+    /// - Throws: `.newerFormat`, `.noSpace`, `.io`.
     package init(
         path: String?, timekeeper: any Timekeeper, random: any RandomSource, ignoring: IgnoreRules = .standard,
         packages: PackageRules = .standard,
@@ -87,7 +89,7 @@ package final class ItemIndex: Sendable {
         ignoreFiles = IgnoreFiles(standard: ignoring)
         self.packages = packages
         self.owner = owner
-        // Open until the database itself is: so its log is read through once, not twice.
+        // Stays open until the database itself is open, so that its log is read only once.
         let probe = try mapErrors { try path.flatMap(Schema.probe) }
         let configuration = Self.configuration
         readers = path.map { ReadConnections(path: $0, configuration: configuration) }
@@ -100,10 +102,10 @@ package final class ItemIndex: Sendable {
         try mapErrors {
             try probe?.close()
             try withWriter { db in
-                // In the format it was written in.
+                // Runs in the format the journal was written in.
                 if let journal { try replay(db, journal) }
                 try Schema.prepare(db)
-                // First: a life that a loss of power leaves has its numbers.
+                // Runs first, so that this life has its numbers even after a power loss.
                 try reserveNumbers(db)
                 if let journal { try beginLife(db, journal) }
             }
@@ -116,8 +118,8 @@ package final class ItemIndex: Sendable {
         if try !hasCountedFolders { continueFolderCount() }
     }
 
-    /// The file of the journal of the index at a path, and from which byte on others may use it: what stands there
-    /// comes to the disk with the journal (`makeDurableByJournal`).
+    /// Returns the journal's file for the index at a path, and the offset from which others may use it. Bytes there are
+    /// synced with the journal (`makeDurableByJournal`).
     package static func journalRoom(ofIndexAt path: String) -> (path: String, start: Int64) {
         (journalPath(path), IndexJournal.capacity)
     }
@@ -147,14 +149,16 @@ package final class ItemIndex: Sendable {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Tells `observer` of every commit's changes, in order, on the committing thread: it must only take note.
+    /// Adds an observer. It is called with every commit's changes, in order, on the committing thread, and must return
+    /// quickly.
     package func observe(_ observer: @escaping @Sendable ([IndexEvent]) -> Void) {
         observers.withLock { $0.append(observer) }
     }
 
-    /// Reads what was written. One statement is consistent in itself; several may see different states.
+    /// Reads the index, including all writes that have returned. One statement is consistent in itself; several may see
+    /// different states.
     package func read<T>(_ body: (IndexReader) throws -> T) throws -> T {
-        // Without room on the disk the batch stays open, and is read where it is.
+        // Without disk space the batch stays open and is read through the writing connection.
         if isBatchOpen.load(ordering: .acquiring), (try? settle()) == nil { return try readWriter(body) }
         return try mapErrors {
             func answer(_ db: Database) throws -> T { try body(IndexReader(db)) }
@@ -162,7 +166,7 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// The same for a question that is answered at once: it does not commit the batch, and writers wait for it.
+    /// Reads like `read`, for a short query: it does not commit the batch, and writers wait for it.
     package func peek<T>(_ body: (IndexReader) throws -> T) throws -> T {
         try isBatchOpen.load(ordering: .acquiring) ? readWriter(body) : read(body)
     }
@@ -176,17 +180,17 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// Runs `body` with the writing connection, alone with that and with the journal.
+    /// Runs `body` with the writing connection, with exclusive access to it and to the journal.
     func withWriter<T>(_ body: (Database) throws -> T) rethrows -> T {
         try turn.take { try writer.writeWithoutTransaction(body) }
     }
 
-    /// The same for a part of what nobody waits for: whoever wants it too comes first.
+    /// Runs `body` like `withWriter`, for background work: other waiting callers come first.
     func withWriterLast<T>(_ body: (Database) throws -> T) rethrows -> T {
         try turn.takeLast { try writer.writeWithoutTransaction(body) }
     }
 
-    /// The same as `withWriter`, without the connection.
+    /// Takes the same lock as `withWriter`, without the connection.
     func withJournal<T>(_ body: () -> T) -> T { turn.take(body) }
 
     /// Commits the batch, so that all connections see it.
@@ -197,7 +201,7 @@ package final class ItemIndex: Sendable {
 
     func setBatch(isOpen: Bool) { isBatchOpen.store(isOpen, ordering: .releasing) }
 
-    /// Runs `body` as one transaction: all of it happens, or nothing.
+    /// Runs `body` as one transaction: all of it takes effect, or nothing.
     package func write<T>(_ origin: IndexEvent.Origin, _ body: (IndexTransaction) throws -> T) throws -> T {
         try mapErrors {
             try withWriter { db in
@@ -217,9 +221,9 @@ package final class ItemIndex: Sendable {
     private func commit<T>(
         _ transaction: IndexTransaction, _ db: Database, _ body: (IndexTransaction) throws -> T
     ) throws -> T {
-        // Kept statements: GRDB's own transactions compile theirs each time.
+        // Uses cached statements: GRDB's own transactions compile theirs each time.
         try db.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
-        // For a commit that fails; of one that is made it was told.
+        // Ends the cache's commit if the commit fails; a successful commit has ended it already.
         defer { cache.endCommit() }
         let changes = db.totalChangesCount
         do {
@@ -237,13 +241,13 @@ package final class ItemIndex: Sendable {
             if isToCount { countFoldersElsewhere() }
             return result
         } catch {
-            // SQLite may have rolled back already, as it does when the disk is full.
+            // SQLite may have rolled back by itself, as it does when the disk is full.
             if db.isInsideTransaction { try db.rollback() }
             throw error
         }
     }
 
-    /// The text of an update of these columns (`RowCoding.difference`).
+    /// Returns the SQL text that updates these columns (`RowCoding.difference`).
     func updateStatement(_ mask: UInt32) -> String {
         updateStatements.withLock { known in
             if let text = known[mask] { return text }
@@ -253,7 +257,7 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// Waits until all have been told of what the index has now: it can be read a moment before.
+    /// Waits until every observer has been notified of the last commit. A commit is readable shortly before that.
     package func awaitPublishing() { turn.take {} }
 
     func publish(_ events: [IndexEvent]) {
@@ -263,7 +267,7 @@ package final class ItemIndex: Sendable {
 
     // MARK: The log
 
-    /// Keeps room on the disk from now on, for a time when there is none.
+    /// Reserves disk space from now on, for a time when the disk is full.
     package func keepReserve() {
         guard let path else { return }
         let reserve = IndexReserve(besideIndexAt: path)
@@ -271,7 +275,7 @@ package final class ItemIndex: Sendable {
         reserve.take()
     }
 
-    /// Copies the log back into the database if it has grown; to be called now and then from a thread that may wait.
+    /// Copies the log back into the database if it has grown. Call it from time to time, from a thread that may block.
     package func checkpoint() throws {
         try settle()
         reserve.withLock { $0 }?.take()
@@ -289,17 +293,17 @@ package final class ItemIndex: Sendable {
         }
     }
 
-    /// Gives back the pages that the connections keep in memory; what is asked next is read anew.
+    /// Frees the connections' page caches; later queries read the pages again.
     package func releaseMemory() {
         withWriterLast { db in _ = sqlite3_db_release_memory(db.sqliteConnection) }
         readers?.releaseMemory()
     }
 
-    /// Copies the log back and lets go of the file.
+    /// Copies the log back and closes the file.
     package func close() throws {
         try settle()
         log.withLock { $0 = nil }
-        // The connection that is closed last copies the log back; one that only reads cannot.
+        // The connection closed last copies the log back, which a read-only connection cannot do.
         try mapErrors {
             try readers?.close()
             try writer.close()
@@ -316,7 +320,7 @@ private func remedy(_ error: DatabaseError) -> String {
     }
 }
 
-/// Runs `body`; an error of the database becomes one of ours.
+/// Runs `body` and converts database errors to `UbiquityError`.
 func mapErrors<T>(_ body: () throws -> T) throws -> T {
     do {
         return try body()

@@ -2,11 +2,11 @@ import GRDB
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Counts the totals of folders from the items themselves: for an index that has none stored, for a folder while they
-/// are not stored yet, and to check the stored ones.
+/// Counts the totals of folders from the items: for an index without stored totals, for one folder until they are
+/// stored, and to verify the stored ones.
 ///
 /// `meta.sums` is the last counted key: the stored totals include all items up to it. An index of an earlier format is
-/// counted page by page, in the order of the keys, while it is in use. Changes of later items do not count yet.
+/// counted page by page, ordered by key, while it is in use. Changes of later items do not count yet.
 enum FolderCount {
     /// Everything is counted.
     static let whole = Int64.max
@@ -25,13 +25,14 @@ enum FolderCount {
         try db.first("SELECT value FROM meta WHERE name = 'sums'", []) { $0.int(0) } ?? 0
     }
 
-    /// Takes the stored totals away; they are counted anew.
+    /// Deletes the stored totals, so that they are counted again.
     static func begin(_ db: Database) throws {
         try db.run(forgetAll, [])
         try db.run(setCounted, [.int(0)])
     }
 
     /// Adds the next page of items to the stored totals.
+    ///
     /// - Returns: Whether there are more.
     static func countPage(_ db: Database) throws -> Bool {
         let start = try counted(db)
@@ -49,13 +50,13 @@ enum FolderCount {
             var update = FolderUpdate(shares: sums, db)
             try update.run()
         }
-        // Nobody adds items before this is committed.
+        // This transaction holds the writer, so no items are added before it commits.
         let end = isFull ? last : nil
         try db.run(setCounted, [.int(end ?? whole)])
         return end != nil
     }
 
-    /// The totals of all folders, counted anew.
+    /// Counts the totals of all folders.
     static func all(_ db: Database) throws -> [ItemKey: FolderSums] {
         var parents: [ItemKey: ItemKey] = [:]
         try db.run("SELECT item, parent FROM entries WHERE directory", []) {
@@ -74,7 +75,7 @@ enum FolderCount {
         return totals
     }
 
-    /// The totals of one folder, counted anew.
+    /// Counts the totals of one folder.
     static func sums(below folder: ItemKey, _ db: Database) throws -> FolderSums {
         let entries = "down CROSS JOIN entries ON entries.parent = down.key"
         let source = "\(entries) CROSS JOIN items AS own ON own.key = entries.item"
@@ -82,7 +83,7 @@ enum FolderCount {
             .values.reduce(into: FolderSums()) { $0 += $1 }
     }
 
-    /// By folder, the sum of the shares of the items that lie in it.
+    /// Returns per folder the sum of the shares of its direct members.
     private static func shares(
         _ db: Database, _ source: String, _ condition: String, _ values: [SQLValue], isBelow: Bool = false
     ) throws -> [ItemKey: FolderSums] {
@@ -136,10 +137,10 @@ enum FolderCount {
 }
 
 extension IndexReader {
-    /// The totals of a folder: as stored, or counted anew while they are not.
+    /// Returns the totals of a folder: the stored ones, or counted if none are stored.
     package func sums(below folder: ItemKey) throws -> FolderSums {
         guard !isAheadOfSums else { return try FolderCount.sums(below: folder, db) }
-        // One statement: so both are of the same state.
+        // One statement, so both values come from the same state.
         let stored = try db.first(
             """
             SELECT (SELECT value FROM meta WHERE name = 'sums'), \(FolderSums.columns.joined(separator: ", "))
@@ -167,7 +168,7 @@ extension IndexReader {
         }
     }
 
-    /// Folders whose stored totals are not those of the items in them; none while they are being counted.
+    /// Returns folders whose stored totals differ from those of their items; none while counting is in progress.
     func foldersOfWrongSums() throws -> [ItemKey] {
         guard try FolderCount.counted(db) == FolderCount.whole else { return [] }
         let counted = try FolderCount.all(db)
@@ -182,11 +183,12 @@ extension IndexReader {
 }
 
 extension ItemIndex {
-    /// The totals of a folder as last committed.
+    /// Returns the totals of a folder as last committed.
     package func sums(below folder: ItemKey) throws -> FolderSums { try read { try $0.sums(below: folder) } }
 
-    /// Brings the stored totals to the state of the database, before its transaction is committed.
-    /// - Returns: Whether they are to be counted anew after that.
+    /// Updates the stored totals to the state of the database, before its transaction commits.
+    ///
+    /// - Returns: Whether the totals must be counted again after the commit.
     func updateFolders(_ changes: FolderChanges, _ db: Database) throws -> Bool {
         guard !changes.isEmpty else { return false }
         do {
@@ -197,7 +199,7 @@ extension ItemIndex {
         } catch let error as DatabaseError {
             throw error
         } catch {
-            // A row that cannot be read keeps no change from being committed.
+            // An unreadable row must not prevent the commit.
             return try beginFolderCount(db)
         }
     }
@@ -211,32 +213,33 @@ extension ItemIndex {
         return false
     }
 
-    /// Counts the totals to the end, if they are not.
+    /// Counts all totals that are not counted yet.
     package func countFolders() throws { while try countFolderPage() {} }
 
-    /// Goes on with a count that was begun, or is to begin: nobody waits for it if there is a thread for that.
+    /// Starts or continues a count, in the background if there is a thread for that.
     func continueFolderCount() {
         guard statementThread == nil else { return countFoldersElsewhere() }
-        // Without room on the disk totals are counted when they are asked for.
+        // Without disk space, totals are counted when they are requested.
         try? countFolders()
     }
 
-    /// Has a thread count them, a page at a time.
+    /// Counts on a background thread, one page at a time.
     func countFoldersElsewhere() {
         guard let statementThread else { return }
-        // Without room on the disk the next opening of the index goes on with it.
+        // Without disk space, the next opening of the index continues the count.
         _ = statementThread.start { [weak self] in
             if (try? self?.countFolderPage()) ?? false { self?.countFoldersElsewhere() }
         }
     }
 
-    /// Takes the stored totals away and counts all items again.
+    /// Deletes the stored totals and counts all items again.
     package func recountFolders() throws {
         try write(.startup) { try FolderCount.begin($0.connection) }
         try countFolders()
     }
 
-    /// Counts the next items.
+    /// Counts the next page of items.
+    ///
     /// - Returns: Whether there are more.
     package func countFolderPage() throws -> Bool {
         try write(.startup) { try FolderCount.countPage($0.connection) }

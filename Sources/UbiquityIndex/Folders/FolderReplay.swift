@@ -1,9 +1,9 @@
 import GRDB
 internal import UbiquityCore
 
-/// Finds the changes that the statements of a journal make, so that the totals of folders follow them.
+/// Finds the changes that a journal's statements make, so that the totals of folders follow them.
 ///
-/// To be asked before the statements are run: it reads the rows as they were.
+/// Use it before the statements run: it reads the rows as they were.
 struct FolderReplay {
     private let reader: IndexReader
     private var changes = FolderChanges()
@@ -29,7 +29,7 @@ struct FolderReplay {
         case RowCoding.insertEntry: try note(key: values.count > 2 ? values[2] : nil)
         case RowCoding.deleteEntry: try noteItem(at: values)
         case RemoteCoding.store, RemoteCoding.forget: try note(record: values.first)
-        // Neither the version nor whether it is there.
+        // These change neither the version nor its availability.
         case RemoteCoding.setState, RemoteCoding.setStates, RemoteCoding.setEpoch: break
         default:
             if sql.hasPrefix(RowCoding.updateBeginning), sql.hasSuffix(RowCoding.updateEnd) {
@@ -47,7 +47,7 @@ struct FolderReplay {
         changes.items[key] = FolderChanges.Item(before: try reader.row(key: key), after: .unknown)
     }
 
-    /// The item that has the name. A name given in the same batch is its item's, which is noted with that.
+    /// Records the item that has the name. A name given in the same batch is recorded with its item.
     private mutating func noteItem(at values: [SQLValue]) throws {
         let sql = "SELECT item FROM entries WHERE parent = ? AND name = ?"
         if let item = try reader.number(sql, values) { try note(key: .int(item)) }

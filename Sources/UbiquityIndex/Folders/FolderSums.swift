@@ -2,8 +2,8 @@ package import UbiquityCore
 
 /// The totals of a folder: counts and bytes of everything below it, at any depth.
 ///
-/// A file kept on this device alone counts nothing. A hard link adds to the counts of the folder it lies in. Its bytes
-/// belong to the folder of the file's entry.
+/// An excluded file counts nothing. A hard link adds to the counts of the folder it lies in. Its bytes belong to the
+/// folder of the file's entry.
 package struct FolderSums: Sendable, Hashable {
     /// In the order of the columns. Additions wrap: sizes from a damaged index must not stop the program.
     var values: SIMD8<Int64>
@@ -19,7 +19,7 @@ package struct FolderSums: Sendable, Hashable {
     package var outdated: Int64 { values[4] }
     /// Items of all kinds that are not uploaded.
     package var pending: Int64 { values[5] }
-    /// The sizes of the files among them.
+    /// The sizes of the pending files.
     package var pendingBytes: Int64 { values[6] }
     /// Files with a requested download.
     package var requested: Int64 { values[7] }
@@ -76,7 +76,8 @@ struct RecordState: Hashable {
 }
 
 extension ItemRow {
-    /// Whether the cloud has the item as it is here. This is the one definition for attributes, commands and queries.
+    /// Returns whether the cloud has the item as it is here. This is the one definition for attributes, commands and
+    /// queries.
     ///
     /// A file open for writing may differ from its content at the cloud. The cloud may have the name of another
     /// device's new file before the content. A folder is uploaded if its own row is and nothing below it is pending.
@@ -88,7 +89,7 @@ extension ItemRow {
         return record?.isAvailable ?? false
     }
 
-    /// Whether the content is here and the cloud has a newer one.
+    /// Returns whether the content is here and the cloud has a newer one.
     package func isOutdated(_ remote: RemoteItem?) -> Bool { isOutdated(remote.map { RecordState($0.content) }) }
 
     func isOutdated(_ record: RecordState?) -> Bool {
@@ -106,7 +107,7 @@ extension ItemRow {
 
     private static let sharedFlags: ItemFlags = [.writing, .excluded, .lingering, .downloadRequested]
 
-    /// Whether the item's share in the totals, or the folder it belongs to, may be another one.
+    /// Returns whether the item's share in the totals, or the folder it belongs to, may differ from the other row's.
     func sharesOtherwise(than other: ItemRow) -> Bool {
         if entry?.parent != other.entry?.parent || dirty != other.dirty || size != other.size { return true }
         if !flags.symmetricDifference(other.flags).isDisjoint(with: Self.sharedFlags) { return true }
@@ -120,12 +121,12 @@ struct FolderChanges {
     enum After {
         case row(ItemRow)
         case gone
-        /// To be read from the database.
+        /// Must be read from the database.
         case unknown
     }
 
     struct Item {
-        /// Nil if there was none.
+        /// Nil for a new item.
         var before: ItemRow?
         var after: After
     }
@@ -133,7 +134,7 @@ struct FolderChanges {
     struct Record {
         var before: RecordState?
         var after: RecordState?
-        /// Whether `after` is to be read from the database.
+        /// Whether `after` must be read from the database.
         var isUnknown = false
     }
 
@@ -144,11 +145,13 @@ struct FolderChanges {
 
     var isEmpty: Bool { items.isEmpty && records.isEmpty && !isIncomplete }
 
+    /// Records a change of a row.
+    ///
     /// - Parameters:
     ///   - before: The row before the change, as it was read; nil for a new item.
-    ///   - after: Nil for an item that is gone.
+    ///   - after: Nil for a deleted item.
     ///   - isWhole: Whether the database has all of `after`, and not only its difference from `before`.
-    ///   - stored: The row as it was before the first change, if that is known better than by `before`.
+    ///   - stored: The row before the first change, if it is known better than `before`.
     mutating func note(
         _ key: ItemKey, before: ItemRow?, after: ItemRow?, isWhole: Bool = true, stored: () -> ItemRow? = { nil }
     ) {

@@ -1,31 +1,31 @@
 import GRDB
 internal import UbiquityCore
 
-/// Brings the stored totals of folders to the state of the database, by the changes of the rows.
+/// Updates the stored totals of folders by the changes of rows.
 ///
-/// A folder's totals change in three ways: an item in it changes its share, a folder comes into it or leaves it, or one
-/// of these happens further down. First each folder that has moved is taken, with its stored totals, out of the folders
-/// that it was in. Then the parts are put together as the tree is now. Last the changed shares are added, each from its
-/// folder upwards.
+/// A folder's totals change in three ways: an item in it changes its share, a folder moves into or out of it, or one of
+/// these happens further down. First, each moved folder, with its stored totals, is subtracted from the folders that
+/// held it. Then the parts are added in the tree as it is now. Last, the changed shares are added, each from its folder
+/// upwards.
 struct FolderUpdate {
     private enum Time { case before, after }
 
     private let reader: IndexReader
     private let connection: Database
     private let records: [ItemID: FolderChanges.Record]
-    /// The rows that changed, before and after.
+    /// The changed rows, before and after.
     private let items: [ItemKey: (before: ItemRow?, after: ItemRow?)]
     /// Items with greater keys have not been counted yet (`FolderCount`).
     private let counted: Int64
     private var former: [ItemID: ItemRow] = [:]
     private var parents: [ItemKey: ItemKey?] = [:]
     private var stored: [ItemKey: FolderSums] = [:]
-    /// By folder, the sum of the changed shares of the items that lie in it.
+    /// Per folder, the sum of the changed shares of its direct members.
     private var shares: [ItemKey: FolderSums] = [:]
-    /// By folder, the change of its totals.
+    /// Per folder, the change of its totals.
     private var changes: [ItemKey: FolderSums] = [:]
 
-    /// - Parameter connection: Has run all statements of the changes.
+    /// - Parameter connection: The connection that has run all statements of the changes.
     init(_ found: FolderChanges, _ connection: Database, counted: Int64) throws {
         self.connection = connection
         self.counted = counted
@@ -44,7 +44,7 @@ struct FolderUpdate {
         for item in items.values { if let row = item.before, row.kind != .directory { former[row.id] = row } }
     }
 
-    /// For shares that are known already.
+    /// Makes an update from known shares.
     init(shares: [ItemKey: FolderSums], _ connection: Database) {
         self.shares = shares
         self.connection = connection
@@ -86,16 +86,17 @@ struct FolderUpdate {
         return change.isUnknown ? try reader.recordState(of: row.id) : change.after
     }
 
-    /// The item that a link of this id leads to.
+    /// Returns the item with this id, which hard links refer to.
     private func target(_ id: ItemID, _ time: Time) throws -> ItemRow? {
         if time == .before, let row = former[id] { return row }
         guard let row = try reader.row(id: id) else { return nil }
-        // It is new, or had another id.
+        // The item is new, or had another id before.
         if time == .before, items[row.key] != nil { return nil }
         return row
     }
 
-    /// The shares of items that have not changed themselves: their records have, or the files that they are names of.
+    /// Adds the changed shares of items whose own rows did not change: their records did, or the files of their hard
+    /// links.
     private mutating func shareRecordsAndNames() throws {
         var linked = Set<ItemID>()
         var changed = Set<ItemID>()
@@ -108,7 +109,8 @@ struct FolderUpdate {
         for id in records.keys where !changed.contains(id) {
             guard let row = try reader.row(id: id) else { continue }
             if row.isLinked { linked.insert(id) }
-            // The share of any other item, as of a hard link, is its file's, and changes with that below.
+            // Every other item's share is independent of its record. A hard link's share is its file's, and is handled
+            // below.
             guard row.sharesByRecord, row.key.rawValue <= counted else { continue }
             try share(row, .before) { $0 -= $1 }
             try share(row, .after) { $0 += $1 }
@@ -135,7 +137,7 @@ struct FolderUpdate {
             guard !sum.isZero, var above = item.before?.entry?.parent else { continue }
             for _ in 0...Limits.maximumDepth {
                 changes[above, default: FolderSums()] -= sum
-                // This one leaves with all that it had.
+                // This folder moves too, with everything it had.
                 guard moved[above] == nil, let next = try parent(of: above) else { break }
                 above = next
             }
@@ -150,10 +152,10 @@ struct FolderUpdate {
         }
     }
 
-    /// Adds to a folder and all above it.
+    /// Adds to a folder and all folders above it.
     private mutating func add(_ sum: FolderSums, from folder: ItemKey) throws {
         var folder = folder
-        // A damaged tree may have a circle.
+        // A damaged tree may have a cycle.
         for _ in 0...Limits.maximumDepth {
             changes[folder, default: FolderSums()] += sum
             guard let next = try parent(of: folder) else { return }
@@ -171,7 +173,7 @@ struct FolderUpdate {
         return parent
     }
 
-    /// As stored, before this update.
+    /// Returns the stored totals before this update.
     private mutating func sums(of folder: ItemKey) throws -> FolderSums {
         if let known = stored[folder] { return known }
         let found = try reader.storedSums(of: folder)
