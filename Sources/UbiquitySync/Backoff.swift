@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// How long to wait after a failure: twice as long after each, with jitter so that devices do not return in step.
+/// The wait after a failure. It doubles with each failure, with jitter so that devices do not retry in step.
 package struct Backoff: Sendable, Hashable {
     package static let shortest = Duration.milliseconds(250)
     package static let longest = Duration.seconds(30)
@@ -11,7 +11,7 @@ package struct Backoff: Sendable, Hashable {
 
     package mutating func reset() { attempts = 0 }
 
-    /// The next wait: between a half and the whole of `shortest * 2^attempts`, at most `longest`.
+    /// The next wait: between half and all of `shortest * 2^attempts`, at most `longest`.
     package mutating func next(_ random: any RandomSource) -> Duration {
         let doubled = Self.shortest * (1 << min(attempts, 10))
         attempts += 1

@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Tells any number of waiters that something has changed. They look again and may wait again.
+/// Notifies any number of waiters of a change. They check their condition and may wait again.
 package final class Broadcast: Sendable {
     private struct State {
         var generation: UInt64 = 0
@@ -23,7 +23,7 @@ package final class Broadcast: Sendable {
         for (_, signal) in waiters.sorted(by: { $0.key < $1.key }) { signal.fire() }
     }
 
-    /// Waits until something has changed since `generation` was read, at most that long.
+    /// Waits for a change since `generation` was read, at most `duration`.
     package func wait(since generation: UInt64, atMost duration: Duration, _ timekeeper: any Timekeeper) async {
         let signal = Signal()
         let id = state.withLock { state -> UInt64? in

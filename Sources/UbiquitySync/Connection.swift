@@ -1,20 +1,20 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Where this device stands with the cloud.
+/// The state of this device's connection to the cloud.
 package struct ConnectionStatus: Sendable, Hashable {
     package enum Phase: String, Sendable, Hashable {
         case connecting
         case online
-        /// The last attempt failed; the next comes by itself.
+        /// The last attempt failed. The engine retries by itself.
         case offline
-        /// The person asked for it (`ubiquity offline`).
+        /// Offline on request (`ubiquity offline`).
         case paused
         case signedOut
     }
 
     package var phase: Phase
-    /// Why it is not online.
+    /// Why the phase is not `online`.
     package var reason: String
     package var lastContact: Timestamp?
     package var usedBytes: Int64?
@@ -27,17 +27,16 @@ package final class Connection: Sendable {
         var status = ConnectionStatus(phase: .connecting, reason: "not yet tried")
         var backoff = Backoff()
         var isPaused = false
-        /// When the cloud last answered, by the machine's uptime.
+        /// When the cloud last answered, in uptime of the machine.
         var heardAt: Duration?
-        /// Whether something was done that may have changed the account's usage since it was last asked for.
+        /// Whether the usage of the account may have changed since it was last asked for.
         var isUsageOutdated = false
     }
 
     private let state = Lock(State())
     private let random: any RandomSource
     private let timekeeper: any Timekeeper
-    /// Fires whenever the phase changes, or an immediate attempt is wanted.
-    /// Several loops wait for it.
+    /// Fires when the phase changes or an immediate attempt is wanted. Several loops wait for it.
     let changed = Broadcast()
 
     init(timekeeper: any Timekeeper, random: any RandomSource) {
@@ -47,7 +46,7 @@ package final class Connection: Sendable {
 
     package var status: ConnectionStatus { state.withLock { $0.status } }
     package var isPaused: Bool { state.withLock { $0.isPaused } }
-    /// Whether a request may get through: the cloud has been heard of within the network's limit, or is expected.
+    /// Whether a request may succeed: the cloud has answered within the network limit, or the device is connecting.
     var mayBeThere: Bool {
         let now = timekeeper.uptime()
         return state.withLock { state in
@@ -61,7 +60,7 @@ package final class Connection: Sendable {
 
     package var isOnline: Bool { state.withLock { $0.status.phase == .online } }
 
-    /// Throws `.offline` if the person asked to be offline.
+    /// - Throws: `.offline` if the mount is offline on request.
     func requireAllowed() throws {
         if isPaused { throw Self.pause }
     }
@@ -69,7 +68,7 @@ package final class Connection: Sendable {
     private static let pause = UbiquityError(
         .offline, "this mount is offline on request", remedy: "ubiquity online MOUNTPOINT")
 
-    /// Why nothing is asked of the cloud now; nil while something is.
+    /// Why no request is sent to the cloud now, or nil if requests are sent.
     package var absence: UbiquityError? {
         let status = status
         switch status.phase {
@@ -96,7 +95,7 @@ package final class Connection: Sendable {
         changed.fire()
     }
 
-    /// Something was done at the cloud.
+    /// Records a successful operation at the cloud.
     func succeeded() {
         answered()
         state.withLock { state in
@@ -105,8 +104,8 @@ package final class Connection: Sendable {
         }
     }
 
-    /// The cloud can be reached. Whether it does what it is asked for is not known yet: if it does not, the pauses
-    /// between attempts go on growing.
+    /// Records that the cloud answers. Whether its operations succeed is not known yet: if they fail, the backoff
+    /// continues to grow.
     func answered(usage: (used: Int64, quota: Int64)? = nil) {
         let now = timekeeper.now(), uptime = timekeeper.uptime()
         state.withLock {
@@ -119,7 +118,7 @@ package final class Connection: Sendable {
         }
     }
 
-    /// Whether the account's usage may have changed since it was last asked for, so that it should be now.
+    /// Whether to ask for the usage of the account, because it may have changed. Reading it resets it.
     package var isUsageOutdated: Bool {
         state.withLock { state in
             guard state.status.phase == .online, state.isUsageOutdated else { return false }
@@ -132,7 +131,8 @@ package final class Connection: Sendable {
         state.withLock { ($0.status.usedBytes, $0.status.quotaBytes) = (used, quota) }
     }
 
-    /// Notes a failure of the connection and says how long to wait.
+    /// Records a failure of the connection.
+    /// - Returns: how long to wait before the next attempt.
     func failed(_ error: UbiquityError) -> Duration {
         state.withLock {
             if !$0.isPaused {

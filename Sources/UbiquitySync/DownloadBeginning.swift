@@ -1,7 +1,7 @@
 internal import UbiquitySystem
 
-/// A download that is about to begin, and those who wait for that. It asks the cloud, so it may take as long as that
-/// takes; who is cancelled waits no longer.
+/// A download that is about to begin, and its waiters. It queries the cloud, so it may take that long. A cancelled
+/// waiter stops waiting.
 final class DownloadBeginning: Sendable {
     private typealias Waiter = CheckedContinuation<Download, any Error>
 
@@ -9,18 +9,18 @@ final class DownloadBeginning: Sendable {
         var result: Result<Download, any Error>?
         var nextWaiter: UInt64 = 0
         var waiters: [UInt64: Waiter] = [:]
-        /// Cancelled before they waited.
+        /// Waiters cancelled before they waited.
         var cancelled: Set<UInt64> = []
-        /// Those who are going to wait, or do, or have it.
+        /// Callers that will wait, are waiting, or have the result.
         var takers = 0
     }
 
     private let state = Lock(State())
 
-    /// To be called before `wait`, in the moment in which it is got hold of.
+    /// Call it before `wait`, at the moment the caller gets the object.
     func join() { state.withLock { $0.takers += 1 } }
 
-    /// - Returns: whether anybody has it, or will.
+    /// - Returns: whether any caller has the download or will get it.
     @discardableResult
     func finish(_ result: Result<Download, any Error>) -> Bool {
         let (waiters, isTaken) = state.withLock { state in
@@ -48,7 +48,7 @@ final class DownloadBeginning: Sendable {
             }
         } onCancel: {
             let waiter = state.withLock { state -> Waiter? in
-                // It has it already, or is about to be given it.
+                // The caller has the result already, or is about to get it.
                 guard state.result == nil else { return nil }
                 state.takers -= 1
                 let waiter = state.waiters.removeValue(forKey: id)

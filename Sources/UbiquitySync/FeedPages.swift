@@ -2,10 +2,10 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquityWire
 
-// Questions about positions, pages and records of the feed. They read, and change nothing.
+// Queries about positions, pages and records of the feed. They change nothing.
 
 extension IndexReader {
-    /// Records that the snapshot did not have, as deleted ones; the next of them.
+    /// The next records that the snapshot lacks, marked as deleted.
     func deletedBySnapshot(at revision: Revision) throws -> [RemoteItem] {
         try remotesMissingFromSnapshot(limit: SyncLimits.settleBatch).map { item in
             var item = item
@@ -15,7 +15,7 @@ extension IndexReader {
         }
     }
 
-    /// Whether the record tells something new of the item, and nothing that this device did itself.
+    /// Whether the record reports a change that this device did not make itself.
     func isNews(_ item: RemoteItem, for device: DeviceID) throws -> Bool {
         guard let known = try remote(id: item.id) else { return true }
         return known.revision < item.revision
@@ -24,13 +24,13 @@ extension IndexReader {
 }
 
 extension FeedPosition {
-    /// The position as the cloud compares it with its history.
+    /// The position in the form that the cloud compares with its history.
     var point: FeedPoint { FeedPoint(revision, mark: mark, incarnation: incarnation) }
 }
 
 extension ChangePage {
-    /// Throws `.invalid` for a page that leads back, or would be asked for again and again: a cache between here and
-    /// the cloud may answer with an old one.
+    /// - Throws: `.invalid` for a page that leads backwards or would be requested again for ever. A cache between this
+    ///   device and the cloud may answer with an old page.
     func requireProgress(from position: Revision) throws {
         guard revision >= position, revision > position || !hasMore else {
             throw UbiquityError(

@@ -3,24 +3,24 @@ package import UbiquityIndex
 internal import UbiquityContent
 internal import UbiquitySystem
 
-/// The transfers of the items below a folder: those under way, and those that failed.
+/// The transfers of the items below a folder: those in progress, and failed ones.
 ///
-/// They are kept in memory, by item. Each is followed up its folders, which costs little: a container has few of them
-/// beside its items, and most lie in the same folders.
+/// The engine keeps transfers in memory, by item. Each one's ancestors are followed, which is cheap: transfers are few
+/// compared with items, and most lie in the same folders.
 package struct FolderActivity: Sendable, Hashable {
     package private(set) var isDownloading = false
-    /// Bytes here of files that are not here as a whole.
+    /// Local bytes of files that are not complete here.
     package private(set) var downloadedBytes: Int64 = 0
     package private(set) var downloadingError: UbiquityError?
     package private(set) var isUploading = false
-    /// Bytes at the cloud of files that are not there as a whole.
+    /// Uploaded bytes of files that are not complete at the cloud.
     package private(set) var uploadedBytes: Int64 = 0
     package private(set) var uploadingError: UbiquityError?
 
-    /// Files looked at whose content is awaited from another device.
+    /// The largest number of files to examine whose content another device has yet to upload.
     private static let maximumAwaited = 1000
 
-    /// - Parameter sums: The folder's. Where nothing is pending or absent, no item is looked at.
+    /// - Parameter sums: the totals of the folder. If nothing is pending or absent, no item is examined.
     package init(below folder: ItemKey, _ sums: FolderSums, _ engine: SyncEngine, _ reader: IndexReader) throws {
         var ancestry = Ancestry(folder, reader)
         for (key, progress) in engine.transfers.uploading {
@@ -34,7 +34,7 @@ package struct FolderActivity: Sendable, Hashable {
             if row.isPlaceholder { downloadedBytes &+= download.content.presentBytes }
         }
         guard sums.pending > 0 || sums.absent > 0 else { return }
-        // In one order, so that the same error is shown as long as it lasts.
+        // In a fixed order, so that the same error is shown as long as it lasts.
         for (key, direction, problem) in engine.problems.all.sorted(by: { $0.item < $1.item }) {
             if direction == .upload ? uploadingError != nil || sums.pending == 0 : downloadingError != nil { continue }
             guard let row = try ancestry.row(key) else { continue }
@@ -55,7 +55,7 @@ package struct FolderActivity: Sendable, Hashable {
     }
 }
 
-/// Tells items below a folder from others.
+/// Decides whether an item is below a folder.
 private struct Ancestry {
     private let folder: ItemKey
     private let reader: IndexReader
@@ -66,7 +66,7 @@ private struct Ancestry {
         self.reader = reader
     }
 
-    /// The item's row; nil if it has no name below the folder.
+    /// The item's row, or nil if it has no name below the folder.
     mutating func row(_ key: ItemKey) throws -> ItemRow? {
         guard let row = try reader.row(key: key), !row.isDeleted, !row.staysHere else { return nil }
         if try isBelow(row) { return row }
@@ -85,10 +85,10 @@ private struct Ancestry {
 }
 
 extension SyncEngine {
-    /// Takes note of contents that have come as a whole, before a folder's totals are asked for.
+    /// Records contents that are complete by now. Call it before querying a folder's totals.
     package func finishDownloads() {
         for download in downloads.all where download.content.isComplete {
-            // A disk that takes nothing leaves the status as it was.
+            // On a full disk the status remains as it was.
             try? finishIfComplete(download.key)
         }
     }

@@ -2,7 +2,8 @@ internal import UbiquityCore
 internal import UbiquityWire
 
 extension [ItemChange] {
-    /// The states of two packages may each say something of one item; a commit has one change of each.
+    /// Joins the changes of each item to one. The states of two packages may each contain a change of one item, and a
+    /// commit has one change per item.
     func joinedByItem() -> [ItemChange] {
         var result = [ItemChange](), places: [ItemID: Int] = [:]
         for change in self {
@@ -18,7 +19,8 @@ extension [ItemChange] {
 }
 
 extension ItemChange {
-    /// What one of them says goes before what the other leaves open. What one keeps is not deleted.
+    /// Joins two changes. This one's fields win, and the other fills the missing fields. An item that either one keeps
+    /// is not deleted.
     fileprivate func joined(with other: ItemChange) -> ItemChange {
         var result = self
         result.baseRevision = Swift.max(baseRevision, other.baseRevision)

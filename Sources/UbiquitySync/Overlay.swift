@@ -1,15 +1,16 @@
 package import UbiquityCore
 package import UbiquityIndex
 
-/// The view of an item that its remote record and the changes made here give together. Pure.
+/// Computes the view of an item from its remote record and the local changes. Pure.
 package enum Overlay {
-    /// The row with the record's values in every field that was not changed here.
+    /// The row with the record's values in every field without a local change.
     ///
-    /// Place, content and what a hard link leads to are decided elsewhere (they concern other items and the disk).
+    /// Other types decide place, content and link target, because they concern other items and the disk.
     /// - Parameters:
-    ///   - old: the record known before; the base against which changed attributes are told apart.
-    ///   - keepTimes: the row shows a local content that the record's has not replaced yet, whose times it keeps.
-    ///   - trustsPrivileges: whether set-user-id and set-group-id bits come from other devices (`Privileges`).
+    ///   - old: the record known before, which is the base for the comparison of attributes.
+    ///   - keepTimes: whether the row shows a local content that the record's has not replaced yet. It then keeps its
+    ///     times.
+    ///   - trustsPrivileges: whether set-user-id and set-group-id bits are accepted from other devices (`Privileges`).
     package static func metadata(
         _ row: ItemRow, old: RemoteItem?, new: RemoteItem, keepTimes: Bool, trustsPrivileges: Bool = false
     ) -> ItemRow {
@@ -31,14 +32,15 @@ package enum Overlay {
         return result
     }
 
-    /// Bits that are here already stay, unless the record has a content that was not made here.
+    /// Keeps privilege bits that are set here already, unless the record has a content from another device.
     private static func arrivingMode(_ row: ItemRow, _ new: RemoteItem) -> UInt32 {
         let hasOtherContent = !row.dirty.contains(.content) && new.content.map { $0.version != row.version } ?? false
         return Privileges.arriving(new.mode, over: hasOtherContent ? 0 : row.mode)
     }
 
-    /// The remote attributes with what was set or removed here since `base` done again.
-    /// - Parameter changed: names that were, also if they are as in `base` again: what was sent between is in `remote`.
+    /// The remote attributes with the local changes since `base` applied again.
+    /// - Parameter changed: names that were changed here, even if they equal `base` again: `remote` has the value sent
+    ///   in between.
     package static func merged(
         local: [Xattr], base: [Xattr], remote: [Xattr], changed: Set<[UInt8]> = []
     ) -> [Xattr] {
@@ -47,7 +49,7 @@ package enum Overlay {
         return (remote.filter { !touched.contains($0.name) } + local.filter { touched.contains($0.name) }).sorted()
     }
 
-    /// What must be set and removed to get from one list to the other.
+    /// The attributes to set and to remove to turn one list into the other.
     package static func difference(from old: [Xattr], to new: [Xattr]) -> (set: [Xattr], removed: [[UInt8]]) {
         let names = Set(new.map(\.name))
         return (new.filter { !old.contains($0) }, old.map(\.name).filter { !names.contains($0) })

@@ -2,48 +2,48 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquityWire
 
-/// What comes of two states of a package.
+/// The decision about two states of a package.
 struct PackageDecision {
     var planned: [PlannedChange] = []
     /// Changes of items that have no row here.
     var others: [ItemChange] = []
     var edit: PackageEdit
-    /// Chunks of the kept state that are made here.
+    /// Chunks of the losing state that are created here.
     var chunks: [Chunk] = []
     var lost: PackageTree?
-    /// The state here gives way.
+    /// Whether the local state loses.
     var givesWay: Bool
-    /// What was changed here says nothing of what is in the package: the cloud's state comes as if there were no
+    /// Whether the local changes do not concern the package's contents. Then the cloud's state is placed as without a
     /// conflict.
     var isAside = false
-    /// Only some of the package's changes go: none of other packages, and nothing is said about these.
+    /// Whether only a part of the package's changes is sent. Then changes of other packages are not sent either.
     var isPart = false
 }
 
-/// Packages of a group that have met other states, in all of which the state here stands: one commit does all of it.
+/// Packages of a group that met other states and whose local states win. One commit carries out all of it.
 struct DecidedPackages {
     var packages: Set<ItemKey> = []
-    /// Of these, the ones whose cloud's state is held no longer when that is done.
+    /// Packages whose remote state is no longer held after the commit.
     var released: Set<ItemKey> = []
     /// Changes of items that have no row here.
     var others: [ItemChange] = []
 }
 
-/// What is known of a package that met another state.
+/// The result of a look at a package with two states.
 enum PackageLook {
     case states(PackageMeeting)
-    /// The feed has not told all, or somebody writes in it.
+    /// The feed is not read to its end, or a program writes in the package.
     case notYet
-    /// Not all that was changed in it can go now.
+    /// A part of the local changes cannot be sent now.
     case notWhole
 }
 
 extension Outgoing {
-    /// The same with what was decided about one of the packages, where another of them has met another state too.
+    /// A copy with the decision about one of the packages, for when another of them has two states as well.
     func with(_ decision: PackageDecision, about meeting: PackageMeeting) -> Outgoing {
         var next = self
         next.group = decision.planned
-        // Sent by now.
+        // Sent already.
         next.chunks = []
         next.packages = packages.filter { $0.id != meeting.id } + [decision.edit]
         next.decided.packages.insert(meeting.key)
@@ -57,7 +57,8 @@ extension Outgoing {
 }
 
 extension PackageMeeting {
-    /// Says nothing but that the package was decided about; of one that was deleted there, that it is back, and where.
+    /// An empty change of the folder, which only marks the decision. For a package deleted at the cloud, it restores
+    /// the folder and sets its place.
     var folderChange: ItemChange {
         let isBack = remotes == nil && place != nil
         return ItemChange(

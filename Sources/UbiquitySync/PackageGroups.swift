@@ -1,24 +1,24 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// Changes of packages that go up together: of one, or of several that a change is about, as something was moved from
-/// one to the other. Apart, none of these could be decided about should it have met another state.
+/// Changes of packages that are uploaded together. A group has several packages if an item was moved from one to
+/// another. Sent separately, no decision would be possible about either if it met another state.
 struct PackageChanges: Sendable {
     var packages: Set<ItemKey>
     /// In the order in which they became dirty.
     var rows: [ItemRow]
 }
 
-/// Puts the changes of packages together.
+/// Groups the changes of packages.
 struct PackageGroups {
     private var places: [ItemKey: Int] = [:]
-    /// Nil: joined to another.
+    /// Nil for a group that was joined to another.
     private var groups: [PackageChanges?] = []
 
     var isEmpty: Bool { groups.isEmpty }
     var packages: Set<ItemKey> { Set(places.keys) }
 
-    /// - Parameter packages: what the change is about, at least one.
+    /// - Parameter packages: the packages that the change concerns, at least one.
     mutating func add(_ row: ItemRow, of packages: Set<ItemKey>) {
         let known = Set(packages.compactMap { places[$0] }).sorted()
         guard let first = known.first else {
@@ -39,7 +39,7 @@ struct PackageGroups {
         groups[first]?.rows += other.rows
     }
 
-    /// In the order of what was changed first.
+    /// The groups in the order of their oldest change.
     func ordered(without held: Set<ItemKey>) -> [PackageChanges] {
         groups.compactMap { group in
             guard var group, group.packages.isDisjoint(with: held) else { return nil }

@@ -1,13 +1,13 @@
 internal import UbiquityCore
 
-/// Repeats a request that a program waits for, as long as the network's limit allows: on a bad line one request of
-/// three fails, and the next one may get through.
+/// Repeats a request that a program waits for, within the network limit. On a bad connection one request of three
+/// fails, and the next may succeed.
 struct PatientRequest {
     let connection: Connection
     let timekeeper: any Timekeeper
     let random: any RandomSource
 
-    /// - Parameter isWanted: whether anybody still waits; asked after each failure.
+    /// - Parameter isWanted: whether anybody still waits. Called after each failure.
     func run<R>(while isWanted: () -> Bool = { true }, _ body: () async throws -> R) async throws -> R {
         let deadline = timekeeper.uptime() + SyncLimits.networkLimit
         var backoff = Backoff(), damaged = 0
@@ -23,12 +23,12 @@ struct PatientRequest {
         }
     }
 
-    /// Whether a repetition may help. One that took its whole time is not repeated, nor is one to a cloud that has not
-    /// been heard of for long.
+    /// Whether a repetition may help. A request that timed out is not repeated. Neither is one to a cloud that has not
+    /// answered for long.
     private func mayPass(_ error: UbiquityError, _ damaged: Int) -> Bool {
         switch error.code {
         case .offline, .tooManyRequests: !connection.isPaused && connection.mayBeThere
-        // On the way, or at the source? A few more times tell.
+        // Damage in transit passes, and damage at the source does not: a few more attempts decide.
         case .damaged: damaged < SyncLimits.damagedAttempts
         default: false
         }

@@ -1,34 +1,34 @@
 internal import UbiquityCore
 internal import UbiquityIndex
 
-/// What a planner has looked at, and which of it goes.
+/// The planner's decisions: rows under examination, rows to send, rows that wait.
 ///
-/// In a circle (two files that exchange their names) something has to be counted on before it is decided about. If it
-/// waits then after all, what was added since it was looked at is to be taken back: some of it counts on it.
+/// In a cycle (two files that exchange names) a decision must be assumed before it is made. If the assumed row waits
+/// after all, everything added since its examination began is withdrawn, because some of it relies on the assumption.
 struct PlannerDecisions {
     private enum Decision {
-        /// Being looked at, since an addition of this depth.
+        /// Under examination since an addition of this depth.
         case open(depth: Int, isCountedOn: Bool)
         case goes
         case waits
     }
 
     private var decisions: [ItemKey: Decision] = [:]
-    /// The outermost addition in which something was looked at that was counted on and waits.
+    /// The depth of the outermost addition that examined a row which others relied on and which waits.
     private var broken = Int.max
 
-    /// How many rows go, wait or are being looked at.
+    /// The number of rows decided or under examination.
     var count: Int { decisions.count }
 
-    /// Marks a row as being looked at.
-    /// - Returns: false if it is, or was.
+    /// Marks a row as under examination.
+    /// - Returns: false if it is already decided or under examination.
     mutating func open(_ key: ItemKey, depth: Int) -> Bool {
         guard decisions[key] == nil else { return false }
         decisions[key] = .open(depth: depth, isCountedOn: false)
         return true
     }
 
-    /// Whether a row goes, or may still: then the answer counts on it.
+    /// Whether the row is sent or may still be. In the latter case the caller relies on it.
     mutating func goes(_ key: ItemKey) -> Bool {
         switch decisions[key] {
         case .goes: return true
@@ -44,14 +44,14 @@ struct PlannerDecisions {
         decisions[key] = goes ? .goes : .waits
     }
 
-    /// Whether what was added in an addition of this depth is to be taken back, at its end.
+    /// Whether the rows added in an addition of this depth must be withdrawn at its end.
     mutating func isBroken(depth: Int) -> Bool {
         guard broken >= depth, broken != .max else { return false }
         broken = .max
         return true
     }
 
-    /// Takes back that a row goes: it may be looked at anew.
+    /// Withdraws a decision, so that the row may be examined again.
     mutating func withdraw(_ key: ItemKey) { decisions[key] = nil }
 
     mutating func removeAll() { self = PlannerDecisions() }

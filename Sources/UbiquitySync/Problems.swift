@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Which way content was to travel.
+/// The direction of a transfer.
 package enum TransferDirection: Sendable, Hashable { case upload, download }
 
 /// A transfer that failed and waits for its next attempt.
@@ -11,11 +11,11 @@ package struct TransferProblem: Sendable, Hashable {
     package var attempts: Int
 }
 
-/// The transfers that failed, per item: shown to people, and left alone until their time has come.
+/// The failed transfers per item, for display and for the time of the next attempt.
 ///
-/// In memory: after a restart everything is tried at once.
+/// They are kept in memory only: after a restart everything is tried at once.
 final class Problems: Sendable {
-    /// Items remembered. Beyond, the earliest due is dropped and so tried again early.
+    /// The number of items remembered. Above it, the one due first is dropped, and thus retried early.
     private static let capacity = 10_000
 
     private struct Key: Hashable {
@@ -48,7 +48,8 @@ final class Problems: Sendable {
         }
     }
 
-    /// Remembers why, for people only: the next attempt waits for the cloud, or for somebody who opens the file again.
+    /// Records an error for display only. The next attempt waits for the cloud, or for a program that opens the file
+    /// again.
     func show(_ error: UbiquityError, _ direction: TransferDirection, of item: ItemKey) {
         guard error.code != .cancelled, error.code != .stale else { return }
         let now = timekeeper.now()
@@ -78,11 +79,11 @@ final class Problems: Sendable {
     func isHeld(_ direction: TransferDirection, of item: ItemKey) -> Bool {
         guard let problem = problem(direction, of: item) else { return false }
         let now = timekeeper.now()
-        // One that is farther away was noted before the clock was set back.
+        // A time farther away was recorded before the clock was set back.
         return problem.retryAt > now && problem.retryAt <= now.advanced(bySeconds: Backoff.longest / .seconds(1))
     }
 
-    /// The next attempt that is due after `now`; nil if there is none.
+    /// The next attempt due after `now`, or nil if there is none.
     func nextRetry(_ direction: TransferDirection, after now: Timestamp) -> Timestamp? {
         table.withLock { $0.filter { $0.key.direction == direction }.map(\.value.retryAt).filter { $0 > now }.min() }
     }
@@ -93,13 +94,13 @@ final class Problems: Sendable {
 }
 
 extension UbiquityError {
-    /// The same, of a content that is to come: the file is there, though the cloud has not what is in it.
+    /// The same error for a content to be downloaded: the file exists, though the cloud lacks its content.
     var ofContent: UbiquityError {
-        // Nor has a program passed anything wrong if the cloud's answer cannot be read.
+        // An unreadable answer of the cloud is no invalid argument of the program either.
         code == .notFound || code == .invalid ? UbiquityError(.damaged, message, at: place, remedy: remedy) : self
     }
 
-    /// Any error as one of ours.
+    /// Converts any error to a `UbiquityError`.
     package static func from(_ error: any Error) -> UbiquityError {
         switch error {
         case let error as UbiquityError: error
@@ -109,7 +110,7 @@ extension UbiquityError {
         }
     }
 
-    /// Whether the cloud could not be reached, as against what it said.
+    /// Whether the cloud was unreachable, as opposed to an error that it answered.
     var isAboutConnection: Bool {
         switch code {
         case .offline, .timedOut, .signedOut, .tooManyRequests: true

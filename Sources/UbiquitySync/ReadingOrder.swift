@@ -1,21 +1,21 @@
 internal import UbiquityCore
 
-/// Programs often open one placeholder of a folder after the other, in the order in which the folder lists them
-/// (`cp -r`, `grep -r`, `tar`, someone who looks through pictures). Then the next ones can come while this one is read.
+/// Detects programs that open the placeholders of a folder in the order of its listing (`cp -r`, `grep -r`, `tar`, a
+/// person who looks through pictures). Then the next files can be fetched while this one is read.
 ///
-/// A value: it is told what is opened, and says how many of the following files are worth fetching.
+/// A value type: it gets the opened names, and returns how many of the following files to fetch.
 struct ReadingOrder: Sendable {
-    /// Opens in order before anything is fetched that nobody has asked for.
+    /// Opens in order before files are fetched ahead.
     static let beginning = 4
     /// Files fetched ahead, at first and at most.
     static let first = 4, most = SyncLimits.concurrentDownloads
-    /// The longest time between two opens of one run.
+    /// The longest time between two opens of one run, in nanoseconds.
     static let patience: Int64 = 2_000_000_000
     /// Folders in which runs are remembered.
     static let folders = 16
 
     private struct Run {
-        /// What may be opened next.
+        /// The names that may be opened next.
         var upcoming: Set<ItemName>
         var at: Timestamp
         var length: Int
@@ -23,15 +23,15 @@ struct ReadingOrder: Sendable {
     }
     private var runs: [ItemKey: Run] = [:]
 
-    /// How many of the items that follow an opened one `opened` has to know: those that it may want fetched, and some
-    /// behind them, of which one is the next that is heard of.
+    /// How many following names `opened` needs: those that it may want fetched, and some after them, one of which is
+    /// the next to be opened.
     func span(in folder: ItemKey) -> Int { Self.next(after: runs[folder]?.ahead ?? 0) + Self.first }
 
     private static func next(after ahead: Int) -> Int { min(max(ahead * 2, first), most) }
 
-    /// A placeholder was opened.
-    /// - Parameter upcoming: The names that follow it in the folder.
-    /// - Returns: How many of them are to be fetched.
+    /// Records that a placeholder was opened.
+    /// - Parameter upcoming: the names that follow it in the folder.
+    /// - Returns: how many of them to fetch.
     mutating func opened(_ name: ItemName, in folder: ItemKey, upcoming: [ItemName], now: Timestamp) -> Int {
         var run = Run(upcoming: [], at: now, length: 1, ahead: 0)
         if let before = runs[folder], before.upcoming.contains(name), now.nanoseconds - before.at.nanoseconds

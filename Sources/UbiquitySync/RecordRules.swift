@@ -1,11 +1,11 @@
 internal import UbiquityCore
 
-/// Rules that every record of a sound cloud keeps. A record that breaks one is ignored: taken in, it would lead the
-/// index in a circle.
+/// Rules that every record of a correct cloud obeys. A record that breaks one is ignored, because it would create a
+/// cycle in the index.
 enum RecordRules {
-    /// Why a record is ignored; nil if it is sound.
+    /// Why a record is ignored, or nil if it is valid.
     ///
-    /// - Parameter known: The last record of the same item.
+    /// - Parameter known: the last record of the same item.
     static func violation(of item: RemoteItem, known: RemoteItem?) -> String? {
         if item.parent == item.id { return "it lies in itself" }
         if item.kind == .hardLink {

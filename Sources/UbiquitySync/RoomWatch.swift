@@ -1,36 +1,36 @@
-/// When to look next at the room on the disk while a program writes. A value; pure.
+/// Schedules the checks of the disk space while a program writes. A value type, pure.
 struct RoomWatch: Equatable {
-    /// Until the next look.
+    /// The time until the next check.
     private(set) var pause = Self.shortest
     private var free: Int64?
 
-    /// Bytes that are to be free beyond the floor: a writer who took some since the last look takes them again before
-    /// the next, and that may come later. At most as many as the floor has.
+    /// Bytes to keep free beyond the floor, at most the floor itself. A writer that used some since the last check uses
+    /// as many again before the next, which may be late.
     func ahead(of free: Int64, floor: Int64) -> Int64 {
         min(max(0, (self.free ?? free) - free) * Self.looksAhead, floor)
     }
 
     /// - Parameters:
     ///   - free: bytes that were free on the disk.
-    ///   - left: bytes that are free after room was made.
-    ///   - took: how long it took to look, and to make room.
+    ///   - left: bytes that are free after the eviction.
+    ///   - took: how long the check and the eviction took.
     func looked(free: Int64, left: Int64, took: Duration) -> RoomWatch {
         var next = self
         let urgent = Duration.nanoseconds(free / Self.bytesPerNanosecond / Self.looksUntilFull)
-        // A file that is open and not written, as a database's, is not looked after as often.
+        // A file that is open but not written, such as a database's, needs fewer checks.
         let wanted = free < self.free ?? 0 ? urgent : max(urgent, pause * 2)
-        // What makes room is worth its time.
+        // An eviction that freed space was worth its time.
         let cost = left > free ? .zero : took * Self.share
         next.pause = min(max(wanted, Self.shortest, cost), Self.longest)
         next.free = left
         return next
     }
 
-    /// No disk takes more.
+    /// No disk writes faster.
     private static let bytesPerNanosecond: Int64 = 2
     private static let looksUntilFull: Int64 = 4
     private static let looksAhead: Int64 = 2
-    /// Looking in vain takes at most a tenth of the time.
+    /// Checks that free nothing take at most a tenth of the time.
     private static let share = 9
     private static let shortest: Duration = .milliseconds(20)
     private static let longest: Duration = .seconds(1)

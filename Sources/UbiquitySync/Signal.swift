@@ -1,7 +1,7 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Wakes a loop. Several fires before it looks count as one; one before it waits is not lost.
+/// Wakes a loop. Several fires before the loop looks count as one. A fire before the loop waits is not lost.
 package final class Signal: Sendable {
     private struct State {
         var isFired = false
@@ -23,7 +23,7 @@ package final class Signal: Sendable {
         for (_, waiter) in woken.sorted(by: { $0.key < $1.key }) { waiter.resume() }
     }
 
-    /// Waits for a fire, or the task's cancellation.
+    /// Waits for a fire, or for the task's cancellation.
     package func wait() async {
         let id = state.withLock { state in
             state.nextWaiter += 1
@@ -52,7 +52,7 @@ package final class Signal: Sendable {
         state.withLock { _ = $0.cancelled.remove(id) }
     }
 
-    /// Waits for a fire, at most that long.
+    /// Waits for a fire, at most `duration`.
     package func wait(atMost duration: Duration, _ timekeeper: any Timekeeper) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.wait() }

@@ -2,8 +2,8 @@ internal import UbiquityCore
 internal import UbiquityIndex
 
 extension IndexTransaction {
-    /// Forgets the remote tree: the cloud is another one. What is here goes up as new; a placeholder stays one, and
-    /// says that its content is not to be had, until the old cloud's data comes back.
+    /// Forgets the remote tree because the cloud is another one. Local items are uploaded as new. A placeholder
+    /// remains, and reports its content as unavailable until the old cloud's data is restored.
     func startOver() throws {
         for row in try allRows() where row.key != .root && !row.isExcluded {
             if row.isDeleted {

@@ -2,15 +2,15 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Folders' times that go up by themselves.
+// Changes of folder times without other changes.
 //
-// Whatever is made, renamed or removed in a folder changes its time, and mostly goes up with it. Of a file that is gone
-// before it was sent, as the temporary one of a save, the folder's time is all that is left to say. The first goes at
-// once; where one follows the other they go together, each `SyncLimits.folderTimesRest`: each commit costs the cloud a
-// write to the disk, and every other device a turn of the feed.
+// Every creation, rename and removal in a folder changes its time, and the time is mostly sent with it. If the file is
+// removed before it was sent, as the temporary file of a save, only the folder's time remains to be sent. The first
+// such change is sent at once. Later ones are collected and sent every `SyncLimits.folderTimesRest`, since each commit
+// costs the cloud a disk write and every other device a turn of the feed.
 extension SyncEngine {
-    /// Takes a group away that says nothing but folders' times, if that was just done; it is gathered again later.
-    /// A full group has others behind it, and goes.
+    /// Empties a group that consists of folder times only, if such a group was just sent. It is gathered again later. A
+    /// full group has a backlog behind it and is sent.
     func holdFolderTimes(_ group: inout [PlannedChange]) {
         guard group.count < configuration.changesPerCommit, group.isFolderTimes else { return }
         let now = timekeeper.now()

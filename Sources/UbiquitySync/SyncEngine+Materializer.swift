@@ -5,7 +5,7 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Placeholders: begin, fill, release.
+// Placeholders: begin, fill and release their contents.
 extension SyncEngine: Materializer {
     package func begin(_ key: ItemKey) async throws -> PartialContent {
         let download: Download
@@ -38,7 +38,7 @@ extension SyncEngine: Materializer {
         discard(versionContents.release(content))
         guard let download = downloads.download(with: content.id) else { return }
         download.removeOpener()
-        // A lane that finds nothing wanted ends; the download's place is kept until then.
+        // A lane without wanted chunks ends. Until then the download remains in the table.
         retire(download)
     }
 
@@ -63,7 +63,7 @@ extension SyncEngine: Materializer {
         }
     }
 
-    /// Notes the request in the index, so that it outlives the process, and wakes the download loop.
+    /// Records the request in the index, so that it survives the process, and wakes the download loop.
     package func requestPersistently(_ key: ItemKey) async throws { try await requestPersistently([key]) }
 
     package func requestPersistently(_ keys: [ItemKey]) async throws {
@@ -72,7 +72,7 @@ extension SyncEngine: Materializer {
                 if row.isPlaceholder { row.flags.formUnion([.downloadRequested, .broughtOnRequest]) }
             }
         }
-        // Nothing tries it while the cloud is away, and so nothing else would say why it does not come.
+        // No attempt is made while the cloud is unreachable, so record the reason here.
         let absence = connection.absence
         for key in keys {
             if let absence {
@@ -84,9 +84,9 @@ extension SyncEngine: Materializer {
         downloadSignal.fire()
     }
 
-    /// The item's download, joined or begun.
+    /// Joins or begins the item's download.
     func openedDownload(_ key: ItemKey) async throws -> Download {
-        // One that has come just now may be of a version that the item shows no more.
+        // A download that has just finished may be of a version that the item no longer shows.
         if let download = downloads.download(of: key), !download.isReplacement,
             try index.row(key: key)?.content == download.content.id
         {
@@ -99,7 +99,7 @@ extension SyncEngine: Materializer {
         return try await beginning.wait()
     }
 
-    /// Makes (or takes up again) the backing file of the version that the item shows.
+    /// Creates or reopens the backing file of the version that the item shows.
     private func beginDownload(_ key: ItemKey) async throws -> Download {
         try await waitForPackage(of: key)
         let (row, remote) = try await pool.run { [index] in
@@ -108,7 +108,7 @@ extension SyncEngine: Materializer {
                 return (row, try row.flatMap { try reader.remote(id: $0.id) })
             }
         }
-        // Not that it is not found: the cloud says that of contents.
+        // Not `.notFound`: the cloud uses that code for contents.
         guard let row, !row.isDeleted else { throw UbiquityError(.stale, "the item was deleted") }
         if row.contentState == .partial, let content = row.content,
             let resumed = try await pool.run(asking: { try self.resume(row, content, $0) })
@@ -123,7 +123,7 @@ extension SyncEngine: Materializer {
         return try await pool.run { try self.makePartial(row, remote, known, manifest) }
     }
 
-    /// The chunks of a version, asked for if the record does not have them.
+    /// The chunks of a version, requested from the cloud if the record lacks them.
     func manifest(of content: RemoteContent) async throws -> Manifest {
         if let error = content.whyNotHere { throw error }
         if content.size == 0 { return [] }
@@ -162,7 +162,7 @@ extension SyncEngine: Materializer {
         return registered(Download(key: row.key, version: known.version, content: partial, isReplacement: false))
     }
 
-    /// An empty content for what is to come.
+    /// Creates an empty content for a download.
     func newContent(_ manifest: Manifest, size: Int64) throws -> PartialContent {
         let id = ContentID(try index.newContentNumber())
         let file = try store.create(id)
@@ -172,7 +172,7 @@ extension SyncEngine: Materializer {
         }
     }
 
-    /// Takes up a download that an earlier run began; nil if its file or its chunks are not known any more.
+    /// Resumes a download of an earlier run. Nil if its file or its chunks are unknown.
     private func resume(
         _ row: ItemRow, _ content: ContentID, _ isCancelled: () -> Bool
     ) throws -> Download? {
@@ -187,13 +187,13 @@ extension SyncEngine: Materializer {
         return registered(Download(key: row.key, version: version, content: partial, isReplacement: false))
     }
 
-    /// Makes an item a placeholder again whose content has come in part. One that has become whole meanwhile stays.
-    /// - Returns: false if the content stays.
+    /// Turns an item with a partial content into a placeholder again. A content that is complete by now remains.
+    /// - Returns: false if the content remains.
     @discardableResult
     func dropPartial(_ row: ItemRow, _ content: ContentID) throws -> Bool {
         let isAbandoned = try index.write(.remote) { transaction in
             guard let current = try transaction.row(key: row.key), current.content == content else {
-                // A document that was saved with it has it now.
+                // Another document has the content now, because the item was saved over it.
                 return try transaction.row(content: content) == nil
             }
             guard current.contentState == .partial else { return false }

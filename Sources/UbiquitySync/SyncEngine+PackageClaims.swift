@@ -3,20 +3,20 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-/// That those who use a package have been asked to save and let go of it.
+/// The request to a package's users to save and release it.
 enum PackageClaim: Sendable {
-    /// They have not all answered.
+    /// Some have not answered yet.
     case asking
-    /// They have, and wait until `done` is called. The number tells one claim from the next.
+    /// All have answered, and they wait until `done` is called. The number distinguishes claims.
     case granted(UInt64, done: @Sendable () -> Void)
 }
 
-// Before it is decided about two states of a package, or a newer one shown, whoever shows it saves what he has: it is
-// part of the state here then, and not lost when that gives way. That may take as long as a client takes, so it is not
-// waited for where the changes of all other items go up.
+// Before a decision about two states of a package, and before a newer state is shown, the clients that show the package
+// save their edits. The edits are then part of the local state, and are kept if that loses. A client may take long, so
+// the uploads of other items do not wait for it.
 extension SyncEngine {
-    /// Asks those who use the package, the first time.
-    /// - Returns: what is to be called when the package may be used again; nil if it is to be tried again later.
+    /// Asks the users of the package to release it, the first time it is called.
+    /// - Returns: the closure to call when the package may be used again. Nil if the caller must try again later.
     func claimPackage(_ package: ItemKey) -> (@Sendable () -> Void)? {
         guard let openItems, openItems.mayBeUsed(package) else { return {} }
         let (granted, isNew) = push.withLock { state -> ((@Sendable () -> Void)?, Bool) in
@@ -44,7 +44,7 @@ extension SyncEngine {
             }
             pushSignal.fire()
             downloadSignal.fire()
-            // Should there be nothing to decide about any more.
+            // There may be nothing to decide about any more.
             try? await timekeeper.sleep(for: SyncLimits.packageClaim)
             giveBack(number, of: package)
         } catch {
@@ -62,7 +62,7 @@ extension SyncEngine {
         done?()
     }
 
-    /// Whether its changes wait until all have answered.
+    /// Whether the package's changes wait for the answers of its users.
     func isAsking(about package: ItemKey) -> Bool {
         if case .asking = push.withLock({ $0.packageClaims[package] }) { true } else { false }
     }

@@ -5,14 +5,14 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Two devices have changed a package without knowing of each other. The cloud has taken the first and said which of the
-// two is to stand; this device was second, knows both, and commits in one go what stands and what is kept. Should a
-// third come between, the cloud refuses again.
+// Concurrent changes of a package by two devices. The cloud has taken the first device's state and named the winner.
+// The second device, this one, knows both states. In one commit it sends the winning state and keeps the losing one. If
+// a third device changes the package in between, the cloud refuses again.
 extension SyncEngine {
     func decide(_ conflict: PackageConflict, _ group: [PlannedChange], _ outgoing: Outgoing) async throws {
         let key = try await pool.run { [index] in try index.read { try $0.row(id: conflict.package)?.key } }
         guard let key, !outgoing.decided.packages.contains(key) else {
-            // Another device came between.
+            // Another device has changed the package in between.
             feedSignal.fire()
             return restPackages(outgoing.owners)
         }
@@ -49,7 +49,7 @@ extension SyncEngine {
         }
     }
 
-    /// Both states, once the feed has told all that the cloud spoke of, and if nothing was changed here since.
+    /// Both states, once the feed is read up to the conflict's revision and the local state is unchanged.
     private func look(at key: ItemKey, _ conflict: PackageConflict, _ group: [PlannedChange]) throws -> PackageLook {
         try index.read { reader in
             guard try reader.feedPosition().revision >= conflict.revision else { return .notYet }
@@ -62,14 +62,14 @@ extension SyncEngine {
                 else { return .notWhole }
             }
             let sent = Set(group.map(\.row.key))
-            // What is not in the group is not ready.
+            // A dirty item outside the group is not ready.
             guard members.allSatisfy({ $0.dirty.isEmpty || sent.contains($0.key) }) else { return .notWhole }
-            // The same changes may be about another package too, in which there is no conflict.
+            // The same changes may concern another package, which has no conflict.
             var finder = PackageFinder(reader, index)
             let own = try group.filter { try finder.packages(changedBy: $0.row).contains(key) }
             meeting.own = Set(own.map(\.row.id))
             meeting.deleted = own.filter { $0.change.action == .delete }.map(\.row)
-            // What was moved out at the cloud stays outside, whatever became of it here.
+            // Items moved out of the package at the cloud remain outside, whatever happened to them here.
             for row in meeting.deleted where meeting.remotePaths[row.id] == nil {
                 meeting.departed[row.id] = try reader.remote(id: row.id)
             }
@@ -79,7 +79,7 @@ extension SyncEngine {
 
     // MARK: Contents
 
-    /// The chunks of the cloud's files. Those that have not come to the cloud are missing.
+    /// The manifests of the cloud's files. Files whose content is not uploaded yet are left out.
     private func theirManifests(_ meeting: PackageMeeting) async throws -> [VersionID: Manifest] {
         var result = [VersionID: Manifest]()
         for item in (meeting.remotes ?? []) + meeting.linkedRemotes.values {
@@ -89,7 +89,7 @@ extension SyncEngine {
         return result
     }
 
-    /// The contents of the files here. One that is only at the cloud, and is kept there no longer, is missing.
+    /// The contents of the local files. A content that only the cloud had and has dropped is left out.
     private func myContents(
         _ meeting: PackageMeeting, _ group: [PlannedChange], _ manifests: [VersionID: Manifest]
     ) async throws -> [ItemKey: MemberContent] {
@@ -130,7 +130,7 @@ extension SyncEngine {
 
     // MARK: The decision
 
-    /// - Parameter beside: how many changes of other packages go along that have no row here.
+    /// - Parameter beside: the number of changes of other packages in the commit that have no row here.
     private func decision(
         _ conflict: PackageConflict, _ meeting: PackageMeeting, _ group: [PlannedChange],
         _ contents: [ItemKey: MemberContent], _ manifests: [VersionID: Manifest], beside: Int
@@ -148,8 +148,8 @@ extension SyncEngine {
         let metadata = metadataAlone(own, of: meeting)
         if mine.hasContent(of: theirs) {
             guard !metadata.isEmpty else { return there }
-            // What else was changed here gives way to what is there already, when these have been told. Till then that
-            // is held: beside what is here it would be a second file of its name.
+            // Other local changes lose to the cloud's equal state once the metadata is sent. Until then that state is
+            // held: placed beside the local items, it would create duplicates.
             let isPart = metadata.count < group.count
             return PackageDecision(planned: metadata, edit: edit, givesWay: false, isAside: isPart, isPart: isPart)
         }
@@ -161,7 +161,7 @@ extension SyncEngine {
             item.content.map { manifests[$0.version] != nil } ?? true
         }
         let isWholeHere = meeting.rows.allSatisfy { $0.kind != .file || $0.isExcluded || contents[$0.key] != nil }
-        // One of the changes is the folder's own.
+        // One of the changes is that of the folder.
         let isOneCommit = here.planned.count + here.others.count + beside < Limits.maximumChangesPerCommit
         if conflict.isYoursNewer, isWhole, isWholeHere, isOneCommit {
             let name = conflict.deviceName.isEmpty ? "another device" : conflict.deviceName
@@ -172,8 +172,8 @@ extension SyncEngine {
         return there
     }
 
-    /// Rights, times and attributes that were changed here, of items whose contents and places are the same there: the
-    /// cloud merges them field by field. What else was changed is looked at again after that.
+    /// Local changes of modes, times or attributes of items whose content and place are unchanged. The cloud merges
+    /// them field by field. Other changes are examined again afterwards.
     private func metadataAlone(_ own: [PlannedChange], of meeting: PackageMeeting) -> [PlannedChange] {
         let there = Set((meeting.remotes ?? []).map(\.id))
         return own.filter { planned in

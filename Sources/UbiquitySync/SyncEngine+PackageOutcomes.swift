@@ -5,12 +5,12 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// What was decided about two states of a package is done: in one commit, and then here.
+// Carries out a decision about two states of a package: first in one commit, then locally.
 extension SyncEngine {
     func carryOut(
         _ decision: PackageDecision, _ meeting: PackageMeeting, _ outgoing: Outgoing
     ) async throws {
-        // Equal states: nothing need be told.
+        // Both states are equal, so no commit is needed.
         if decision.givesWay, decision.lost == nil { return try await giveWay(meeting, nil) }
         for chunk in outgoing.chunks { try await service.upload([chunk]) }
         for chunk in decision.chunks { try await service.upload([chunk]) }
@@ -22,7 +22,7 @@ extension SyncEngine {
             if outgoing.decided.packages.isEmpty, try await sendInParts(decision, meeting) { return }
             try await sendWhole(decision, meeting, outgoing)
         } catch let other as PackageConflict {
-            // What goes from one package to another is decided about with both.
+            // An item was moved from one package to another, so a decision about both is needed.
             guard other.package != meeting.id, !decision.isPart else {
                 feedSignal.fire()
                 return restPackages(outgoing.owners.union([meeting.key]))
@@ -30,7 +30,7 @@ extension SyncEngine {
             try await decide(other, decision.planned, outgoing.with(decision, about: meeting))
         } catch let error as MissingChunks {
             forgetPrepared(decision.planned, lacking: Set(error.ids))
-            // The cloud has lost some of the other state, and nobody here has them.
+            // The cloud has lost chunks of the other state, and this device does not have them.
             if try await !sendAgain(Set(error.ids), decision.edit.lost?.manifest ?? []) { noteUndecided(meeting.key) }
             restPackages([meeting.key])
         } catch let error as OutdatedCommit {
@@ -60,7 +60,7 @@ extension SyncEngine {
         if decision.isAside { downloadSignal.fire() }
     }
 
-    /// What leaves one of the packages lies in another one here, whose state stands too: it goes back there.
+    /// Restores items that are local members of another package whose local state also wins, instead of deleting them.
     private func returning(_ changes: [ItemChange], into packages: Set<ItemKey>) throws -> [ItemChange] {
         try index.read { reader in
             var finder = PackageFinder(reader, index)
@@ -86,8 +86,8 @@ extension SyncEngine {
             packages: edits)
     }
 
-    /// A package that was deleted elsewhere and has more files than a commit takes comes back in several: there is no
-    /// other state that it could be mixed with.
+    /// Restores a package that was deleted elsewhere in several commits, if it has more files than one commit takes.
+    /// There is no other state to mix it with.
     /// - Returns: false if one commit takes all of it.
     private func sendInParts(_ decision: PackageDecision, _ meeting: PackageMeeting) async throws -> Bool {
         let limit = Limits.maximumChangesPerCommit - 1
@@ -103,8 +103,8 @@ extension SyncEngine {
         return true
     }
 
-    /// Chunks of files that are here and that the cloud keeps no longer.
-    /// - Returns: whether all that it lacks were here.
+    /// Uploads chunks of local files that the cloud has dropped.
+    /// - Returns: whether all missing chunks were found here.
     private func sendAgain(_ lacking: Set<ChunkID>, _ manifest: Manifest) async throws -> Bool {
         var isAll = true
         for reference in Set(manifest.filter { lacking.contains($0.id) }) {
@@ -127,8 +127,9 @@ extension SyncEngine {
         return isAll
     }
 
-    /// The state here stands: what was held of the other is over.
-    /// - Parameter packages: the other ones' is held on, until all of it is here.
+    /// Applies the answer after the local state has won, and releases the held records.
+    /// - Parameter packages: the packages whose held records are released. Those of other packages remain held until
+    ///   complete.
     private func accept(
         _ planned: [PlannedChange], _ response: CommitResponse, releasing packages: Set<ItemKey>
     ) throws {
@@ -148,7 +149,7 @@ extension SyncEngine {
         noteSent(planned)
     }
 
-    /// What is held of packages that have been decided about, and of that, what waits for others.
+    /// The held records of decided packages, and those of them that wait for other packages.
     private func releasable(
         _ packages: Set<ItemKey>, _ transaction: IndexTransaction
     ) throws -> (released: [ItemID], staying: Set<ItemID>) {
@@ -157,8 +158,8 @@ extension SyncEngine {
         return (held.filter { !staying.contains($0) }, staying)
     }
 
-    /// The state here is kept at the cloud, or is the one there: the cloud's takes its place, all at once. What of it
-    /// is not here comes as placeholders. Nothing is done if something was changed here since.
+    /// Replaces the local state with the cloud's at once. The local state is kept at the cloud, or is equal. Missing
+    /// contents become placeholders. Does nothing if a local item has changed since.
     private func giveWay(_ meeting: PackageMeeting, _ response: CommitResponse?) async throws {
         let dropped = try await pool.run(evenIfCancelled: true) { [self] in
             try index.write(.remote) { transaction -> [ContentID]? in
@@ -172,11 +173,11 @@ extension SyncEngine {
                         return nil
                     }
                 }
-                // Looked up first: what gives way is in no package for a moment.
+                // Look these up first: a losing item is briefly in no package.
                 let held = try releasable([meeting.key], transaction)
                 try settler.giveWay(meeting, holding: held.staying, device: configuration.device)
                 try settler.release(held.released)
-                // In one go, also of a package of many: a program must not meet half of it.
+                // Place all in one transaction, also for a large package: a program must not see half of it.
                 try settler.settleAll(limit: SyncLimits.settleBatch + 2 * (rows.count + (meeting.remotes ?? []).count))
                 return settler.dropped
             }
@@ -196,7 +197,7 @@ extension SyncEngine {
 }
 
 extension PlannedChange {
-    /// Whether a content that was changed here can be kept as part of a state: its chunks are known.
+    /// Whether a locally changed content can be kept as part of a state, because its chunks are known.
     var hasWholeContent: Bool {
         guard row.kind == .file, row.dirty.contains(.content), case .put(let fields) = change.action else {
             return true
@@ -206,7 +207,7 @@ extension PlannedChange {
 }
 
 extension ItemRow {
-    /// Whether it shows what it showed then.
+    /// Whether the row still shows the same state.
     func isSameState(as other: ItemRow) -> Bool {
         id == other.id && generation == other.generation && entry == other.entry && mode == other.mode
             && modifiedAt == other.modifiedAt && xattrs == other.xattrs && content == other.content

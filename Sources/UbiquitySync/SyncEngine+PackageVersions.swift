@@ -3,9 +3,10 @@ package import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Versions of packages: whole states that lost, read member by member.
+// Versions of packages: whole losing states, read member by member.
 extension SyncEngine {
-    /// What lies in a version of a package. Downloads the list once; throws what a download does.
+    /// The members of a package's version. Downloads the list once.
+    /// - Throws: the errors of a download, and `.damaged` for an invalid list.
     package func tree(of version: RemoteVersion) async throws -> PackageTree {
         if let known = packageTrees.tree(of: version.id) { return known }
         let content = try await begin(version)
@@ -22,9 +23,9 @@ extension SyncEngine {
     }
 }
 
-/// Lists of members that were read lately.
+/// A cache of recently read lists of members.
 final class PackageTrees: Sendable {
-    /// Some MB at most for packages of thousands of members.
+    /// Some MB at most, for packages of thousands of members.
     private static let capacity = 16
     private let trees = Lock<[(id: VersionID, tree: PackageTree)]>([])
 

@@ -4,10 +4,10 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Contents that were changed here, not synced by the program that did it, and met a power loss.
+// Locally changed contents that a program did not sync before a loss of power.
 extension SyncEngine {
-    /// After another boot, looks at every content that waits to go up, or may one day because it is kept local: of what
-    /// was not synced, the index and the disk may have kept different states.
+    /// After a reboot, checks every content that waits for its upload, or may be uploaded later because it is excluded
+    /// now. For unsynced contents, index and disk may hold different states.
     func reviewChangedContents() throws {
         let (boot, waits) = try index.read { (try $0.lastBoot(), try $0.lostContentsWait()) }
         let hasEnded = try takeEnd()
@@ -30,7 +30,7 @@ extension SyncEngine {
         try index.write(.startup) { try $0.setLastBoot(configuration.boot) }
     }
 
-    /// Whether the last run came to its end. From here on this one has not, also if the power goes at once.
+    /// Whether the last run ended cleanly. Durably marks this run as not ended, in case the power fails at once.
     private func takeEnd() throws -> Bool {
         guard try index.read({ try $0.hasEnded() }) else { return false }
         try index.write(.startup) { try $0.setEnded(false) }
@@ -38,8 +38,8 @@ extension SyncEngine {
         return true
     }
 
-    /// A content that took another's place, and has not come to the disk whole, gives it back. To be called before the
-    /// contents that nobody has are removed.
+    /// Restores the replaced content where its replacement is not complete on the disk. Call it before unreferenced
+    /// contents are removed.
     func restoreReplaced() throws {
         let (boot, replaced) = try index.read { (try $0.lastBoot(), try $0.replacedContents()) }
         guard !replaced.isEmpty else { return }
@@ -60,12 +60,12 @@ extension SyncEngine {
         try store.status(of: content).map { $0.size >= size } ?? false
     }
 
-    /// - Parameter replaced: all of them, since one that was replaced may have replaced another, and be as incomplete.
+    /// - Parameter replaced: all replacements, since a replaced content may itself be an incomplete replacement.
     private func giveBack(
         _ first: ReplacedContent, to row: ItemRow, _ replaced: [ContentID: ReplacedContent]
     ) throws {
         var next: ReplacedContent? = first
-        // Each is looked at once, also if the records should lead in a circle.
+        // Bounded, in case the records form a cycle.
         for _ in replaced {
             guard let candidate = next, candidate.version == row.version, let old = candidate.old else { break }
             if try isThere(old, size: candidate.size), try giveBack(old, candidate, to: row, first.content) { return }
@@ -74,14 +74,14 @@ extension SyncEngine {
         if try hasVersionThere(row) { try takeVersionThere(row, insteadOf: first.content) }
     }
 
-    /// - Returns: false if it is not known whether all of the old one is there.
+    /// - Returns: false if it is unknown whether the old content is complete.
     private func giveBack(
         _ old: ContentID, _ replaced: ReplacedContent, to row: ItemRow, _ content: ContentID
     ) throws -> Bool {
         let (other, record, known) = try index.read { reader in
             (try reader.row(content: old), try reader.contentRecord(old), try reader.remote(id: row.id)?.content)
         }
-        // Another name may have it: then this one gets the same bytes.
+        // If another item has the content, this one gets a copy.
         let given = other == nil ? old : ContentID(try index.newContentNumber())
         if let manifest = replaced.manifest {
             if known?.version == replaced.base, try hasVersionThere(row) {
@@ -109,7 +109,7 @@ extension SyncEngine {
         return true
     }
 
-    /// Also at the next loss of power it is to be there.
+    /// Sync the copy, so that it survives the next loss of power.
     private func duplicate(_ old: ContentID, as given: ContentID) throws {
         _ = try store.duplicate(old, as: given)
         try store.syncWhole(given)
@@ -129,7 +129,7 @@ extension SyncEngine {
         }
     }
 
-    /// Also of a file that was being written.
+    /// Also handles files that were being written.
     func reviewChangedContent(_ row: ItemRow) throws {
         guard let content = row.content else { return }
         let size = try store.status(of: content)?.size
@@ -137,7 +137,7 @@ extension SyncEngine {
         try takeVersionThere(row, insteadOf: content)
     }
 
-    /// - Parameter old: the content that had that version, and its chunks. It is verified before it is used.
+    /// - Parameter old: the content of that version, and its chunks. It is verified before use.
     private func takeVersionThere(
         _ row: ItemRow, insteadOf content: ContentID, whoseContentIs old: (ContentID, Manifest)? = nil
     ) throws {
@@ -174,8 +174,8 @@ extension SyncEngine {
         return !remote.isDeleted && remote.content?.isAvailable == true
     }
 
-    /// What is there is the content, of whatever size; a file whose content never reached the disk is empty. It goes up
-    /// under a new version id: under the old one another content may have gone up already.
+    /// Takes the backing file as the content, whatever its size. A file whose content never reached the disk becomes
+    /// empty. It is uploaded under a new version id, since the old id may already name another content.
     private func takeAsItIs(_ row: ItemRow, _ size: Int64?) throws {
         var next = row
         next.nextVersion = nil
@@ -193,9 +193,9 @@ extension SyncEngine {
         try index.write(.startup) { [next] in try $0.update(next, before: row) }
     }
 
-    /// Deletes what this device announced to the cloud and has no content of any more: nobody else ever had it. To be
-    /// called when the feed was read to its end, so that the index has all that was announced; and again while some of
-    /// it waits for its place.
+    /// Deletes items that this device announced and whose content is lost: no other device ever had it. Call it after
+    /// the feed was read to its end, when the index has everything announced, and again while some of these items wait
+    /// for a place.
     func giveUpLostContents() throws {
         let waits = try index.write(.remote) { transaction in
             var waits = false

@@ -3,10 +3,9 @@ internal import UbiquityContent
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// What a monitor shows.
+// Progress for a monitor.
 extension SyncEngine {
-    /// Waits until this device has been told once of all that the container has, or hears that the cloud is out of
-    /// reach; at most that long.
+    /// Waits until this device has read the whole container once, or the cloud proves unreachable, at most `limit`.
     package func awaitFirstListing(atMost limit: Duration) async {
         let end = timekeeper.uptime() + limit
         while !Task.isCancelled {
@@ -19,10 +18,10 @@ extension SyncEngine {
         }
     }
 
-    /// The contents on their way up at this moment.
+    /// The uploads in progress.
     package var runningUploads: [ItemKey: TransferProgress] { transfers.uploading }
 
-    /// The contents on their way down at this moment.
+    /// The downloads in progress.
     package var runningDownloads: [ItemKey: TransferProgress] {
         var result = [ItemKey: TransferProgress]()
         for download in downloads.all where download.hasLanes {
@@ -32,10 +31,10 @@ extension SyncEngine {
         return result
     }
 
-    /// What the item's last download failed on, if nothing has come of it since.
+    /// The error of the item's last download, unless a later one succeeded.
     package func downloadProblem(of item: ItemKey) -> TransferProblem? { problems.problem(.download, of: item) }
 
-    /// The transfers that failed and wait for their next attempt.
+    /// The failed transfers that wait for their next attempt.
     package var failedTransfers: [(item: ItemKey, direction: TransferDirection, problem: TransferProblem)] {
         problems.all
     }

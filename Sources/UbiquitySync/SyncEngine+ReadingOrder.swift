@@ -3,9 +3,9 @@ internal import UbiquityCore
 internal import UbiquityIndex
 internal import UbiquitySystem
 
-// Fetching what a program is about to open.
+// Fetches files that a program is about to open.
 extension SyncEngine {
-    /// A program has opened a placeholder; the program does not wait for this.
+    /// Called when a program has opened a placeholder. It runs in the background.
     func readAhead(of key: ItemKey) {
         guard connection.isOnline, !connection.isPaused else { return }
         downloads.runLane {
@@ -19,7 +19,7 @@ extension SyncEngine {
         }
     }
 
-    /// Placeholders that are likely to be opened next: small ones, and only as far as nothing else has to go for them.
+    /// The placeholders likely to be opened next: small ones, and only as many as fit without an eviction.
     private func filesAhead(of key: ItemKey) throws -> [ItemRow] {
         guard let opened = try index.row(key: key), let entry = opened.entry else { return [] }
         let span = readingOrder.withLock { $0.span(in: entry.parent) }

@@ -7,13 +7,13 @@ extension SyncEngine {
     static func isAboutContent(_ error: UbiquityError) -> Bool {
         switch error.code {
         case .invalid, .tooLarge, .quotaExceeded, .notFound, .notPermitted, .accessDenied: true
-        // What the cloud has of the item.
+        // The cloud's state of the item is damaged.
         case .damaged: true
         default: false
         }
     }
 
-    /// The cloud refuses something in the group: what that is about waits, all else goes.
+    /// Divides a refused group: the offending change waits, and all others are sent.
     func divide(_ group: [PlannedChange], _ outgoing: Outgoing, _ error: UbiquityError) async throws {
         guard outgoing.owners.isEmpty else { return noteRefusal(of: group.map(\.row.key), error) }
         if error.code == .quotaExceeded {
@@ -38,8 +38,8 @@ extension SyncEngine {
         try await commit(Array(group[middle...]), outgoing)
     }
 
-    /// Where to divide a group of at least two: between changes that do not need each other (one gives up the name that
-    /// the other takes), as near to the middle as there is such a place.
+    /// Where to divide a group of at least two changes: as near to the middle as possible, between changes that do not
+    /// depend on each other. An example of a dependence: one frees the name that the other takes.
     private static func middle(of group: [PlannedChange]) -> Int {
         let middle = group.count / 2
         let places = group.indices.dropFirst().filter { group[$0].unit != group[$0 - 1].unit }

@@ -3,12 +3,12 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// The cloud does not know an item of which this device has heard no end: it was deleted, and so long ago that the cloud
-// has forgotten it, or a commit was repeated across a long absence.
+// The cloud does not know an item whose deletion this device has not seen. Either the cloud has forgotten an old
+// deletion, or a commit was repeated after a long absence.
 extension SyncEngine {
-    /// Takes these changes out of an answer, the first time: the feed is read to its end before they are sent once
-    /// more. It tells of all that has gone along with the item; if the cloud does not know it then either, it goes up
-    /// as a new one.
+    /// Removes the changes of unknown items from an answer, the first time. The feed is read to its end before they are
+    /// sent again, since it reports everything deleted with the item. If the cloud does not know the item then either,
+    /// it is uploaded as new.
     func withoutUnheard(
         _ group: [PlannedChange], _ response: CommitResponse
     ) throws -> ([PlannedChange], CommitResponse) {
@@ -26,7 +26,7 @@ extension SyncEngine {
         return (kept.map(\.0), CommitResponse(revision: response.revision, results: kept.map(\.1)))
     }
 
-    /// - Returns: those about which it has not been asked just now.
+    /// - Returns: the items for which the feed has not just been read.
     private func askingFeed(about items: [ItemID]) -> Set<ItemID> {
         push.withLock { state in
             let new = Set(items).subtracting(state.askedFeedAbout)
@@ -39,7 +39,7 @@ extension SyncEngine {
 }
 
 extension IndexReader {
-    /// Whether the feed has told of the item, or of the folder that a new one lies in, and of no end.
+    /// Whether the feed has reported the item, or the folder of a new one, and not its deletion.
     fileprivate func isTakenToBeThere(_ row: ItemRow) throws -> Bool {
         if let known = try remote(id: row.id) { return !known.isDeleted }
         guard let folder = try row.entry.flatMap({ try self.row(key: $0.parent) }) else { return false }

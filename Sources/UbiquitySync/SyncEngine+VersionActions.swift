@@ -4,15 +4,15 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Decisions about versions: queued in the index as they are made, online or not, and sent in their order.
+// Decisions about versions. They are queued in the index, online or offline, and sent in their order.
 extension SyncEngine {
-    /// A file's decisions that go up together.
+    /// The decisions about one file that are sent together.
     private struct Decided {
         var actions: [PendingVersionAction]
         var change: ItemChange
     }
 
-    /// Sends what was decided about versions and may go up now.
+    /// Sends the queued decisions about versions.
     /// - Returns: whether there may be more.
     func pushVersionActions() async throws -> Bool {
         try connection.requireAllowed()
@@ -23,8 +23,8 @@ extension SyncEngine {
         return true
     }
 
-    /// - Returns: what may go up, and restorations that an edit made here has come after: that stands, and a version in
-    ///   conflict that was to be restored is one again.
+    /// - Returns: the decisions to send, and outdated restorations, which a later local edit has superseded. The edit
+    ///   wins, and a conflict version that was to be restored is in conflict again.
     private func gatherDecisions() throws -> (decided: [Decided], outdated: [PendingVersionAction]) {
         try index.read { reader in
             let actions = try reader.versionActions(limit: Limits.maximumVersionActions)
@@ -56,8 +56,8 @@ extension SyncEngine {
         }
     }
 
-    /// - Parameter earlier: what another restoration that goes with it makes the current version.
-    /// - Returns: nil for a restoration that an edit made here has come after.
+    /// - Parameter earlier: the current version that an earlier restoration in the same commit makes.
+    /// - Returns: nil for a restoration that a later local edit has superseded.
     private func change(
         for action: PendingVersionAction, after earlier: VersionID?, _ reader: IndexReader
     ) throws -> VersionAction? {
@@ -68,8 +68,8 @@ extension SyncEngine {
             guard let new = action.newVersion else { throw UbiquityError(.io, "a record of the index is damaged") }
             if let earlier { return .restore(action.version, as: new, base: earlier) }
             var base = action.base
-            // What went up from here since is known to who decided, but for an edit made later; what another device
-            // made is not: about that the cloud decides.
+            // The decision's maker knows the versions uploaded from here since, except for later edits. The cloud
+            // decides about versions of other devices.
             if let row = try reader.row(id: action.item), let there = try reader.remote(id: action.item)?.content,
                 there.version != base, there.device == configuration.device
             {
@@ -80,7 +80,7 @@ extension SyncEngine {
         }
     }
 
-    /// Commits decisions; if the cloud refuses them, each file's alone.
+    /// Commits decisions. If the cloud refuses them, commits each file's separately.
     private func commit(_ decided: [Decided]) async throws {
         var generator = SourcedGenerator(random)
         let request = CommitRequest(
@@ -97,7 +97,7 @@ extension SyncEngine {
         }
     }
 
-    /// Refused for good (the account is full, the cloud is another one).
+    /// Drops decisions that the cloud refuses for good: the account is full, or the cloud is another one.
     private func refuse(_ decided: Decided, _ error: UbiquityError) async throws {
         logger.warning(
             "the cloud refuses a decision about a version",
@@ -108,7 +108,7 @@ extension SyncEngine {
         }
     }
 
-    /// The versions stand there again as they were.
+    /// Restores the versions to their state before the decisions.
     private func giveUp(_ actions: [PendingVersionAction], of item: ItemID) async throws {
         try await pool.run { [index] in
             try index.write(.remote) { transaction in
@@ -118,7 +118,7 @@ extension SyncEngine {
         }
     }
 
-    /// Takes in the cloud's answer to changes that were made without rows.
+    /// Applies the cloud's answer to changes without rows.
     func take(_ response: CommitResponse) throws {
         let dropped = try index.write(.remote) { transaction in
             var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
@@ -135,7 +135,7 @@ extension SyncEngine {
         let dropped = try index.write(.remote) { transaction in
             var applier = CommitApplier(transaction, settler: settler(transaction), boot: configuration.boot)
             try applier.take(response)
-            // After it, so that what was decided here is not told again as the cloud's news.
+            // Remove the decisions afterwards, so that their effect is not announced as a remote change.
             for one in decided { try transaction.forgetVersionActions(one.actions) }
             return applier.dropped
         }
@@ -147,7 +147,7 @@ extension SyncEngine {
 }
 
 extension CommitApplier {
-    /// Takes in what the cloud answered to changes that were made without rows.
+    /// Applies the cloud's answer to changes without rows.
     mutating func take(_ response: CommitResponse) throws {
         for result in response.results { try take(result.item) }
         try settleAll()

@@ -5,11 +5,11 @@ internal import UbiquityIndex
 internal import UbiquitySystem
 internal import UbiquityWire
 
-// Versions beside the current ones: what there are, and their contents.
+// Versions other than the current ones: their list and their contents.
 extension SyncEngine {
-    /// All versions of an item but the current one and those decided about here: unresolved conflicts from the index,
-    /// earlier ones from the cloud, the newest first.
-    /// - Throws: nothing for a cloud that is away: then what is known is given.
+    /// All versions of an item except the current one and those with a pending decision. Unresolved conflicts come from
+    /// the index, earlier versions from the cloud, newest first.
+    /// - Throws: no error for an unreachable cloud: the known versions are returned then.
     package func otherVersions(of item: ItemID) async throws -> [RemoteVersion] {
         let known = try await pool.run { try self.knownVersions(of: item) }
         if let known, known.isComplete { return known.versions }
@@ -23,7 +23,7 @@ extension SyncEngine {
         return try await pool.run { try self.knownVersions(of: item) }?.versions ?? []
     }
 
-    /// Every version of an item, as the cloud has it, also resolved ones.
+    /// Every version of an item at the cloud, resolved ones included.
     package func allVersions(of item: ItemID) async throws -> [RemoteVersion] {
         try connection.requireAllowed()
         let versions = try await patiently { try await service.versions(of: item) }
@@ -43,7 +43,7 @@ extension SyncEngine {
         versionLists.keep(versions, of: item, at: revision, now: timekeeper.uptime())
     }
 
-    /// What can be told without asking the cloud. `isComplete` if nothing need be asked.
+    /// The versions known without a request to the cloud. `isComplete` if no request is needed.
     package func knownVersions(of item: ItemID) throws -> (versions: [RemoteVersion], isComplete: Bool)? {
         let (remote, conflicts, decided) = try index.read { reader in
             (try reader.remote(id: item), try reader.conflicts(of: item), try reader.decidedVersions(of: item))
@@ -52,9 +52,9 @@ extension SyncEngine {
         let now = timekeeper.uptime()
         let fresh = versionLists.list(of: item, at: remote.revision, now: now)
         let list = fresh ?? versionLists.list(of: item, at: remote.revision, now: now, old: true) ?? []
-        // A restored one stays where it is in the history.
+        // A restored version remains in the history.
         let history = remote.hasHistory ? list.filter { $0.kind == .history && decided[$0.id] != .remove } : []
-        // Of very many conflicts the record has only some.
+        // If an item has very many conflicts, the record lists only some.
         let isWhole = remote.conflictCount <= Limits.maximumConflictsInRecord
         let known = Set(conflicts.map(\.id))
         let more = isWhole ? [] : list.filter {
@@ -64,7 +64,8 @@ extension SyncEngine {
         return (others, fresh != nil || !remote.hasHistory && isWhole)
     }
 
-    /// Throws `.timedOut` if `body` takes longer; it is cancelled then.
+    /// Runs `body` for at most `limit`.
+    /// - Throws: `.timedOut` if it takes longer. The body is then cancelled.
     private func withLimit(_ limit: Duration, _ body: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await body() }
@@ -79,7 +80,7 @@ extension SyncEngine {
 
     // MARK: Contents
 
-    /// Begins or joins the download of a version's content. Given back with `release`, like any download.
+    /// Begins or joins the download of a version's content. Release it with `release`, like any download.
     package func begin(_ version: RemoteVersion) async throws -> PartialContent {
         if let content = versionContents.use(version.id) { return resumed(content, version) }
         let manifest = try await manifest(of: version.content)
@@ -89,7 +90,7 @@ extension SyncEngine {
         return resumed(content, version)
     }
 
-    /// Sees to it that somebody works on the content if it is not complete.
+    /// Starts or joins the download of an incomplete content.
     private func resumed(_ content: PartialContent, _ version: RemoteVersion) -> PartialContent {
         guard !content.isComplete else { return content }
         if let running = downloads.download(with: content.id) {
@@ -106,7 +107,7 @@ extension SyncEngine {
         return content
     }
 
-    /// Waits until all of a version is here and gives a copy of its content, which is the caller's.
+    /// Waits until a version is downloaded, and returns a copy of its content. The caller owns the copy.
     package func copy(_ version: RemoteVersion) async throws -> ContentID {
         let content = try await begin(version)
         defer { release(content) }
@@ -115,7 +116,7 @@ extension SyncEngine {
             let id = ContentID(try index.newContentNumber())
             self.noteMade(id)
             do { _ = try store.duplicate(content.id, as: id) } catch {
-                // On a full disk a part of it would stay.
+                // On a full disk a part of the copy would remain.
                 try? store.remove(id)
                 throw error
             }
@@ -123,14 +124,15 @@ extension SyncEngine {
         }
     }
 
-    /// A content is being made that no item has yet: no examination takes it for left over.
+    /// Records a content under construction that no item references yet, so that no examination takes it for a
+    /// leftover.
     package func noteMade(_ content: ContentID) {
         let isFull = made.withLock { made in
             made.insert(content)
             return made.count % SyncLimits.madeContents == 0
         }
         guard isFull else { return }
-        // Those that items have by now, or that are gone again, need not be known.
+        // Contents that an item references by now, or that are removed, need not be tracked.
         let known = made.withLock { $0 }
         let over = known.filter { id in
             (try? store.status(of: id) == nil) ?? false || (try? index.read { try $0.row(content: id) } != nil) ?? false

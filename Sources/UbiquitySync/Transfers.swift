@@ -1,16 +1,16 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// How far a transfer is.
+/// The progress of a transfer.
 package struct TransferProgress: Sendable, Hashable {
     package var doneBytes: Int64
     package var totalBytes: Int64
 
-    /// 0 … 100; an empty content is done.
+    /// From 0 to 100. An empty content counts as done.
     package var percent: Double { totalBytes == 0 ? 100 : Double(doneBytes) * 100 / Double(totalBytes) }
 }
 
-/// The uploads under way, for status. (Downloads tell their own progress.)
+/// The uploads in progress, for the status. Downloads report their own progress.
 final class Transfers: Sendable {
     private let uploads = Lock<[ItemKey: TransferProgress]>([:])
 
@@ -33,17 +33,17 @@ final class Transfers: Sendable {
     var uploading: [ItemKey: TransferProgress] { uploads.withLock { $0 } }
 }
 
-/// Slows down items that change again and again.
+/// Throttles items that change again and again.
 final class Throttle: Sendable {
     private struct Burst {
         var start: Timestamp
         var count: Int
         var until: Timestamp
-        /// Another device has changed it since this one did.
+        /// Whether another device has changed the item since this one did.
         var isAnswered = false
     }
 
-    /// Items remembered; beyond, all that are at rest are dropped.
+    /// The number of items remembered. Above it, all without an active throttle are dropped.
     private static let capacity = 10_000
 
     private let bursts = Lock<[ItemKey: Burst]>([:])
@@ -51,13 +51,13 @@ final class Throttle: Sendable {
 
     init(timekeeper: any Timekeeper) { self.timekeeper = timekeeper }
 
-    /// Another device has changed the item, perhaps in answer to this one, and that in answer to it.
+    /// Records that another device has changed the item, perhaps in reaction to this device's change.
     func noteAnswer(to key: ItemKey) { bursts.withLock { $0[key]?.isAnswered = true } }
 
     var isEmpty: Bool { bursts.withLock { $0.isEmpty } }
 
-    /// Notes a commit of the item.
-    /// - Returns: whether it is slowed down from now on, since it and another device's changes take turns.
+    /// Records a commit of the item.
+    /// - Returns: whether the item is throttled from now on because this device and another change it in turns.
     @discardableResult
     func noteCommit(of key: ItemKey) -> Bool {
         let now = timekeeper.now()
@@ -80,14 +80,14 @@ final class Throttle: Sendable {
         }
     }
 
-    /// The items that rest.
+    /// The items with an active throttle.
     var resting: [ItemKey] {
         let now = timekeeper.now()
         return bursts.withLock { table in table.compactMap { $0.value.until > now ? $0.key : nil } }
     }
 
-    /// The item need not rest any more; after its next commit it does, as long as it would have.
-    /// - Returns: until when it would have rested; nil if it did not.
+    /// Ends the item's throttle. Its next commit is throttled as before.
+    /// - Returns: when the throttle would have ended, or nil if there was none.
     func endRest(of key: ItemKey) -> Timestamp? {
         let now = timekeeper.now()
         return bursts.withLock { table in
@@ -97,10 +97,10 @@ final class Throttle: Sendable {
         }
     }
 
-    /// Until when the item rests; nil if it need not.
+    /// When the item's throttle ends, or nil if it has none.
     func restsUntil(_ key: ItemKey) -> Timestamp? {
         let now = timekeeper.now()
-        // One that is farther away was set before the clock was set back.
+        // A time farther away was set before the clock was set back.
         let latest = now.advanced(bySeconds: SyncLimits.longestThrottle / .seconds(1))
         return bursts.withLock { table in table[key].flatMap { $0.until > now && $0.until <= latest ? $0.until : nil } }
     }
