@@ -32,6 +32,9 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Claims of programs and apps on an arbiter, instead of devices and a cloud.")
     var claims = false
 
+    @Flag(help: "Print each seed with a hash of all that happened in its world.")
+    var hashes = false
+
     @Option(help: "Stop after so many failing seeds.")
     var failures = 10
 
@@ -60,7 +63,10 @@ struct Simulate: ParsableCommand {
 
     private func runWorld(_ seed: UInt64) throws -> Bool {
         let plan = Plan(seed: seed)
-        do { try PlanRun(plan, fault: `break`).run() } catch let failure as SimulationFailure {
+        do {
+            let hash = try PlanRun(plan, fault: `break`).run()
+            if hashes { print("\(seed) \(plan.profile.rawValue) \(String(hash, radix: 16))") }
+        } catch let failure as SimulationFailure {
             report(plan, failure)
             return false
         }
