@@ -1,11 +1,11 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Buffers of one chunk's greatest length that are used again: allocating and zeroing a megabyte for each chunk costs
-/// as much as hashing it.
+/// A pool of buffers of the maximum chunk length. Allocating and zeroing a megabyte for each chunk costs as much as
+/// hashing it.
 enum BufferPool {
     static let bufferSize = Limits.maximumChunkLength
-    /// Buffers that are kept while nobody uses them: one for each thread that hashes or writes at a time, 16 MiB.
+    /// Idle buffers to keep: one for each thread that hashes or writes at a time, 16 MiB in all.
     private static let maximumKept = 16
 
     private static let kept = Lock([UnsafeMutableRawBufferPointer]())

@@ -1,12 +1,12 @@
 package import UbiquityCore
 
-/// Where a content's chunks lie in its file.
+/// The positions of a content's chunks in its file.
 package struct ChunkLayout: Sendable {
     package let manifest: Manifest
-    /// Where each chunk begins, and the size at the end: 8 bytes a chunk.
+    /// The start of each chunk, then the size of the content: 8 bytes per chunk.
     private let offsets: [Int64]
 
-    /// - Throws: `.damaged` if a length is none a chunk can have, or all are more than a file may have.
+    /// - Throws: `.damaged` if a chunk has an impossible length, or if the sum exceeds the maximum file size.
     package init(_ manifest: Manifest) throws(UbiquityError) {
         var offsets = [Int64]()
         offsets.reserveCapacity(manifest.count + 1)
@@ -31,10 +31,10 @@ package struct ChunkLayout: Sendable {
     /// Size of the content in bytes.
     package var size: Int64 { offsets[manifest.count] }
 
-    /// The bytes of a chunk; `index` is less than `count`.
+    /// The bytes of a chunk. `index` must be less than `count`.
     package func range(of index: Int) -> Range<Int64> { offsets[index]..<offsets[index + 1] }
 
-    /// The chunks that have bytes in `range`; what lies outside the content has none.
+    /// The chunks that overlap `range`. Parts outside the content are ignored.
     package func indexes(covering range: Range<Int64>) -> Range<Int> {
         let start = max(0, range.lowerBound)
         let end = min(size, range.upperBound)
@@ -42,7 +42,8 @@ package struct ChunkLayout: Sendable {
         return index(at: start)..<(index(at: end - 1) + 1)
     }
 
-    /// The chunk that the byte at `offset` (within the content) is in: by halving, 25 steps for 8 TiB.
+    /// The chunk that contains the byte at `offset`, which must be within the content. A binary search: 25 steps for 8
+    /// TiB.
     private func index(at offset: Int64) -> Int {
         var low = 0
         var high = manifest.count

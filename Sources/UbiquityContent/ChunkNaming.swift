@@ -1,14 +1,14 @@
 import Crypto
 package import UbiquityCore
 
-/// How a chunk gets its name: the SHA-256 of its bytes. The only place that knows it; a container whose chunks are
-/// sealed would name them by a keyed hash here.
+/// Names a chunk by the SHA-256 of its bytes. Only this type knows the rule: a container with encrypted chunks would
+/// use a keyed hash here.
 package struct ChunkNaming {
     private var hash = SHA256()
 
     package init() {}
 
-    /// Takes the chunk's next bytes.
+    /// Adds the chunk's next bytes.
     package mutating func add(_ bytes: UnsafeRawBufferPointer) { hash.update(bufferPointer: bytes) }
 
     package consuming func finish() -> ChunkID { ChunkID(digest: Array(hash.finalize())) }
@@ -21,7 +21,7 @@ package struct ChunkNaming {
 
     package static func name(of bytes: [UInt8]) -> ChunkID { bytes.withUnsafeBytes { name(of: $0) } }
 
-    /// Whether these bytes are that chunk.
+    /// Whether the bytes are those of the chunk.
     package static func matches(_ bytes: UnsafeRawBufferPointer, _ chunk: ChunkReference) -> Bool {
         bytes.count == chunk.length && name(of: bytes) == chunk.id
     }

@@ -1,32 +1,32 @@
 package import UbiquityCore
 
-/// Finds where a content is cut: FastCDC (Xia et al., USENIX ATC 2016) with a gear hash, normalised by two levels.
+/// Finds the cuts of a content: FastCDC (Xia et al., USENIX ATC 2016) with a gear hash, normalised by two levels.
 ///
-/// A cut comes after the first byte, at or beyond the minimum length, at which the hash of the last 64 bytes is small
-/// enough: once in 2^20 bytes before the average length and once in 2^16 after it, which draws the lengths together
-/// around the average; at the maximum length in any case. The hash knows only 64 bytes, so an insertion moves the
-/// cuts near it and no others. Cuts depend on the bytes alone and not on how they are fed.
+/// A cut follows the first byte, at or beyond the minimum length, at which the hash of the last 64 bytes is below a
+/// threshold. Before the average length that happens once in 2^20 bytes, after it once in 2^16, so lengths cluster
+/// around the average. At the maximum length there is always a cut. The hash covers only 64 bytes, so an insertion
+/// moves only the cuts near it. Cuts depend on the bytes alone, not on the pieces in which they arrive.
 package struct Chunker: Sendable {
-    /// Each step doubles the hash, so a byte's number is shifted out after 64 of them.
+    /// Each step doubles the hash, so a byte's number is shifted out after 64 steps.
     private static let window = 64
-    /// The average length is 2^18, so the plain probability of a cut is 2^-18; two levels make it 2^-20 and 2^-16. A
-    /// hash below 2^(64-n) has its first n bits zero.
+    /// The average length is 2^18, so the plain probability of a cut is 2^-18. The two levels make it 2^-20 and 2^-16.
+    /// A hash below 2^(64-n) has n leading zero bits.
     private static let thresholdBeforeAverage: UInt64 = 1 << (64 - 20)
     private static let thresholdAfterAverage: UInt64 = 1 << (64 - 16)
 
     private var hash: UInt64 = 0
-    /// Bytes of the present chunk so far.
+    /// Bytes of the current chunk so far.
     private var length = 0
 
     package init() {}
 
-    /// Takes bytes that follow those taken before.
-    /// - Returns: how many of them end the present chunk, which are then all that was taken; nil if all of them belong
-    ///   to it and it goes on.
+    /// Adds bytes that follow the earlier ones.
+    /// - Returns: the number of bytes up to the end of the current chunk. The later bytes are then not consumed. Nil if
+    ///   all bytes belong to the current chunk, which continues.
     package mutating func nextCut(in buffer: UnsafeRawBufferPointer) -> Int? {
         guard let bytes = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
         let count = buffer.count
-        // What the hash has forgotten by the minimum length need not be hashed.
+        // Bytes that leave the hash's window before the minimum length need not be hashed.
         var position = min(count, max(0, Limits.minimumChunkLength - 1 - Self.window - length))
         length += position
         let phases: [3 of (end: Int, threshold: UInt64)] = [
@@ -51,8 +51,8 @@ package struct Chunker: Sendable {
         return position
     }
 
-    /// Hashes bytes up to `end` or a hash below `threshold`.
-    /// - Returns: the position after the last byte taken.
+    /// Hashes bytes up to `end`, or until the hash is below `threshold`.
+    /// - Returns: the position after the last hashed byte.
     @inline(__always)
     private mutating func roll(
         _ bytes: UnsafePointer<UInt8>, _ start: Int, _ end: Int, _ threshold: UInt64
@@ -71,7 +71,7 @@ package struct Chunker: Sendable {
 }
 
 extension Chunker {
-    /// The chunks of a content that is in memory.
+    /// The chunks of a content in memory.
     package static func manifest(of bytes: [UInt8]) -> Manifest {
         var builder = ManifestBuilder()
         bytes.withUnsafeBytes { builder.add($0) }

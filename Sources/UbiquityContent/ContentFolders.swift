@@ -1,16 +1,15 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Which of the store's folders a content lies in.
+/// Maps contents to the store's folders.
 ///
-/// A folder takes 1,024 numbers, then the next one does, and after the last the first again: what is made one after
-/// the other lies together, as in any folder. On ext4 each folder is put where there is room, not beside the others
-/// (`spreads`): a new file is looked for from the beginning of its folder's block group, and where many were deleted
-/// lately without a journal each of those is looked at; with all in one group that took half of a create's time
-/// (measured).
+/// 1,024 consecutive numbers share a folder, then the next folder follows, and the first one after the last. So
+/// contents created together lie together. The folders are spread over the disk (`spread`), because ext4 searches for a
+/// new file's inode from the start of the folder's block group. Without a journal it examines every recently deleted
+/// inode there. With all folders in one group that took half the time of a create (measured).
 struct ContentFolders {
-    /// Of a content's number, in one folder: 10 bits. 0 in stores of before, which have their folders beside each
-    /// other, named by two digits.
+    /// The number of bits of a content's number within one folder: 10. It is 0 in stores of the old format, whose
+    /// two-digit folders are not spread.
     private let shift: Int
     let names: [String]
 
@@ -22,8 +21,8 @@ struct ContentFolders {
         }
     }
 
-    /// Whether the store is one of before. One that has folders of both kinds was opened by a program of before, which
-    /// found nothing in it.
+    /// Whether the store has the old format. A store with folders of both kinds has the new one: an old program opened
+    /// it and found nothing in it.
     static func isOld(in folder: String) throws(Errno) -> Bool {
         guard try FileSystem.exists(Path.join(folder, "00")) else { return false }
         return try !FileSystem.exists(Path.join(folder, "000"))
@@ -31,8 +30,7 @@ struct ContentFolders {
 
     func number(of id: ContentID) -> Int { Int(UInt8(truncatingIfNeeded: id.rawValue >> shift)) % names.count }
 
-    /// Has folders that are made in this one from now on put in places of their own. A hint: where the file system
-    /// knows none of it they lie as ever.
+    /// Asks the file system to spread new folders over the disk. A hint: file systems without support ignore it.
     static func spread(in folder: String) {
         guard let directory = try? FileDescriptor.open(folder, [.readOnly, .directory]) else { return }
         try? directory.spreadFolders()

@@ -1,23 +1,23 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// What a start does with the contents that the last run has kept.
+// Restores the contents that the last run has kept in the journal. Runs at the start.
 extension ContentJournal {
-    /// What a restoration came to.
+    /// The result of a restoration.
     package struct Restoration: Sendable {
-        /// Contents that were written anew.
+        /// Contents that were rewritten.
         package var restored: [ContentID] = []
-        /// What kept one from being brought to the disk: then the journal is left as it is, and not used.
+        /// The error that kept a content from the disk. The journal then remains as it is and is not used.
         package var failure: (any Error)?
-        /// Contents that a loss of power may have taken, and that could not be written anew. A start that goes on
-        /// without them gives them up.
+        /// Contents that a loss of power may have destroyed and that could not be rewritten. A start that continues
+        /// without them loses them.
         package var missing: [ContentID] = []
     }
 
-    /// Writes the contents anew that a loss of power has taken, and empties the journal. After the death of the process
-    /// alone all of them are in the kernel's memory, maybe newer than here, and are brought to the disk. To be called
-    /// before anybody can use the contents; it blocks.
-    /// - Parameter isUsed: whether the index has the content, and all of it should be here.
+    /// Rewrites the contents that a loss of power has destroyed, and empties the journal. If only the process died, the
+    /// kernel still has all contents, perhaps newer ones, and they are synced. Call it before anything uses the
+    /// contents. Blocks.
+    /// - Parameter isUsed: whether the index has the content and all of it should be here.
     package func restore(into store: ContentStore, isUsed: (ContentID) throws -> Bool) throws -> Restoration {
         let records = try records()
         var result = Restoration(), failed = Set<ContentID>()
@@ -49,8 +49,8 @@ extension ContentJournal {
         return result
     }
 
-    /// What has been restored is not restored once more with what could not be: programs may have changed it by then.
-    /// Each record stays where it is, as that of a content which there is not.
+    /// Marks records as void, so that a restored content is not restored again when a failed one is retried: programs
+    /// may have changed it by then. Each record remains in place, with a content that does not exist.
     private func strike(_ records: [(position: Int64, record: ContentRecord)]) throws {
         try describing("write the journal of contents", at: path) { () throws(Errno) in
             let file = try FileDescriptor.openFile(path, .readWrite)
@@ -63,7 +63,7 @@ extension ContentJournal {
         }
     }
 
-    /// - Returns: whether it was not as it had been synced, or newer.
+    /// - Returns: whether the file differed from the synced content or a newer one.
     private func restore(
         _ id: ContentID, _ record: ContentRecord, _ bytes: [UInt8], _ store: ContentStore
     ) throws -> Bool {
@@ -75,20 +75,21 @@ extension ContentJournal {
                 try file.read(count: min(Int(status?.size ?? 0), bytes.count), at: 0)
             }
         } catch {
-            // All of it is here: what cannot be read in its place is not needed.
+            // The record has the whole content, so an unreadable file is not needed.
             guard error.code != .noSpace, error.code != .tooManyOpenFiles, (try? store.exists(id)) != false,
                 (try? store.setAside(id)) != nil
             else { throw error }
             return try restore(id, record, bytes, store)
         }
         return try describing("restore a content", at: store.path(of: id)) { () throws(Errno) in
-            // Of a file that has grown since, no more than was kept is of interest.
+            // If the file has grown since, only the kept length matters.
             let found = try file.read(count: min(Int(status?.size ?? 0), bytes.count), at: 0)
             let size = status?.size ?? 0
             var wanted = bytes
             if let status, placement.changeTime(status) > record.changedAt {
-                // It was written to after it was kept, and some of that has come to the disk, as when it was mapped and
-                // synced so. When it was kept it had no place there: what has one is newer, and the rest is here.
+                // The file was written after it was kept, and a part reached the disk, for example by a sync of a
+                // mapping. When it was kept it had no blocks. So any allocated block is newer, and the record supplies
+                // the rest.
                 for range in try file.dataRanges(in: 0..<Int64(found.count)) {
                     let part = Int(range.lowerBound)..<min(Int(range.upperBound), found.count)
                     wanted.replaceSubrange(part, with: found[part])
@@ -133,7 +134,7 @@ extension ContentJournal {
 }
 
 extension ContentStore {
-    /// Brings a content and its name to the disk; nothing if it is gone.
+    /// Syncs a content and its name. Does nothing if the file is gone.
     package func syncWhole(_ id: ContentID) throws {
         guard try exists(id) else { return }
         let file = try open(id, writable: false)
@@ -147,10 +148,11 @@ extension ContentStore {
         try syncName(of: id)
     }
 
-    /// Has a sync that follows write all of a content, also what the kernel takes for written since an earlier sync has
-    /// failed. Holes stay holes.
-    /// - Parameter limit: bytes; nothing is done to a larger one.
-    /// - Returns: false while somebody writes to it, who would be undone: then that sync may be wrong about it.
+    /// Rewrites a content, so that the next sync writes all of it. After a failed sync the kernel takes pages for
+    /// written that are not. Holes remain holes.
+    /// - Parameter limit: the largest size, in bytes. A larger content is left alone.
+    /// - Returns: false while a program writes to it, because the rewrite would undo its writes. The next sync may then
+    ///   report success wrongly.
     @discardableResult
     package func writeAnew(_ id: ContentID, upTo limit: Int64 = Int64(ContentJournal.maximumContent)) throws -> Bool {
         guard try exists(id), try !hasWriters(id) else { return false }
@@ -169,6 +171,6 @@ extension ContentStore {
         return true
     }
 
-    /// Bytes that are in memory at a time.
+    /// Bytes in memory at a time.
     private static let pieceWrittenAnew = 1 << 20
 }

@@ -1,38 +1,36 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// Small new contents that a program has synced, in the file of the index's journal: a save then waits for one sync of
-/// that file, whose blocks the disk has already, instead of one for it and one for a new file, which has to get its
-/// place first. The content's own file is brought to the disk later (`settle`), and not at all if the next save
-/// replaces it first.
+/// A journal of small new contents that a program has synced. It shares a file with the index's journal. A save then
+/// waits for one sync of that file, whose blocks are allocated, instead of one for it and one for a new file without
+/// blocks. The content's own file is synced later (`settle`), or never if the next save replaces it first.
 ///
-/// After a loss of power the contents that are not whole on the disk are written anew from here (`restore`). So a
-/// record may only be written over when its content is on the disk itself, and what a program syncs past the journal
-/// takes its content's record back.
+/// After a loss of power, `restore` rewrites the contents that are incomplete on the disk. So a record may be
+/// overwritten only when its content is on the disk. A sync past the journal invalidates the content's record.
 ///
-/// Its room has two halves: while the contents of one are brought to the disk, the other one is written. A record: see
-/// `ContentRecord`. Only contents of which nothing has a place on the disk yet are taken: what gets one later is as new
-/// as the record or newer, and brings the times of its file along.
+/// The journal has two halves: while the contents of one are synced, the other is written. For a record see
+/// `ContentRecord`. The journal takes only contents without allocated blocks. Blocks allocated later are as new as the
+/// record or newer, and update the file's times.
 package final class ContentJournal: Sendable {
-    /// Whether a place on the disk was chosen for what a file has.
+    /// Queries whether the file system has allocated blocks for a file's data.
     package struct Placement: Sendable {
-        /// Whether the file system tells.
+        /// Whether the file system reports it.
         var isKnown: @Sendable (FileDescriptor) throws(Errno) -> Bool
-        /// Whether nothing of the first bytes, so many, has one.
+        /// Whether none of the first bytes, up to the given count, has blocks.
         var isUnplaced: @Sendable (FileDescriptor, Int64) throws(Errno) -> Bool
-        /// When anything of a file was changed last; no program can set that.
+        /// The time of the file's last change of any kind. Programs cannot set it.
         var changeTime: @Sendable (FileStatus) -> Timestamp
 
-        /// (ext4, which chooses when it writes. Of others it is not known what a loss of power leaves; and without a
-        /// journal of its own it has nothing to commit for a new file, which then costs less than two writes: measured,
-        /// 0.9 of the saves in the same time. With one, 1.2 to 1.7 times as many.)
+        /// For ext4, which allocates blocks when it writes. For other file systems it is unknown what a loss of power
+        /// leaves. ext4 without a journal commits nothing for a new file, which then costs less than two writes: 0.9
+        /// times as many saves in the same time (measured). With a journal there are 1.2 to 1.7 times as many.
         package static let asKernelSays = Placement { file throws(Errno) in
             try file.commitsNewFiles()
         } isUnplaced: { file, length throws(Errno) in
             try file.isUnplaced(length)
         } changeTime: { $0.changedAt }
 
-        /// Of simulated disks, which are copied, and which no program sets times on.
+        /// For simulated disks, which are copied, and on which no program sets times.
         package init(
             isKnown: @escaping @Sendable (FileDescriptor) throws(Errno) -> Bool = { _ in true },
             isUnplaced: @escaping @Sendable (FileDescriptor, Int64) throws(Errno) -> Bool,
@@ -44,20 +42,20 @@ package final class ContentJournal: Sendable {
         }
     }
 
-    /// Bytes of a content: beyond, two writes cost more than the place of a new file.
+    /// The largest content, in bytes. Beyond it, two writes cost more than the blocks of a new file.
     static let maximumContent: Int64 = 32 * 1024
     /// Bytes of each half.
     package static let halfSize: Int64 = 2 << 20
-    /// Bytes at the end of each half that are for records that a content is forgotten.
+    /// Bytes at the end of each half that are reserved for records that invalidate a content.
     static let forgettingRoom: Int64 = 64 * Int64(ContentRecord.headerSize)
-    /// Bytes that must be free for it to take its room.
+    /// Free bytes that the disk needs before the journal allocates its space.
     private static let neededRoom: Int64 = 256 << 20
 
     struct Half {
-        /// Drawn when it begins anew: what stood there before is never taken for a part of it.
+        /// Drawn at random when the half begins anew, so that older records are never taken for a part of it.
         var beginning: UInt64 = 0
         var end: Int64 = 0
-        /// Its contents are being brought to the disk: nothing is added.
+        /// Whether its contents are being synced. Nothing is added then.
         var isLeaving = false
         var isFree: Bool { end == 0 && !isLeaving }
     }
@@ -69,35 +67,35 @@ package final class ContentJournal: Sendable {
     }
 
     struct State {
-        /// Nil before `prepare`, and where it cannot be used.
+        /// Nil before `prepare`, or if the journal cannot be used.
         var file: FileDescriptor?
-        /// It could not be brought to the disk once: nothing more is kept.
+        /// Whether a sync of the journal has failed. Then nothing more is kept.
         var hasFailed = false
         var halves = [Half(), Half()]
         var current = 0
-        /// Of the last record.
+        /// The number of the last record.
         var number: UInt64 = 0
         var kept: [ContentID: Kept] = [:]
     }
 
     let path: String
-    /// Where in the file it begins.
+    /// The journal's offset in the file.
     let start: Int64
     let state = Lock(State())
-    /// One half is settled at a time.
+    /// Held while a half is settled, so that only one is at a time.
     private let settling = Lock(())
-    /// Locked while the file is synced: the kernel tells of a failure one of those who wait for it.
+    /// Held while the file is synced: the kernel reports a failure to only one of the waiters.
     private let syncing = Lock(())
     let halfSize: Int64
     private let random: any RandomSource
     let placement: Placement
-    /// What the boot is called in records (see `Boot`).
+    /// The id of this boot in records (see `Boot`).
     let boot: UInt64
 
     /// - Parameters:
-    ///   - path: of a file that another has made; from `start` on it is for this.
-    ///   - boot: what the machine's boot is called (see `Boot`).
-    ///   - halfSize: bytes of each half; a simulator, which opens journals by the thousand, has small ones.
+    ///   - path: a file that another component has created. The journal uses it from `start` on.
+    ///   - boot: the id of this boot of the machine (see `Boot`).
+    ///   - halfSize: bytes of each half. A simulator opens thousands of journals and uses small ones.
     package init(
         path: String, start: Int64, boot: [UInt8], random: any RandomSource, placement: Placement = .asKernelSays,
         halfSize: Int64 = ContentJournal.halfSize
@@ -112,9 +110,9 @@ package final class ContentJournal: Sendable {
         self.boot = sum.value
     }
 
-    /// Takes its room; without that, and on file systems that do not say what they have placed, contents are synced
-    /// themselves. `restore` comes before. It blocks.
-    /// - Returns: whether they are kept from now on.
+    /// Allocates the journal's space. If that fails, or if the file system does not report allocated blocks, contents
+    /// are synced one by one. Call `restore` first. Blocks.
+    /// - Returns: whether contents are kept from now on.
     @discardableResult
     package func prepare() throws(UbiquityError) -> Bool {
         let size = halfSize * 2
@@ -124,7 +122,7 @@ package final class ContentJournal: Sendable {
             guard try file.status().size < start + size else { return file }
             guard try file.fileSystemStatus().availableBytes >= Self.neededRoom else { return nil }
             do throws(Errno) {
-                // Written, so that what is written over later needs nothing but its bytes on the disk.
+                // Write the zeros, so that a later record needs no further blocks.
                 try file.write([UInt8](repeating: 0, count: Int(size)), at: start)
                 try file.sync()
             } catch {
@@ -141,7 +139,7 @@ package final class ContentJournal: Sendable {
 
     // MARK: Keeping
 
-    /// Writes the content down, if it is one for the journal. It is durable when the journal's file has been synced.
+    /// Writes the content to the journal if it qualifies. It is durable once the journal's file is synced.
     /// - Returns: false if the content must be synced itself.
     package func keep(_ id: ContentID, _ content: FileDescriptor) throws(Errno) -> Bool {
         let (file, isHalfFull) = try state.withLock { state throws(Errno) -> (FileDescriptor?, Bool) in
@@ -158,8 +156,8 @@ package final class ContentJournal: Sendable {
         return file != nil
     }
 
-    /// Brings what is kept to the disk. After a failure each later call fails too, and nothing more is kept: what
-    /// follows a record that is not there is never found.
+    /// Syncs the journal. After a failure every later call fails too, and nothing more is kept: a record after a
+    /// missing one is never found.
     package func sync() throws(Errno) {
         try withPrecursors { () throws(Errno) in
             try syncing.withLock { _ throws(Errno) in
@@ -172,7 +170,7 @@ package final class ContentJournal: Sendable {
         }
     }
 
-    /// The index is in the same file: what it says may come to the disk with a sync of this.
+    /// The index uses the same file, so a sync of the journal may make index records durable too.
     private func withPrecursors(_ body: () throws(Errno) -> Void) throws(Errno) {
         let precursors = precursors.withLock { $0 }
         defer { precursors?.end() }
@@ -180,7 +178,7 @@ package final class ContentJournal: Sendable {
         try body()
     }
 
-    /// What must be on the disk before the file of the journal is brought there, as `ItemIndex.beforeDurable`.
+    /// Work to do before and after a sync of the journal's file, as `ItemIndex.beforeDurable`.
     struct Precursors: Sendable {
         let begin: @Sendable () throws -> Void
         let end: @Sendable () -> Void
@@ -191,13 +189,13 @@ package final class ContentJournal: Sendable {
     }
     private let precursors = Lock<Precursors?>(nil)
 
-    /// Called when a half has to be settled, so that the other one does not come to its end first.
+    /// Sets a closure that is called when a half must be settled, before the other one is full.
     package func whenHalfFull(_ body: @escaping @Sendable () -> Void) { wantsSettling.withLock { $0 = body } }
     private let wantsSettling = Lock<(@Sendable () -> Void)?>(nil)
 
     func position(of half: Int) -> Int64 { start + Int64(half) * halfSize }
 
-    /// - Parameter bytes: nil if the content is to be forgotten.
+    /// - Parameter bytes: nil for a record that invalidates the content.
     private func append(
         _ id: ContentID, _ bytes: [UInt8]?, _ status: FileStatus?, _ state: inout State, to file: FileDescriptor
     ) throws(Errno) {
@@ -213,8 +211,8 @@ package final class ContentJournal: Sendable {
         if bytes != nil { state.kept[id] = Kept(half: state.current, number: state.number) }
     }
 
-    /// Nil if it is none for the journal. Asked once more at the end whether it has a place: it is read as new as it is
-    /// then.
+    /// Reads a content that qualifies for the journal, else nil. Checks the allocation again after the read: the bytes
+    /// are as new as that moment.
     private func read(_ content: FileDescriptor) throws(Errno) -> (bytes: [UInt8], status: FileStatus)? {
         let status = try content.status(), size = status.size
         guard size > 0, size <= Self.maximumContent, hasNoPlace(content, size) else { return nil }
@@ -223,34 +221,35 @@ package final class ContentJournal: Sendable {
         return (bytes, status)
     }
 
-    /// False where the file system does not tell.
+    /// False if the file system does not report it.
     private func hasNoPlace(_ content: FileDescriptor, _ size: Int64) -> Bool {
         do throws(Errno) { return try placement.isUnplaced(content, size) } catch { return false }
     }
 
-    /// The journal could not be brought to the disk: it is used no more. What it has kept before stays there until that
-    /// is settled.
+    /// Records that a sync of the journal failed. It is not used any more. Records kept before remain until they are
+    /// settled.
     package func noteFailure() { state.withLock { $0.hasFailed = true } }
 
     package func isKept(_ id: ContentID) -> Bool { state.withLock { $0.kept[id] != nil } }
 
-    /// What is kept of the content before it is synced itself; to be handed to `forget` after.
+    /// The number of the content's record. Read it before the content is synced itself, and pass it to `forget`
+    /// afterwards.
     package func mark(of id: ContentID) -> UInt64? { state.withLock { $0.kept[id]?.number } }
 
-    /// The content is on the disk itself, as new as the mark's record or newer: that record must not bring back what
-    /// was before. It is forgotten on the disk when this returns. Throws ENOSPC while there is no room for that, which
-    /// `settle` makes.
+    /// Durably invalidates the record after the content was synced itself, so that it cannot restore an older state.
+    /// - Throws: ENOSPC while the half has no space for that. `settle` frees it.
     package func forget(_ id: ContentID, _ mark: UInt64) throws(Errno) {
         guard try write(forgetting: id, mark) else { return }
         try sync()
         state.withLock { state in
-            // Its half is not free before it is settled: an older record is there.
+            // The half still has an older record, so it is not free before it is settled.
             if state.kept[id]?.number == mark { state.kept[id] = nil }
         }
     }
 
-    /// The content is about to become empty: nobody is promised any more what it had. It counts as kept until that is
-    /// on the disk: what is synced itself meanwhile must not get its old end back. Throws ENOSPC as `forget`.
+    /// Invalidates the record of a content that is about to become empty, so that its old bytes are not restored. It
+    /// counts as kept until that is durable.
+    /// - Throws: ENOSPC, as `forget`.
     package func giveUp(_ id: ContentID, _ mark: UInt64) throws(Errno) { _ = try write(forgetting: id, mark) }
 
     private func write(forgetting id: ContentID, _ mark: UInt64) throws(Errno) -> Bool {
@@ -264,11 +263,11 @@ package final class ContentJournal: Sendable {
 
     // MARK: Settling
 
-    /// Brings all that is kept to the disk and empties the journal. It blocks.
+    /// Syncs all kept contents and empties the journal. Blocks.
     /// - Parameters:
-    ///   - isGone: whether no item had the content any more when this was called.
-    ///   - makeDurable: brings the index there, so that it knows no more of those.
-    ///   - sync: brings a content and its name to the disk; nothing if it is gone.
+    ///   - isGone: whether no item referenced the content when this was called.
+    ///   - makeDurable: syncs the index, so that it no longer references these contents.
+    ///   - sync: syncs a content and its name. Does nothing if the file is gone.
     package func settle(
         isGone: (ContentID) -> Bool, makeDurable: () throws -> Void, sync: (ContentID) throws -> Void
     ) throws {
@@ -286,7 +285,8 @@ package final class ContentJournal: Sendable {
     ) throws {
         let (file, kept) = state.withLock { state in (state.file, state.kept.filter { $0.value.half == half }) }
         let gone = Set(kept.keys.filter(isGone))
-        // Newer records of what this half has, too, are on the disk before it is given up; after a failure none count.
+        // Newer records of these contents in the other half must be durable before this half is freed. After a failure
+        // none count.
         if !state.withLock({ $0.hasFailed }) {
             try describing("sync the journal of contents", at: path) { () throws(Errno) in try self.sync() }
         }
@@ -307,8 +307,8 @@ package final class ContentJournal: Sendable {
 }
 
 extension ContentJournal.State {
-    /// Takes the other half if this one is full.
-    /// - Returns: false if that is not free yet.
+    /// Switches to the other half if this one is full.
+    /// - Returns: false if the other half is not free yet.
     mutating func makeRoom(for length: Int, of halfSize: Int64, _ random: any RandomSource) -> Bool {
         guard Int64(length) <= halfSize else { return false }
         if halves[current].isLeaving || halves[current].end + Int64(length) > halfSize {
@@ -319,8 +319,7 @@ extension ContentJournal.State {
         return true
     }
 
-    /// The half that is to be settled next: the one that is not written to, or else the other one, which the first
-    /// takes the place of.
+    /// Selects the half to settle next: the one that is not being written, if it has records, else the current one.
     mutating func beginLeaving() -> Int? {
         let half = halves[1 - current].end > 0 ? 1 - current : current
         guard halves[half].end > 0 else { return nil }

@@ -3,23 +3,23 @@ internal import UbiquitySystem
 
 /// A record of `ContentJournal`. Numbers are little-endian, 8 bytes each.
 ///
-/// Checksum, the beginning of its half (the same in all records there), number, boot, content, the file's times (of the
-/// data and of any change, nanoseconds), length (or that the content is forgotten), and so many bytes.
+/// The fields: checksum, the half's random beginning (equal in all its records), number, boot, content, the file's
+/// times of modification and of any change in nanoseconds, the length (or the mark of an invalidation), and the bytes.
 struct ContentRecord: Hashable {
     static let headerSize = 8 * 8
     private static let forgotten = UInt64.max
-    /// Of a record that counts no more.
+    /// The content of a void record.
     static let noContent = ContentID(0)
 
     var beginning: UInt64
     var number: UInt64
     var boot: UInt64
     var content: ContentID
-    /// Of the content's file.
+    /// The modification time of the content's file.
     var modifiedAt: Timestamp
-    /// Of the content's file before it was read: no program can set that.
+    /// The change time of the content's file before it was read. Programs cannot set it.
     var changedAt: Timestamp
-    /// Nil if an earlier record of the content counts no more.
+    /// Nil if the record invalidates earlier records of the content.
     var bytes: [UInt8]?
 
     var encoded: [UInt8] {
@@ -37,7 +37,7 @@ struct ContentRecord: Hashable {
         return result
     }
 
-    /// The records of a half, from its beginning to where one is not whole or of an earlier one.
+    /// The records of a half, from its beginning to the first that is incomplete or older.
     static func all(in half: [UInt8]) -> [ContentRecord] {
         var result = [ContentRecord](), position = 0
         while let record = read(half, at: position), record.beginning == result.first?.beginning ?? record.beginning {
@@ -61,7 +61,7 @@ struct ContentRecord: Hashable {
             bytes: isForgotten ? nil : Array(half[start..<end]))
     }
 
-    /// Of all but the checksum itself. Room that was never written to, all zero, is no record.
+    /// The checksum of all but the checksum field. Unwritten space, all zero, is no valid record.
     private static func checksum(_ record: ArraySlice<UInt8>) -> UInt64 {
         var sum = RecordChecksum(seed: 0)
         sum.add(record.dropFirst(8))

@@ -1,7 +1,7 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// One consistent state of a file: its chunks, and what stat said before and after they were read.
+/// One consistent state of a file: its chunks, and its status before and after the read.
 package struct ScannedContent: Hashable, Sendable {
     package let manifest: Manifest
     /// Size in bytes: the sum of the chunks.
@@ -11,22 +11,22 @@ package struct ScannedContent: Hashable, Sendable {
 }
 
 package enum ScanOutcome: Hashable, Sendable {
-    /// The file was the same before and after, and any write in between would have shown.
+    /// The file did not change, and any write in between would have shown.
     case stable(ScannedContent)
-    /// The file was the same before and after, but it was changed so shortly before that another write within the
-    /// clock's tick would not show. Scan again after `ContentScanner.granularity`.
+    /// The file did not change, but its last change was so recent that another write in the same clock tick would not
+    /// show. Scan again after `ContentScanner.granularity`.
     case racy(ScannedContent)
-    /// The file was written to while it was read.
+    /// A program wrote to the file during the read.
     case changedMeanwhile
 }
 
-/// Reads a file into chunks, and tells whether what it read is one state that the file really had.
+/// Reads a file into chunks, and reports whether the result is one consistent state of the file.
 package struct ContentScanner: Sendable {
-    /// File systems stamp changes with the kernel's tick, at the slowest (HZ=100) 10 ms: two writes in one tick have
-    /// one time.
+    /// The granularity of file times: file systems use the kernel's tick, at the slowest (HZ=100) 10 ms. Two writes in
+    /// one tick have the same time.
     package static let granularity: Duration = .milliseconds(10)
 
-    /// Bytes read at a time: they are still in the second-level cache when they are cut and hashed.
+    /// Bytes read at a time. They are still in the second-level cache when they are cut and hashed.
     static let readSize = 256 * 1024
 
     private let clock: any Timekeeper
@@ -37,10 +37,10 @@ package struct ContentScanner: Sendable {
         self.maximumChunks = maximumChunks
     }
 
-    /// Reads the file from its beginning; may move its position. Writes through a mapping show in the times
-    /// only when the kernel notices them, so a file that is mapped for writing is to be scanned again after its close.
-    /// - Parameter isCancelled: asked between reads.
-    /// - Throws: `.cancelled`, `.tooLarge`, or what the disk says.
+    /// Reads the file from its beginning, and may move its position. Writes through a mapping change the times only
+    /// when the kernel notices them. So scan a file mapped for writing again after its close.
+    /// - Parameter isCancelled: called between reads.
+    /// - Throws: `.cancelled`, `.tooLarge`, or the error of the disk.
     package func scan(
         _ file: FileDescriptor, isCancelled: () -> Bool = { false }
     ) throws(UbiquityError) -> ScanOutcome {
@@ -58,7 +58,7 @@ package struct ContentScanner: Sendable {
         return Self.isRacy(changedAt: before.changedAt, scannedAt: start) ? .racy(content) : .stable(content)
     }
 
-    /// Whether a write right after the scan's beginning could have got the very time the file had already.
+    /// Whether a write right after the start of the scan could have got the time that the file already had.
     package static func isRacy(changedAt: Timestamp, scannedAt: Timestamp) -> Bool {
         let (difference, overflow) = scannedAt.nanoseconds.subtractingReportingOverflow(changedAt.nanoseconds)
         return !overflow && .nanoseconds(difference.magnitude) < granularity
@@ -68,7 +68,7 @@ package struct ContentScanner: Sendable {
         try describing("look at the content") { () throws(Errno) in try file.status() }
     }
 
-    /// The chunks of `size` bytes; nil if there are fewer.
+    /// The chunks of `size` bytes, or nil if the file is shorter.
     private func read(
         _ file: FileDescriptor, _ size: Int64, _ isCancelled: () -> Bool
     ) throws(UbiquityError) -> Manifest? {
@@ -100,12 +100,12 @@ package struct ContentScanner: Sendable {
         }
     }
 
-    /// How many of the longest chunks the hole holds that begins there; 0 where there is none.
+    /// The number of longest chunks in the hole that begins at `start`, or 0 if there is no hole.
     private func zeroChunks(
         in file: FileDescriptor, from start: Int64, _ size: Int64
     ) throws(UbiquityError) -> Int {
         let end = try describing("look for holes in the content") { () throws(Errno) in
-            // Not every file system tells.
+            // Some file systems do not report holes.
             do throws(Errno) { return try file.nextData(from: start) ?? size } catch .EINVAL { return start }
         }
         return Int(max(0, min(end, size) - start)) / Limits.maximumChunkLength

@@ -1,9 +1,9 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// What lies in the store's folders.
+// Lists the files in the store's folders.
 extension ContentStore {
-    /// Every content that has a file, in no order. Other files in the folders are not ours and are left alone
+    /// Every content that has a file, in no order. Other files in the folders are foreign and are left alone
     /// (`strayFiles`).
     package func all() throws(UbiquityError) -> [ContentID] {
         var found = [ContentID]()
@@ -11,8 +11,9 @@ extension ContentStore {
         return found
     }
 
-    /// What is there and is neither a content in its place nor an empty folder: paths below the store's folder. A link
-    /// is one itself; what it leads to is somebody else's, as is what lies beside the contents if their folder is one.
+    /// Paths, relative to the store's folder, of everything that is neither a content in its place nor an empty folder.
+    /// A symbolic link counts as stray, and its target is not followed. If the store's folder itself is a link, other
+    /// files beside the contents are left alone.
     package func strayFiles() throws(UbiquityError) -> [String] {
         var found = [String]()
         try describing("list the store", at: directory) { () throws(Errno) in
@@ -37,7 +38,7 @@ extension ContentStore {
         return try FileSystem.entries(of: path).isEmpty
     }
 
-    /// Calls `body` with each folder's name, each name in it, and the content that this is.
+    /// Calls `body` with each folder's name, each name in it, and the content of that name.
     private func forEachName(
         _ body: (_ folder: String, _ name: UnsafeRawBufferPointer, _ content: ContentID?) -> Void
     ) throws(UbiquityError) {
@@ -56,7 +57,8 @@ extension ContentStore {
 }
 
 extension ContentID {
-    /// Nil unless it is spelled as `description` spells it. Without a string: a million are read at a start.
+    /// Parses a file name, or returns nil unless it is spelled as by `description`. Works without a string, since a
+    /// start reads a million names.
     fileprivate init?(fileName: UnsafeRawBufferPointer) {
         guard (1...16).contains(fileName.count), fileName[0] != UInt8(ascii: "0") || fileName.count == 1 else {
             return nil

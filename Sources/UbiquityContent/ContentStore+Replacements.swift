@@ -1,37 +1,36 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// Contents that a name has in place of others, and which contents were synced as they are.
+/// Contents that replace others under a name, and contents synced in their current state.
 struct Replacements {
-    /// Synced contents that are remembered; without a memory one is only synced once more.
+    /// Synced contents remembered. A forgotten one is merely synced again.
     static let maximumSynced = 1024
 
     var waiting: Set<ContentID> = []
-    /// How often the index is being brought to the disk just now.
+    /// The number of syncs of the index in progress.
     var indexSyncs = 0
     var synced: [ContentID: FileStatus] = [:]
-    /// Those whose sync has failed, whoever asked for it: the kernel tells that once, and takes their pages for written
-    /// then.
+    /// Contents whose sync failed, whoever requested it: the kernel reports a failure once and then takes the pages for
+    /// written.
     var failed: [ContentID: FailedSync] = [:]
     var failures: UInt64 = 0
 }
 
 struct FailedSync {
     let error: UbiquityError
-    /// Which failure it was: what is made good of one says nothing of the next.
+    /// The number of the failure: repairing one failure does not repair a later one.
     let number: UInt64
 }
 
-// Contents that took the place of others: they must be on the disk before the index that says so, or a power loss
-// would leave neither the old content nor the new one. (Without that a file that was saved and synced could be lost by
-// a later save which was not.)
+// Contents that replaced others. They must be on the disk before the index that references them. Otherwise a loss of
+// power would leave neither the old content nor the new one. A file that was saved and synced could then be lost by a
+// later save that was not.
 //
-// What is written to the index's journal while that is brought to the disk may get there with it. So who brings it
-// there says so first, and then brings what waits; and who makes a replacement meanwhile brings its content there
-// himself.
+// Records written to the index's journal during its sync may become durable with it. So a sync of the index first
+// announces itself, then syncs the waiting contents. A replacement made during the sync syncs its content itself.
 extension ContentStore {
-    /// Takes note of a content that is about to be a name's in place of another. Its bytes are sent on their way.
-    /// - Parameter file: the content's, if it is open.
+    /// Records a content that is about to replace another, and starts to write its bytes to the disk.
+    /// - Parameter file: the content's file, if it is open.
     /// - Returns: whether all of it is on the disk.
     @discardableResult
     package func noteReplacement(_ id: ContentID, _ file: FileDescriptor? = nil) throws -> Bool {
@@ -45,17 +44,17 @@ extension ContentStore {
         }
         if let synced {
             guard try (file?.status() ?? status(of: id))?.isSame(as: synced) ?? false else { return false }
-            // It need not be looked at again: what is written to it from here on takes nothing's place.
+            // It need not be tracked any more: later writes to it replace no content.
             forget(replacement: id)
             return true
         }
-        // Only to be quicker later; what fails here fails there.
+        // Only an optimisation; a failure shows at the later sync.
         if let file = try? file ?? open(id, writable: false) { try? file.startWriting() }
         return false
     }
 
-    /// Takes note that a content, and its name, was brought to the disk.
-    /// - Parameter status: of the file before that was begun.
+    /// Records that a content and its name were synced.
+    /// - Parameter status: the file's status before the sync began.
     package func noteSynced(_ id: ContentID, _ status: FileStatus) {
         replacements.withLock { state in
             if state.synced.count >= Replacements.maximumSynced { state.synced = [:] }
@@ -63,8 +62,7 @@ extension ContentStore {
         }
     }
 
-    /// The index is about to be brought to the disk: those that wait are brought there. `endIndexSync` must follow,
-    /// also if this throws.
+    /// Syncs the waiting contents before a sync of the index. `endIndexSync` must follow, also after an error.
     package func beginIndexSync() throws {
         let waiting = replacements.withLock { state in
             state.indexSyncs += 1
@@ -72,7 +70,7 @@ extension ContentStore {
         }
         for id in waiting.sorted(by: { $0.rawValue < $1.rawValue }) {
             do { try sync(replacement: id) } catch {
-                // What was given up since, so that the index need not have it, keeps no other from the disk.
+                // A content retired since, which the index does not need, must not block the others.
                 guard isRetired(id) else { throw error }
                 forget(replacement: id)
             }
@@ -88,7 +86,7 @@ extension ContentStore {
 
     package func endIndexSync() { replacements.withLock { $0.indexSyncs -= 1 } }
 
-    /// Takes note that a sync of the content's bytes has failed.
+    /// Records that a sync of the content's bytes has failed.
     package func noteFailedSync(_ id: ContentID, _ error: UbiquityError) {
         replacements.withLock { state in
             state.failures += 1
@@ -97,10 +95,10 @@ extension ContentStore {
         }
     }
 
-    /// Why a sync of the content has failed, if all of it has not been written anew since.
+    /// Why a sync of the content failed, unless all of it was rewritten since.
     package func failure(of id: ContentID) -> UbiquityError? { replacements.withLock { $0.failed[id]?.error } }
 
-    /// Those that were retired are of no interest any more.
+    /// Forgets the failures of retired contents.
     func forgetFailures(of contents: [ContentID]) {
         replacements.withLock { state in
             guard !state.failed.isEmpty else { return }
@@ -108,8 +106,8 @@ extension ContentStore {
         }
     }
 
-    /// Brings a content and its name to the disk; nothing if it is gone. After a failure that is a success only once
-    /// all of it was written anew, which it is not while somebody writes to it.
+    /// Syncs a content and its name. Does nothing if the file is gone. After a failure it succeeds only once all of the
+    /// content was rewritten, which is impossible while a program writes to it.
     package func sync(_ id: ContentID) throws { try sync(id, unless: nil) }
 
     private func sync(replacement id: ContentID) throws {
@@ -117,9 +115,10 @@ extension ContentStore {
         forget(replacement: id)
     }
 
-    /// - Parameter synced: the file as it was when it was synced: it need not be once more if nothing has failed since.
+    /// - Parameter synced: the file's status at its last sync. An unchanged file is not synced again, unless a sync has
+    ///   failed since.
     private func sync(_ id: ContentID, unless synced: FileStatus?) throws {
-        // None: replaced itself meanwhile, and removed.
+        // No file: the content was itself replaced meanwhile and removed.
         guard let status = try status(of: id) else { return }
         let failure = replacements.withLock { $0.failed[id] }
         if let failure {

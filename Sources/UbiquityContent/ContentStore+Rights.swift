@@ -1,11 +1,11 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-// A backing file is for the daemon alone: who may use the document the mount decides.
+// Access rights of backing files: only the daemon's user has access. The mount decides about access to the document.
 extension ContentStore {
     private static let permissions: UInt32 = 0o600
 
-    /// Whose the contents are: the one who owns the folder they are in, also if another (root, say) looks at them.
+    /// The owner of the contents: the owner of their folder, even if another user such as root runs this.
     package func owner() throws(UbiquityError) -> UInt32 {
         try describing("look at the contents' folder", at: directory) { () throws(Errno) in
             try FileSystem.status(directory).user
@@ -14,19 +14,19 @@ extension ContentStore {
 
     package func hasOwnRights(_ status: FileStatus) throws(UbiquityError) -> Bool {
         guard status.permissions == Self.permissions else { return false }
-        // What root's daemon makes in another's state folder is root's.
+        // Files that root's daemon creates in another user's state folder belong to root.
         guard status.user != ProcessHost.userID else { return true }
         return try status.user == owner()
     }
 
-    /// Makes a content's file its owner's alone again.
+    /// Restores the owner and the permissions of a content's file.
     package func reclaim(_ id: ContentID) throws(UbiquityError) {
         let folder = try describing("look at the contents' folder", at: directory) { () throws(Errno) in
             try FileSystem.status(directory)
         }
         try describing("take back the content", at: path(of: id)) { () throws(Errno) in
             let status = try FileSystem.status(path(of: id))
-            // What a link leads to is somebody else's.
+            // The target of a link is a foreign file.
             guard status.isFile else { return }
             if status.user != folder.user {
                 try FileSystem.setOwner(path(of: id), user: folder.user, group: folder.group)

@@ -1,15 +1,15 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-// What cannot be trusted is set aside, never deleted: somebody may want to look for what is in it.
+// Sets untrusted files aside instead of deleting them: somebody may want to examine them.
 extension ContentStore {
-    /// Where that is, in the state folder.
+    /// The folder of set-aside files, in the state folder.
     package var asideDirectory: String { Self.asideDirectory(Path.parent(of: stagingDirectory)) }
 
     static func asideDirectory(_ stateFolder: String) -> String { Path.join(stateFolder, "set-aside") }
 
-    /// Makes one of the store's folders, and moves away what stands there instead.
-    /// - Returns: where that is now.
+    /// Creates one of the store's folders, and moves away any other file in its place.
+    /// - Returns: the new path of that file, or nil.
     static func makeFolder(_ path: String, aside: String) throws(Errno) -> String? {
         do throws(Errno) {
             try FileSystem.makeDirectory(path, mode: 0o700)
@@ -25,7 +25,7 @@ extension ContentStore {
     }
 
     /// Moves a content's file away.
-    /// - Returns: where it is now.
+    /// - Returns: its new path.
     @discardableResult
     package func setAside(_ id: ContentID) throws(UbiquityError) -> String {
         let target = try placeAside("content-\(id)")
@@ -36,9 +36,9 @@ extension ContentStore {
         return target
     }
 
-    /// Moves a file away that is none of ours.
-    /// - Parameter name: as `strayFiles` tells it.
-    /// - Returns: where it is now.
+    /// Moves a foreign file away.
+    /// - Parameter name: the path as `strayFiles` returns it.
+    /// - Returns: its new path.
     package func setAside(stray name: String) throws(UbiquityError) -> String {
         let path = Path.join(directory, name)
         let target = try placeAside("stray-\(name.replacing("/", with: "-"))")
@@ -50,13 +50,13 @@ extension ContentStore {
         return target
     }
 
-    /// Cuts a content off, or lengthens it by a hole.
+    /// Truncates a content, or extends it by a hole.
     package func resize(_ id: ContentID, to size: Int64) throws(UbiquityError) {
         let file = try open(id, writable: true)
         try describing("resize the content", at: path(of: id)) { () throws(Errno) in try file.truncate(to: size) }
     }
 
-    /// Keeps a copy of a content as it is.
+    /// Copies a content in its current state to the set-aside folder.
     @discardableResult
     package func copyAside(_ id: ContentID) throws(UbiquityError) -> String {
         let target = try placeAside("content-\(id)")
@@ -78,7 +78,7 @@ extension ContentStore {
         return target
     }
 
-    /// A free path there: the name, with a number if need be.
+    /// A free path in the folder: the name, with a number if necessary.
     private func placeAside(_ name: String) throws(UbiquityError) -> String {
         try describing("make the folder for what is set aside", at: asideDirectory) { () throws(Errno) in
             try Self.placeAside(name, in: asideDirectory)
@@ -95,6 +95,6 @@ extension ContentStore {
         return path
     }
 
-    /// Whether its file waits to be removed.
+    /// Whether the content's file waits for its removal.
     package func isRetired(_ id: ContentID) -> Bool { retired.withLock { $0.contains(id) } }
 }

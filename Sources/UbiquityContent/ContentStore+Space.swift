@@ -1,15 +1,15 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// What the contents take on the disk.
+/// The disk usage of the contents.
 package struct StoreUsage: Hashable, Sendable {
     package var files = 0
-    /// Bytes that are allocated, which for a partial content are less than its size.
+    /// Allocated bytes. For a partial content they are less than its size.
     package var bytes: Int64 = 0
 }
 
 extension ContentStore {
-    /// Asks every file: about 2 µs each.
+    /// Reads the status of every file: about 2 µs each.
     package func usage() throws(UbiquityError) -> StoreUsage {
         var usage = StoreUsage()
         for id in try all() {
@@ -30,8 +30,8 @@ extension ContentStore {
         }
     }
 
-    /// Whether any process still has a content open for writing, or mapped through such an open. A file system without
-    /// leases cannot tell; there is no passthrough there either, so that nobody writes to a content but the daemon.
+    /// Whether any process has a content open for writing, or mapped through such an open. A file system without leases
+    /// cannot tell. It has no passthrough either, so only the daemon writes to contents there.
     package func hasWriters(_ id: ContentID) throws(UbiquityError) -> Bool {
         let file = try open(id, writable: false)
         do throws(Errno) { return try file.hasWriters() } catch { return false }

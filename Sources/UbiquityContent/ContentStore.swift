@@ -1,19 +1,19 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// Contents that no item has any more.
+/// Contents that no item references any more.
 struct Retired {
     private(set) var leaving: Set<ContentID> = []
     var waiting: Set<ContentID> = []
 
-    /// - Returns: those that wait, to be removed in this order.
+    /// - Returns: the waiting contents, to be removed in this order.
     mutating func beginLeaving() -> [ContentID] {
         defer { waiting = [] }
         leaving.formUnion(waiting)
         return waiting.sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// - Parameter removed: how many of them; the others wait for the next time.
+    /// - Parameter removed: how many of them were removed. The others wait for the next time.
     mutating func endLeaving(_ contents: [ContentID], removed: Int) {
         leaving.subtract(contents)
         waiting.formUnion(contents[removed...])
@@ -24,10 +24,10 @@ struct Retired {
 
 /// The backing files of this device's contents: `content/006/1a3f` is content 0x1a3f, complete or partial.
 ///
-/// It knows files only. Which content belongs to which item, and which is complete, stands in the index; a file that
-/// the index does not know is an orphan of a crash and is removed at the start (`all`, `remove`). Calls block.
+/// The store knows files only. The index records which content belongs to which item, and which is complete. A file
+/// unknown to the index was left by a crash, and the start removes it (`all`, `remove`). Calls block.
 package final class ContentStore: Sendable {
-    /// For things that are made aside and moved away; emptied at each start.
+    /// For files that are prepared and then moved to their place. Emptied at each start.
     package let stagingDirectory: String
 
     let directory: String
@@ -36,16 +36,17 @@ package final class ContentStore: Sendable {
     /// Folders whose sync has failed.
     private let failedFolders = Lock([String: Errno]())
     let folders: ContentFolders
-    /// What stood in the place of folders when the store was opened (a link, a file), and where it is now: what a link
-    /// leads to is somebody else's.
+    /// Foreign files (a link, a file) found in the place of folders when the store was opened, and their new paths. The
+    /// target of a link is not touched.
     package let movedAside: [(name: String, path: String)]
-    /// Nil where contents are always synced themselves.
+    /// Nil if contents are always synced themselves.
     package let journal: ContentJournal?
 
-    /// Opens the store in a container's state folder, and makes its folders if they are missing.
+    /// Opens the store in a container's state folder, and creates missing folders.
     /// - Parameters:
-    ///   - folders: how many, up to 256. A simulator, which opens stores by the thousand, has few.
-    ///   - journal: of the small contents that are synced.
+    ///   - folders: their number, up to 256. A simulator opens thousands of stores and uses few.
+    ///   - journal: the journal of small synced contents.
+    /// - Throws: the error of the disk.
     package init(
         stateFolder: String, folders count: Int = 256, journal: ContentJournal? = nil
     ) throws(UbiquityError) {
@@ -92,14 +93,15 @@ package final class ContentStore: Sendable {
         }
     }
 
-    /// - Throws: `.notFound` if there is no such file. Not what a link in its place leads to: that is somebody else's.
+    /// Opens a content's file. A symbolic link in its place is not followed.
+    /// - Throws: `.notFound` if there is no such file.
     package func open(_ id: ContentID, writable: Bool) throws(UbiquityError) -> FileDescriptor {
         try describing("open the content", at: path(of: id)) { () throws(Errno) in
             try FileDescriptor.openFile(path(of: id), [writable ? .readWrite : .readOnly, .noFollow])
         }
     }
 
-    /// Those who have it open go on reading it. Nothing there is no failure.
+    /// Removes a content's file. Processes that have it open continue to read it. A missing file is no error.
     package func remove(_ id: ContentID) throws(UbiquityError) {
         try FaultPoints.check("content.remove")
         try describing("remove the content", at: path(of: id)) { () throws(Errno) in
@@ -107,16 +109,16 @@ package final class ContentStore: Sendable {
         }
     }
 
-    /// Takes note of contents that no item has any more. Their files stay until `removeRetired`: after a power loss the
-    /// index may be one that still has the items.
+    /// Records contents that no item references any more. Their files remain until `removeRetired`: after a loss of
+    /// power the index may be an older one that still references them.
     package func retire(_ contents: [ContentID]) {
         retired.withLock { $0.waiting.formUnion(contents) }
         forgetFailures(of: contents)
     }
 
-    /// Removes the files of what was retired before the call. Till they are gone they count as retired.
-    /// - Parameter makeDurable: brings the index to the disk. It is not called if there is nothing to remove; if it
-    ///   fails nothing is removed.
+    /// Removes the files of contents retired before the call. They count as retired until they are removed.
+    /// - Parameter makeDurable: syncs the index. It is not called if there is nothing to remove. If it fails, nothing
+    ///   is removed.
     /// - Returns: how many were removed.
     @discardableResult
     package func removeRetired(_ makeDurable: () throws -> Void) throws -> Int {
@@ -134,14 +136,14 @@ package final class ContentStore: Sendable {
 
     package func exists(_ id: ContentID) throws(UbiquityError) -> Bool { try status(of: id) != nil }
 
-    /// Nil if there is no such file.
+    /// The file's status, or nil if there is no such file.
     package func status(of id: ContentID) throws(UbiquityError) -> FileStatus? {
         try describing("look at the content", at: path(of: id)) { () throws(Errno) -> FileStatus? in
             do throws(Errno) { return try FileSystem.status(path(of: id)) } catch .ENOENT { return nil }
         }
     }
 
-    /// A new content with the bytes of another, which the file system shares where it can. Holes stay holes.
+    /// Copies a content to a new one. The file system shares the bytes where it can. Holes remain holes.
     package func duplicate(_ source: ContentID, as id: ContentID) throws(UbiquityError) -> FileDescriptor {
         let original = try open(source, writable: false)
         let copy = try create(id)
@@ -159,8 +161,8 @@ package final class ContentStore: Sendable {
         return copy
     }
 
-    /// The file's name is on the disk when it returns; its bytes are the business of its descriptor.
-    /// After a failure each later call fails too: the kernel tells of it once, and takes the folder for written then.
+    /// Syncs the file's name. The caller syncs its bytes through the descriptor. After a failure every later call fails
+    /// too: the kernel reports it once and then takes the folder for written.
     package func syncName(of id: ContentID) throws(UbiquityError) {
         let folder = folder(of: id)
         try describing("sync the content's folder", at: folder) { () throws(Errno) in
@@ -172,7 +174,7 @@ package final class ContentStore: Sendable {
         }
     }
 
-    /// The same for several.
+    /// The same for several contents.
     package func syncNames(of ids: [ContentID]) throws(UbiquityError) {
         var synced: Set<String> = []
         for id in ids where synced.insert(folder(of: id)).inserted { try syncName(of: id) }

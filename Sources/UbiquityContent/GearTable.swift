@@ -1,5 +1,5 @@
-/// The 256 random numbers of the rolling hash. They decide where every content is cut, on every device and for ever:
-/// another table would share no chunk with what is stored.
+/// The 256 random numbers of the rolling hash. They determine the cuts of every content, on every device and for ever:
+/// with another table no chunk would match the stored ones.
 ///
 /// They are the first 256 outputs of SplitMix64 (Steele, Lea, Flood 2014) started with `seed`.
 struct GearTable: @unchecked Sendable {

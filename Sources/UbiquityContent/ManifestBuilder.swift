@@ -1,13 +1,13 @@
 internal import UbiquityCore
 
-/// Cuts and names the chunks of a content that is fed piece by piece.
+/// Cuts and names the chunks of a content that arrives in pieces.
 struct ManifestBuilder {
     private var chunker = Chunker()
     private var naming = ChunkNaming()
     private var length = 0
     private var chunks = Manifest()
 
-    /// Chunks so far.
+    /// The number of chunks so far.
     var count: Int { chunks.count }
 
     mutating func add(_ buffer: UnsafeRawBufferPointer) {
@@ -20,10 +20,10 @@ struct ManifestBuilder {
         take(rest)
     }
 
-    /// Bytes since the last cut, if a long run of zeros was cut there that may go on; else nil.
+    /// Bytes since the last cut, if the last chunk is one of a long run of zeros that may continue; else nil.
     var lengthSinceZeros: Int? { chunks.last == ZeroBytes.longestChunk ? length : nil }
 
-    /// As if it were fed so many long chunks of zeros in the place of what came since the last cut.
+    /// Adds this many long chunks of zeros, in place of the bytes since the last cut.
     mutating func addZeros(chunks count: Int) {
         chunker = Chunker()
         naming = ChunkNaming()
@@ -31,7 +31,7 @@ struct ManifestBuilder {
         chunks.append(contentsOf: repeatElement(ZeroBytes.longestChunk, count: count))
     }
 
-    /// What is left is the last chunk; an empty content has none.
+    /// Completes the last chunk. An empty content has no chunk.
     mutating func finish() -> Manifest {
         if length > 0 { endChunk() }
         return chunks

@@ -2,12 +2,12 @@ package import UbiquityCore
 internal import UbiquitySystem
 
 extension PartialContent {
-    /// After a restart: hashes what the file holds and marks the chunks that are whole.
+    /// Hashes the file's data after a restart and marks the intact chunks.
     ///
-    /// Only chunks with data are read, so a barely begun download of a large file costs little. A chunk without any
-    /// is missing, but for a long run of zeros, which is a hole by nature.
-    /// - Parameter isCancelled: asked before each chunk; chunks found so far stay marked.
-    /// - Throws: `.cancelled`, or what the disk says.
+    /// Only chunks with data are read, so a barely begun download of a large file costs little. A chunk without data is
+    /// missing, except in a long run of zeros, which is stored as a hole.
+    /// - Parameter isCancelled: called before each chunk. Chunks found so far remain marked.
+    /// - Throws: `.cancelled`, or the error of the disk.
     package func verifyExisting(isCancelled: () -> Bool = { false }) throws(UbiquityError) {
         let ranges = try describing("look for the content's data", at: "content \(id)") { () throws(Errno) in
             try file.dataRanges(in: 0..<size)

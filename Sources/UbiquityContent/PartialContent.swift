@@ -1,26 +1,26 @@
 package import UbiquityCore
 package import UbiquitySystem
 
-/// The backing file of a content that is being downloaded: as large as the content, sparse where chunks are missing.
+/// The backing file of a content during its download: as large as the content, sparse where chunks are missing.
 ///
-/// Which chunks are here is known in memory only; after a restart `verifyExisting` finds it out from the bytes, so
-/// that nothing on the disk can claim what is not there. Any thread may call anything. A chunk is marked only when
-/// its bytes are verified and written, so whoever sees it present can read it from the file.
+/// The set of present chunks is kept in memory only. After a restart `verifyExisting` recomputes it from the bytes, so
+/// nothing on the disk can claim a missing chunk. All methods are thread-safe. A chunk is marked only after its bytes
+/// are verified and written, so a present chunk can be read from the file.
 package final class PartialContent: Sendable {
-    /// Bytes that a download leaves free on the disk: the index must be able to grow and to say what happened, and
-    /// other programs should meet a full disk no sooner than a download does.
+    /// Bytes that a download leaves free on the disk. The index must be able to grow and to record errors, and a
+    /// download should meet the full disk before other programs do.
     package static let reservedSpace: Int64 = 32 * 1024 * 1024
 
     package let id: ContentID
-    /// Open for reading and writing; readers of present ranges may read from it directly.
+    /// Open for reading and writing. Readers of present ranges may read from it directly.
     package let file: FileDescriptor
     package let layout: ChunkLayout
     private let reserve: Int64
     private let presence: Lock<PresenceMap>
 
-    /// Gives the file its size. What it holds already is not looked at: see `verifyExisting`.
-    /// - Parameter size: of the version, which the chunks must add up to.
-    /// - Throws: `.damaged` if they do not, or what the disk says.
+    /// Gives the file its size. It does not examine existing data, see `verifyExisting`.
+    /// - Parameter size: the size of the version. The chunks must add up to it.
+    /// - Throws: `.damaged` if they do not, or the error of the disk.
     package init(
         id: ContentID, file: FileDescriptor, manifest: Manifest, size: Int64,
         reserve: Int64 = PartialContent.reservedSpace
@@ -43,12 +43,12 @@ package final class PartialContent: Sendable {
     /// Size of the whole content in bytes.
     package var size: Int64 { layout.size }
     package var isComplete: Bool { presence.withLock { $0.isComplete } }
-    /// Bytes that are here.
+    /// Bytes that are present.
     package var presentBytes: Int64 { presence.withLock { $0.presentBytes } }
-    /// 0 … 1; an empty content is wholly here.
+    /// From 0 to 1. An empty content is complete.
     package var fractionPresent: Double { size == 0 ? 1 : Double(presentBytes) / Double(size) }
 
-    /// Whether all bytes of the range that the content has are here.
+    /// Whether all of the content's bytes in the range are present.
     package func contains(_ range: Range<Int64>) -> Bool {
         let indexes = layout.indexes(covering: range)
         return presence.withLock { $0.isComplete || $0.containsAll(indexes) }
@@ -56,7 +56,7 @@ package final class PartialContent: Sendable {
 
     package func contains(chunk index: Int) -> Bool { presence.withLock { $0.contains(index) } }
 
-    /// The missing chunks that have bytes in `range`, in order, at most `limit`.
+    /// The missing chunks that overlap `range`, in order, at most `limit`.
     package func missing(in range: Range<Int64>, limit: Int = .max) -> [Int] {
         let indexes = layout.indexes(covering: range)
         return presence.withLock { $0.missing(in: indexes, limit: limit) }
@@ -68,9 +68,9 @@ package final class PartialContent: Sendable {
         return presence.withLock { $0.missing(in: max(0, index)..<layout.count, limit: limit) }
     }
 
-    /// Writes a chunk that has arrived, after verifying it.
-    /// - Returns: false if it was here already.
-    /// - Throws: `.damaged` if these bytes are not that chunk, `.noSpace`; what is here is then the same as before.
+    /// Verifies and writes a chunk.
+    /// - Returns: false if it was present already.
+    /// - Throws: `.damaged` if the bytes are not those of the chunk, `.noSpace`. The content is then unchanged.
     @discardableResult
     package func store(_ index: Int, _ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> Bool {
         guard manifest.indices.contains(index) else {
@@ -98,8 +98,8 @@ package final class PartialContent: Sendable {
         }.get()
     }
 
-    /// Takes a chunk from another file on this device, if that is what stands there.
-    /// - Returns: false if the bytes are others.
+    /// Copies a chunk from another file on this device, if the bytes there match.
+    /// - Returns: false if they do not match.
     package func store(
         _ index: Int, from source: FileDescriptor, at offset: Int64
     ) throws(UbiquityError) -> Bool {
@@ -132,11 +132,11 @@ package final class PartialContent: Sendable {
         guard try file.fileSystemStatus().availableBytes >= reserve + Int64(count) else { throw .ENOSPC }
     }
 
-    /// For what has found the chunk's bytes in the file.
+    /// Marks a chunk whose bytes were found in the file.
     @discardableResult
     func mark(_ index: Int) -> Bool { presence.withLock { $0.insert(index, length: manifest[index].length) } }
 
-    /// Gives a complete content the version's time, as the last step.
+    /// Sets the version's time on a complete content, as the last step.
     /// - Throws: `.invalid` if a chunk is missing.
     package func finish(modifiedAt: Timestamp) throws(UbiquityError) {
         guard isComplete else {

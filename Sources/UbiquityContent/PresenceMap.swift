@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// One bit for each chunk: here or not.
+/// One bit per chunk: present or missing.
 struct PresenceMap {
     private var words: [UInt64]
     private let count: Int
@@ -18,7 +18,7 @@ struct PresenceMap {
 
     func containsAll(_ indexes: Range<Int>) -> Bool { firstMissing(in: indexes) == nil }
 
-    /// - Returns: false if it was here already.
+    /// - Returns: false if it was present already.
     mutating func insert(_ index: Int, length: Int) -> Bool {
         guard !contains(index) else { return false }
         words[index >> 6] |= 1 << UInt64(index & 63)
@@ -27,7 +27,7 @@ struct PresenceMap {
         return true
     }
 
-    /// Whole words are passed over at once.
+    /// Skips whole words at once.
     func firstMissing(in indexes: Range<Int>) -> Int? {
         var index = indexes.lowerBound
         while index < indexes.upperBound {

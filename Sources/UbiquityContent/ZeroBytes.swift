@@ -2,25 +2,25 @@ internal import Glibc
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Chunks of nothing but zeros, which a file can have without holding them.
+/// Chunks of zeros, which a file can store as holes.
 enum ZeroBytes {
-    /// The name of the chunk that a long run of zeros is cut into: it never ends before the maximum length.
+    /// The chunk into which a long run of zeros is cut. It always has the maximum length.
     static let longestChunk = ChunkReference(
         id: ChunkNaming.name(of: [UInt8](repeating: 0, count: Limits.maximumChunkLength)),
         length: Limits.maximumChunkLength)
 
-    /// The first byte is zero and each is equal to the next; memcmp stops at the first that is not.
+    /// The first byte is zero and each byte equals the next. memcmp stops at the first difference.
     static func areAll(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return true }
         return bytes[0] == 0 && memcmp(start, start + 1, bytes.count - 1) == 0
     }
 
-    /// Blocks of the file system, which alone can be holes.
+    /// The block size of the file system: only whole blocks can be holes.
     private static let block = 4096
-    /// Bytes of zeros that are worth a hole: each costs a call.
+    /// The smallest run of zeros worth a hole, in bytes: each hole costs a system call.
     private static let leastHole = 16_384
 
-    /// Writes bytes at an offset, and holes where they are zeros for long.
+    /// Writes bytes at an offset, with holes for long runs of zeros.
     static func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64, to file: FileDescriptor) throws(Errno) {
         var written = 0
         for hole in holes(in: bytes, at: offset) {
@@ -38,7 +38,7 @@ enum ZeroBytes {
         try file.write(UnsafeRawBufferPointer(rebasing: bytes[range]), at: offset + Int64(range.lowerBound))
     }
 
-    /// Runs of blocks, as they lie in the file, that are all zeros.
+    /// Runs of blocks, aligned to the file, that are all zeros.
     static func holes(in bytes: UnsafeRawBufferPointer, at offset: Int64) -> [Range<Int>] {
         var found = [Range<Int>](), run: Range<Int>?
         var position = Int((Int64(block) - offset % Int64(block)) % Int64(block))
@@ -55,7 +55,7 @@ enum ZeroBytes {
         return found
     }
 
-    /// Makes the range read as zeros, as a hole where the file system has holes.
+    /// Makes the range read as zeros, as a hole if the file system supports holes.
     static func write(_ range: Range<Int64>, to file: FileDescriptor) throws(Errno) {
         do throws(Errno) {
             try file.allocate([.keepSize, .punchHole], range)
