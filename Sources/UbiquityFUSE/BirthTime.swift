@@ -4,10 +4,11 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// FUSE_STATX, which the kernel asks (since 6.6) when a program wants to know when a file was born (`stat -c %w`).
+/// FUSE_STATX, which the kernel (since 6.6) sends when a program asks for a file's creation time (`stat -c %w`).
 ///
-/// libfuse 3.14 does not know the request and would refuse it, and the kernel would not ask again. So it is taken out
-/// of what is read from the kernel, and answered here. It asks the file system for no more than getattr does.
+/// libfuse 3.14 does not know the request and would refuse it, and the kernel would not ask again. So this type takes
+/// it out of the requests read from the kernel and answers it. The answer needs no more from the file system than
+/// getattr.
 enum BirthTime {
     /// The request's number. Offsets here are those of the kernel's linux/fuse.h.
     private static let opcode: UInt32 = 52
@@ -18,7 +19,7 @@ enum BirthTime {
     private static let birthMask: UInt32 = 0x800
 
     /// Answers the request in `buffer`.
-    /// - Returns: false if it is another one, which is libfuse's.
+    /// - Returns: false for any other request, which libfuse serves.
     static func answer(_ buffer: UnsafeRawBufferPointer, _ context: SessionContext?, _ device: Int32) -> Bool {
         guard let context, buffer.count >= requestLength,
             buffer.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == opcode
@@ -34,10 +35,11 @@ enum BirthTime {
         }
         store(UInt32(bytes.count), at: 0, in: &bytes)
         store(request, at: 8, in: &bytes)
-        // Should the request have been interrupted, the kernel takes no answer: nothing was given out by it.
+        // For an interrupted request the kernel takes no answer. That is harmless: the answer gives out no lookup or
+        // handle.
         bytes.withUnsafeMutableBytes { bytes in
             guard let start = bytes.baseAddress else { return }
-            // As libfuse sends it: the header, and what belongs to it.
+            // As libfuse sends it: the header, then the answer.
             var parts = (
                 iovec(iov_base: start, iov_len: 16), iovec(iov_base: start + 16, iov_len: bytes.count - 16)
             )

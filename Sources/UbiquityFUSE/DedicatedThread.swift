@@ -1,17 +1,17 @@
 internal import CUbiquityShims
 internal import Glibc
 
-/// A thread for work that blocks for long or must not be held up by other work.
+/// A thread for work that blocks for long or that other work must not delay.
 enum DedicatedThread {
-    /// Starts it; it ends with `body`.
-    /// - Parameter name: at most 15 bytes are shown by ps and debuggers.
+    /// Starts the thread; it ends with `body`.
+    /// - Parameter name: ps and debuggers show at most 15 bytes.
     static func start(name: String, _ body: @escaping @Sendable () -> Void) {
-        // No thread to be had: the work is done here rather than not at all.
+        // If no thread can be created, do the work here.
         if !startIfPossible(name: name, body) { body() }
     }
 
-    /// The same.
-    /// - Returns: false if there is no thread to be had.
+    /// The same without a fallback.
+    /// - Returns: false if no thread can be created.
     static func startIfPossible(name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         let box = Unmanaged.passRetained(Box(name: name, body: body))
         var thread = pthread_t()

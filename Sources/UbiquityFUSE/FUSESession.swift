@@ -8,15 +8,15 @@ package import UbiquityVFS
 
 /// A container mounted in the kernel.
 ///
-/// Made mounted: requests that come before `run()` wait for it. `run()` serves until the mount is gone, by `stop()`, by
-/// `umount`, or because the connection broke.
+/// The initializer mounts; requests that arrive before `run()` wait for it. `run()` serves until the mount is gone, by
+/// `stop()`, by `umount`, or because the connection broke.
 package final class FUSESession: Sendable {
     package struct Configuration: Sendable {
         /// An absolute path without symlinks (`MountPoint.check`, `MountPoint.real`).
         package var mountPoint: String
-        /// Shown as the mount's source: the state folder, by which the command line finds the daemon.
+        /// The mount's source: the state folder, by which the command line finds the daemon.
         package var source: String
-        /// What a user gave with `-o`, e.g. "allow_other".
+        /// Options a user passed with `-o`, e.g. "allow_other".
         package var options: [String]
 
         package init(mountPoint: String, source: String, options: [String] = []) {
@@ -26,24 +26,24 @@ package final class FUSESession: Sendable {
         }
     }
 
-    /// Threads that take requests. They never wait for the network, only for the disk: more than there are cores keeps
-    /// the others going while some are in fsync.
+    /// Threads that take requests. They never wait for the network, only for the disk. With more threads than cores,
+    /// some serve while others are in fsync.
     private static let maximumThreads: UInt32 = 16
-    /// Programs that use files of the mount when it is to end have that long to close them.
+    /// How long programs may keep using files of the mount after it is detached.
     private static let graceAfterDetach: Duration = .seconds(3)
-    /// An unmount or a piece of news to the kernel that takes longer hangs, and the connection is aborted.
+    /// An unmount or notification that takes longer hangs; then the connection is aborted.
     private static let hangLimit: Duration = .seconds(10)
 
     private struct State {
         var isStopping = false
         var hasEnded = false
-        /// Whether a thread of the rings still has not ended: what it uses must stay then.
+        /// Whether a ring thread has not ended. The objects it uses must stay alive then.
         var hasStray = false
-        /// The thread that is in libfuse's loop.
+        /// The thread in libfuse's loop.
         var loop: LoopThread?
     }
 
-    // libfuse guards the session itself; it is destroyed when nobody can reach it any more.
+    // libfuse guards the session itself. The session is destroyed when no thread can reach it any more.
     private nonisolated(unsafe) let session: OpaquePointer
     private let context: Unmanaged<SessionContext>
     private let configuration: Configuration
@@ -56,7 +56,8 @@ package final class FUSESession: Sendable {
     private let logger: Logger
     private let state = Monitor(State())
 
-    /// Mounts. The mount point must have passed `MountPoint.check`, or a mount is left there whose place is taken.
+    /// Mounts the container. The mount point must have passed `MountPoint.check`; otherwise the new mount may cover
+    /// another one.
     package init(
         fileSystem: ContainerFileSystem, notifier: KernelNotifier, passthrough: KernelPassthrough,
         rings: RequestRings, configuration: Configuration, logger: Logger
@@ -80,7 +81,7 @@ package final class FUSESession: Sendable {
             fileSystem: fileSystem, mountPoint: configuration.mountPoint, device: connection?.number, logger: logger)
         rings.attach(session, context) { [weak self] error in
             guard let session = self else { return }
-            // Of its own: to end the connection takes the end of the thread that failed.
+            // On a thread of its own: ending the connection requires the failed thread to end.
             DedicatedThread.start(name: "ring-failure") { session.endAfterFailure(error) }
         }
         notifier.start(session: session)
@@ -94,13 +95,13 @@ package final class FUSESession: Sendable {
         context.release()
     }
 
-    /// Serves the kernel on threads of its own until the mount is gone. Blocks the calling thread, which must not be
-    /// one of Swift's cooperative pool.
+    /// Serves the kernel on its own threads until the mount is gone. Blocks the calling thread, which must not belong
+    /// to Swift's cooperative pool.
     package func run() throws(UbiquityError) {
         raiseReadAhead()
         let loop = fuse_loop_cfg_create()
         defer { fuse_loop_cfg_destroy(loop) }
-        // All requests come through one descriptor: a passthrough handle is registered on it (see `Handshake`).
+        // Use one descriptor for all requests: a passthrough handle is registered on it (see `Handshake`).
         fuse_loop_cfg_set_clone_fd(loop, 0)
         fuse_loop_cfg_set_max_threads(loop, Self.maximumThreads)
         state.withLock { $0.loop = LoopThread.current() }
@@ -115,14 +116,14 @@ package final class FUSESession: Sendable {
         endNews()
         unmountLeftover()
         let wasStopped = state.withLock { $0.isStopping }
-        // ENODEV is an unmount, by whomever; ECONNABORTED and the like come from an abort during `stop`.
+        // ENODEV means an unmount by any process; ECONNABORTED and the like come from an abort during `stop`.
         if result != 0, result != -Errno.ENODEV.rawValue, !wasStopped {
             throw UbiquityError(Errno(rawValue: abs(result)), doing: "serve the mount", at: configuration.mountPoint)
         }
     }
 
-    /// Makes `run()` return: unmounts, if need be although programs use the mount. Returns at once; may be called from
-    /// any thread, any number of times.
+    /// Makes `run()` return: unmounts, if necessary while programs use the mount. Returns at once. May be called from
+    /// any thread and repeatedly.
     package func stop() {
         let isFirst = state.withLock { state in
             defer { state.isStopping = true }
@@ -152,14 +153,14 @@ package final class FUSESession: Sendable {
     }
 
     private func unmountFailed(_ error: Errno) {
-        // EINVAL: nothing is mounted there any more, the loop ends by itself.
+        // EINVAL: the path is no longer a mount, so the loop ends by itself.
         guard error != .EINVAL else { return }
         logger.error("cannot unmount", metadata: ["mount point": "\(configuration.mountPoint)", "error": "\(error)"])
         abort()
     }
 
-    /// The watchdog: an unmount or a notification that waits for a program which waits for this process would last
-    /// for ever.
+    /// The watchdog: aborts an unmount that would wait forever, because it waits for a program that waits for this
+    /// process.
     private func abortIfHanging() {
         if !waitForEnd(atMost: Self.hangLimit) {
             logger.error("the unmount hangs; aborting the connection")
@@ -171,8 +172,8 @@ package final class FUSESession: Sendable {
         state.wait(atMost: limit) { $0.hasEnded ? true : nil } ?? false
     }
 
-    /// Ends the connection: by the kernel's own means, and where those are not to be had (the fusectl file system is
-    /// not mounted in every container) by leaving the loop; then it ends with the session's descriptor.
+    /// Ends the connection with fusectl. Where that is missing (not every container mounts the fusectl file system),
+    /// leaves the loop; the connection then ends with the session's descriptor.
     private func abort() {
         fuse_session_exit(session)
         do throws(Errno) { try connection?.abort() } catch {
@@ -183,7 +184,7 @@ package final class FUSESession: Sendable {
         }
     }
 
-    /// A signal that comes just before the loop's thread begins to wait is lost, so several are sent.
+    /// A signal just before the loop's thread begins to wait is lost, so several are sent.
     private static let wakeAttempts = 50
     private static let wakeInterval: Duration = .milliseconds(100)
 
@@ -206,7 +207,7 @@ package final class FUSESession: Sendable {
         _ = notifier.waitUntilClosed(atMost: Self.hangLimit)
     }
 
-    /// A connection that was aborted leaves its mount.
+    /// Removes the mount that an aborted connection leaves.
     private func unmountLeftover() {
         guard let mount = try? MountedFileSystem.at(configuration.mountPoint), mount.deviceMinor == connection?.number
         else { return }
@@ -233,7 +234,8 @@ package final class FUSESession: Sendable {
         let result = fuse_session_custom_io(session, &io, fuse_session_fd(session))
         guard result == 0 else {
             fuse_session_destroy(session)
-            // libfuse knows of another place: a descriptor's, or the one where it was put beneath a dead mount.
+            // libfuse knows another path: a descriptor's, or the folder from which the mount was moved beneath a dead
+            // one.
             try MountPoint.clearDead(configuration.mountPoint, source: configuration.source)
             throw UbiquityError(Errno(rawValue: abs(result)), doing: "talk to the kernel")
         }
@@ -270,7 +272,7 @@ package final class FUSESession: Sendable {
         defer { for pointer in pointers { free(pointer) } }
         return pointers.withUnsafeMutableBufferPointer { buffer in
             var arguments = fuse_args(argc: Int32(texts.count), argv: buffer.baseAddress, allocated: 0)
-            // Parsing may make a list of its own in place of ours.
+            // Parsing may replace the list with one of libfuse's own.
             defer { fuse_opt_free_args(&arguments) }
             return body(&arguments)
         }

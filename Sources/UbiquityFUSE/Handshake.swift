@@ -3,11 +3,11 @@ internal import CUbiquityShims
 internal import Glibc
 internal import Synchronization
 
-/// The first message of a session: what the kernel offers and what is taken.
+/// The first message of a session: the capabilities the kernel offers and those accepted.
 ///
-/// libfuse 3.14 knows some capabilities and forgets to send others (it accepts PARALLEL_DIROPS and never puts it into
-/// the answer), so the answer is completed on its way to the kernel. The kernel ignores flags it does not know.
-/// Passthrough, which libfuse 3.14 does not know either, is asked for here too.
+/// libfuse 3.14 knows some capabilities but never sends others: it accepts PARALLEL_DIROPS and leaves it out of the
+/// answer. So this type completes the answer on its way to the kernel. The kernel ignores flags it does not know.
+/// Passthrough, unknown to libfuse 3.14, is requested here too.
 final class Handshake: Sendable {
     private let isDone = Atomic(false)
     private let isOffered = Atomic(false)
@@ -22,24 +22,24 @@ final class Handshake: Sendable {
         self.rings = rings
     }
 
-    /// Bytes of one read or write request: the most that kernels take without being told otherwise (256 pages).
+    /// Largest read or write request in bytes: the most that kernels accept without further settings (256 pages).
     static let maximumRequest: UInt32 = 1024 * 1024
-    /// Read-ahead and asynchronous direct requests in flight, of all files together. Those that wait for a download
-    /// count, and when the number is reached the reads of files that are here wait with them: so it is far more than
-    /// the readers that a machine has at one time (the kernel's default is 12).
+    /// Limit for read-ahead and asynchronous direct requests in flight, of all files together. Requests that wait for a
+    /// download count. When the limit is reached, reads of downloaded files wait too. So it is far more than the
+    /// readers of one machine at a time (the kernel's default is 12).
     static let maximumBackground: UInt32 = 4096
 
     // linux/fuse.h
-    /// Lookups and readdirs of one directory may run at the same time.
+    /// Lookups and readdirs of one directory may run in parallel.
     private static let parallelDirectoryOperations: UInt32 = 1 << 18
-    /// The file system clears the set-user-id bits on write, truncate and chown. With it the kernel stops asking for
-    /// `security.capability` at every write.
+    /// The file system clears the set-user-id bits on write, truncate and chown. With this flag the kernel stops asking
+    /// for `security.capability` at every write.
     private static let handleKillPrivilegesV2: UInt32 = 1 << 28
 
-    /// Whether the kernel can do without being asked about the opening of directories.
+    /// Whether the kernel can open directories without asking.
     var opensDirectories: Bool { opensDirectoriesFlag.load(ordering: .relaxed) }
 
-    /// What is taken of libfuse's list.
+    /// Chooses from libfuse's list.
     func choose(_ connection: inout fuse_conn_info) {
         opensDirectoriesFlag.store(connection.capable & UInt32(FUSE_CAP_NO_OPENDIR_SUPPORT) != 0, ordering: .relaxed)
         take(FUSE_CAP_SPLICE_WRITE, &connection)
@@ -48,17 +48,17 @@ final class Handshake: Sendable {
         take(FUSE_CAP_ATOMIC_O_TRUNC, &connection)
         take(FUSE_CAP_ASYNC_READ, &connection)
         take(FUSE_CAP_CACHE_SYMLINKS, &connection)
-        // Every change of content comes through the kernel or is announced: it must not drop a file's pages because
-        // the mtime that a write left differs from the one it knew.
+        // Every change of content comes through the kernel or is announced. So the kernel must not drop a file's pages
+        // because a write left an mtime other than the cached one.
         if take(FUSE_CAP_EXPLICIT_INVAL_DATA, &connection) { leave(FUSE_CAP_AUTO_INVAL_DATA, &connection) }
         leave(FUSE_CAP_WRITEBACK_CACHE, &connection)
-        // A read past the page cache (O_DIRECT) would wait for its requests where no signal reaches it.
+        // With it, a read past the page cache (O_DIRECT) would wait for its requests where no signal reaches it.
         leave(FUSE_CAP_ASYNC_DIO, &connection)
-        // A request through a pipe costs two system calls more than one into memory; most are small.
+        // A request through a pipe costs two more system calls than one into memory; most requests are small.
         leave(FUSE_CAP_SPLICE_READ, &connection)
         // Moving would take pages out of the backing file's cache.
         leave(FUSE_CAP_SPLICE_MOVE, &connection)
-        // Version 2 is asked for instead.
+        // Version 2 is requested instead.
         leave(FUSE_CAP_HANDLE_KILLPRIV, &connection)
         connection.max_write = Self.maximumRequest
         connection.max_readahead = Self.maximumRequest
@@ -76,7 +76,7 @@ final class Handshake: Sendable {
         connection.want &= ~UInt32(capability)
     }
 
-    /// Reads in the kernel's INIT, which is the first message, whether it offers passthrough and rings.
+    /// Reads from the kernel's INIT, the first message, whether it offers passthrough and rings.
     func look(at message: UnsafeRawPointer, length: Int) {
         guard !isDone.load(ordering: .relaxed), length >= Self.offerLength else { return }
         let flags = message.loadUnaligned(fromByteOffset: Self.offeredFlags, as: UInt32.self)
@@ -87,9 +87,9 @@ final class Handshake: Sendable {
         areRingsOffered.store(more & CUbiquity_FUSE_OVER_IO_URING_FLAGS2 != 0, ordering: .relaxed)
     }
 
-    /// Completes the answer to INIT, which is the first message that is sent.
+    /// Completes the answer to INIT, the first message sent.
     /// - Parameter vector: the message's header, then the answer.
-    /// - Returns: whether this is it.
+    /// - Returns: whether the message was that answer.
     func complete(_ vector: UnsafeMutablePointer<iovec>, count: Int32) -> Bool {
         guard !isDone.load(ordering: .relaxed) else { return false }
         guard count > 1, vector[1].iov_len >= Self.answerLength, let answer = vector[1].iov_base else { return false }
@@ -109,7 +109,7 @@ final class Handshake: Sendable {
         return true
     }
 
-    /// The kernel has taken the answer.
+    /// Starts passthrough and rings once the kernel has accepted the answer.
     func begin(session: Int32) {
         if isOffered.load(ordering: .relaxed) { passthrough.begin(session: session) } else { passthrough.isMissing() }
         if areRingsOffered.load(ordering: .relaxed) { rings.begin(device: session) } else { rings.areMissing() }
@@ -119,14 +119,14 @@ final class Handshake: Sendable {
     private static let answerLength = 64
     private static let flagsOffset = 12
     private static let moreFlagsOffset = 32
-    /// How many file systems may lie on each other: the backing files' must be one that lies on none.
+    /// How many file systems may be stacked: the backing files must be on one that is stacked on no other.
     private static let stackDepthOffset = 36
     /// A header of 40 bytes, and struct fuse_init_in up to its second flags (7.36).
     private static let offerLength = 60
     private static let offeredFlags = 52
 }
 
-/// Sends messages as libfuse would, but for the first. A nonisolated function: it runs on libfuse's threads.
+/// Sends messages as libfuse would, and completes the first. A nonisolated function: it runs on libfuse's threads.
 func makeSessionIO() -> fuse_custom_io {
     var io = fuse_custom_io()
     io.writev = { descriptor, vector, count, userdata in

@@ -4,14 +4,14 @@ package import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// Tells the kernel what to forget, in order, from a thread of its own.
+/// Sends invalidations to the kernel, in order, from a thread of its own.
 ///
-/// The kernel takes a directory's lock for such news, and a program that holds the lock may be waiting for an answer of
-/// this process: so the thread serves no requests and holds no lock while it tells. News that already waits is not
-/// queued twice, and the file system only sends news of what the kernel knows; so the queue is never longer than the
-/// entries and inodes the kernel holds.
+/// The kernel takes a directory's lock for an invalidation, and a program that holds the lock may wait for an answer of
+/// this process. So the thread serves no requests and holds no lock while it sends. An invalidation that already waits
+/// is not queued twice, and the file system sends only those for entries and inodes the kernel knows. So the queue is
+/// never longer than the number of those.
 package final class KernelNotifier: KernelCache {
-    /// One piece of news.
+    /// One invalidation.
     private enum News: Hashable, Sendable {
         case entry(parent: UInt64, name: ItemName)
         case attributes(UInt64)
@@ -47,13 +47,13 @@ package final class KernelNotifier: KernelCache {
         if isFirst { state.signal() }
     }
 
-    /// Starts telling. News that came before is told now.
+    /// Starts sending. Earlier invalidations are sent now.
     func start(session: OpaquePointer) {
         state.withLock { $0.session = session }
         DedicatedThread.start(name: "kernel-news") { [self] in run() }
     }
 
-    /// Ends the thread after the piece of news it is at; the rest is dropped. Returns without waiting.
+    /// Ends the thread after the invalidation in progress and drops the others. Returns without waiting.
     func close() {
         state.withLock {
             $0.isClosed = true
@@ -63,8 +63,8 @@ package final class KernelNotifier: KernelCache {
         state.broadcast()
     }
 
-    /// Waits until the thread tells nothing any more, so that the session can go.
-    /// - Returns: false if it still does after `limit`.
+    /// Waits until the thread sends nothing more, so that the session can be destroyed.
+    /// - Returns: false if it still sends after `limit`.
     func waitUntilClosed(atMost limit: Duration) -> Bool {
         state.wait(atMost: limit) { $0.isClosed && !$0.isTelling ? true : nil } ?? false
     }
@@ -94,11 +94,11 @@ package final class KernelNotifier: KernelCache {
         let result =
             switch news {
             case .entry(let parent, let name): Self.invalidate(entry: name, in: parent, session)
-            // A negative offset is attributes only.
+            // A negative offset invalidates attributes only.
             case .attributes(let ino): fuse_lowlevel_notify_inval_inode(session, ino, -1, 0)
             case .listing(let ino): Self.invalidate(listing: ino, session)
             }
-        // ENOENT: the kernel knew nothing of it. ENODEV: the mount is gone.
+        // ENOENT: the kernel had nothing cached. ENODEV: the mount is gone.
         if result != 0, result != -Errno.ENOENT.rawValue, result != -Errno.ENODEV.rawValue,
             result != -Errno.ENOTCONN.rawValue
         {
@@ -106,9 +106,9 @@ package final class KernelNotifier: KernelCache {
         }
     }
 
-    /// A reader who was answered before the change may be about to put that into the cache, and holds the directory's
-    /// lock till he has: news of an entry waits for the lock, and one of this name is never there. Then all pages of
-    /// the directory (from 0 with no length), which are its listing, are dropped.
+    /// Invalidates a directory's listing. A reader answered before the change may be about to cache that answer, and
+    /// holds the directory's lock meanwhile. An invalidation of an entry waits for that lock; the name "." never
+    /// exists. Then all pages of the directory (from 0 without a length), which are its listing, are dropped.
     private static func invalidate(listing ino: UInt64, _ session: OpaquePointer) -> Int32 {
         let turn = fuse_lowlevel_notify_inval_entry(session, ino, ".", 1)
         let result = fuse_lowlevel_notify_inval_inode(session, ino, 0, 0)

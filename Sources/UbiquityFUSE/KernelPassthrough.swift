@@ -4,24 +4,24 @@ internal import UbiquityCore
 package import UbiquitySystem
 package import UbiquityVFS
 
-/// Registers backing files with the kernel (Linux 6.9 and later), as far as it lets this process.
+/// Registers backing files with the kernel (Linux 6.9 and later), if the kernel allows it to this process.
 package final class KernelPassthrough: Passthrough {
     private struct State {
         /// The session's descriptor, from its first message to its end.
         var session: Int32?
         var timesTellAll = false
-        /// Why not; nil if it is on.
+        /// Why passthrough is off; nil if it is on.
         var refusal: String? = "the mount has only begun"
     }
     private let state: Lock<State>
-    /// False if it was turned off.
+    /// False if the configuration turns it off.
     let isWanted: Bool
-    /// Gives a backing file to try it with.
+    /// Returns a backing file for a trial.
     private let sample: @Sendable () throws -> FileDescriptor
 
     /// - Parameters:
-    ///   - refusal: why it is not wanted; nil if it is.
-    ///   - sample: makes an empty file where the backing files are.
+    ///   - refusal: why passthrough is turned off; nil if it is wanted.
+    ///   - sample: creates an empty file in the folder of the backing files.
     package init(refusal: String?, sample: @escaping @Sendable () throws -> FileDescriptor) {
         isWanted = refusal == nil
         var begin = State()
@@ -33,7 +33,7 @@ package final class KernelPassthrough: Passthrough {
     package var isActive: Bool { state.withLock { $0.refusal == nil } }
     package var timesTellAll: Bool { state.withLock { $0.timesTellAll } }
 
-    /// Why the kernel does not serve files by itself; nil if it does.
+    /// Why the kernel does not serve files directly; nil if it does.
     package var refusal: String? { state.withLock { $0.refusal } }
 
     package func register(_ file: FileDescriptor) -> BackingID? {
@@ -44,16 +44,16 @@ package final class KernelPassthrough: Passthrough {
 
     package func unregister(_ id: BackingID) {
         guard let session = state.withLock({ $0.session }) else { return }
-        // It fails for a number that is not known, which after the end of a connection none is.
+        // It fails for an unknown number; after the end of a connection all numbers are unknown.
         _ = CUbiquity_backingClose(session, UInt32(bitPattern: id.rawValue))
     }
 
     // MARK: The session
 
-    /// The kernel does not offer it.
+    /// Records that the kernel does not offer passthrough.
     func isMissing() { refuse("the kernel does not offer it (it came with Linux 6.9)") }
 
-    /// The kernel has taken the session's answer. Whether it takes files, one tells.
+    /// Tries passthrough with a sample file, once the kernel has accepted the session's answer.
     func begin(session: Int32) {
         guard isWanted else { return }
         do {
@@ -72,7 +72,7 @@ package final class KernelPassthrough: Passthrough {
         }
     }
 
-    /// The session's descriptor is about to be closed.
+    /// Ends passthrough before the session's descriptor is closed.
     func end() {
         state.withLock { state in
             state.session = nil
@@ -90,15 +90,16 @@ package final class KernelPassthrough: Passthrough {
         }
     }
 
-    // MARK: What the file system below must know
+    // MARK: Requirements for the underlying file system
 
-    /// Leases tell whether a file is still mapped; without them writes could be missed.
+    /// Creates a file and checks the requirements. Leases must tell whether a file is still mapped; without them writes
+    /// could be missed.
     private func makeSample() throws -> (FileDescriptor, reader: FileDescriptor) {
         let file = try sample()
         let reader = try file.reopenedForReading()
         guard try reader.hasWriters() else { throw UbiquityError(.notSupported, "leases do not tell of writers") }
         guard try !Self.isInMemory(reader) else {
-            // Nothing is written back there, so that stores through mappings do not show in a file's times.
+            // Nothing is written back there, so stores through mappings do not change a file's times.
             throw UbiquityError(.notSupported, "it is in memory")
         }
         return (file, reader)
@@ -112,7 +113,7 @@ package final class KernelPassthrough: Passthrough {
     private static let memoryFileSystem: Int64 = 0x0102_1994
     private static let ramFileSystem: Int64 = 0x8584_58f6
 
-    /// Whether two changes with a look between them have two times, though they come in one tick.
+    /// Whether two changes within one tick, with a look between them, have different times.
     private static func timesTellAll(of file: FileDescriptor) throws(Errno) -> Bool {
         var last = try file.status().changedAt
         for round in 0..<timeRounds {
@@ -124,6 +125,6 @@ package final class KernelPassthrough: Passthrough {
         return true
     }
 
-    /// A tick is at least 1 ms; a round takes some microseconds.
+    /// A tick takes at least 1 ms, a round some microseconds.
     private static let timeRounds = 8
 }

@@ -3,10 +3,10 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// How long the kernel may believe what it was told (seconds).
+/// How long the kernel may cache an answer, in seconds.
 ///
-/// Only the mount itself and the sync engine change the tree, and what the engine changes is announced (`KernelCache`),
-/// so the time is a bound for what would be forgotten, not the means to see changes: a day.
+/// Only the mount and the sync engine change the tree, and changes of the engine are announced (`KernelCache`). So the
+/// time only bounds the effect of a missed invalidation: one day.
 enum KernelTimes {
     static let entry: Double = 86_400
     static let attributes: Double = 86_400
@@ -14,10 +14,10 @@ enum KernelTimes {
 }
 
 extension NodeAttributes {
-    /// Bytes: what page-cache I/O is done in.
+    /// In bytes: the unit of page-cache I/O.
     static let blockSize = 4096
 
-    /// As libfuse wants it.
+    /// The attributes in libfuse's form.
     var status: stat {
         var status = stat()
         status.st_ino = UInt(ino)
@@ -35,10 +35,10 @@ extension NodeAttributes {
         return status
     }
 
-    /// How long the kernel may believe them, seconds.
+    /// How long the kernel may cache them, in seconds.
     var attributeTime: Double { isVolatile || isChanging ? 0 : KernelTimes.attributes }
 
-    /// An entry with these attributes. Inode numbers are never reused, so their generation is always 0.
+    /// A directory entry with these attributes. Inode numbers are never reused, so the generation is always 0.
     var entry: fuse_entry_param {
         var entry = fuse_entry_param()
         entry.ino = ino
@@ -50,7 +50,7 @@ extension NodeAttributes {
 }
 
 extension fuse_entry_param {
-    /// "There is no such name", to be remembered as long as any entry.
+    /// "There is no such name", cached as long as any entry.
     static var absent: fuse_entry_param {
         var entry = fuse_entry_param()
         entry.ino = 0
@@ -58,6 +58,6 @@ extension fuse_entry_param {
         return entry
     }
 
-    /// "There is no such name now."
+    /// "There is no such name", not cached.
     static var absentNow: fuse_entry_param { fuse_entry_param() }
 }

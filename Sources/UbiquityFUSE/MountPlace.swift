@@ -2,19 +2,19 @@ internal import CFUSE
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// The folder that a container is to be mounted on, held open from the checks to the mount.
+/// The folder for a mount, held open from the checks to the mount.
 ///
-/// Root's mount is visible to everybody. If another user could exchange the folder between check and mount, the mount
-/// would cover any folder of the machine. So root refuses a path that others can change, and mounts on the descriptor
-/// that was checked, whatever has the name by then. For a user fusermount3 makes the same checks.
+/// Root's mount is visible to every user. If another user could exchange the folder between check and mount, the mount
+/// would cover any folder of the machine. So root refuses a path that others can change, and mounts on the checked
+/// descriptor, whatever folder has the name by then. For a user, fusermount3 makes the same checks.
 struct MountPlace: Sendable {
     /// Absolute, without symlinks.
     let path: String
     private let folder: FileDescriptor
 
     /// Opens the folder, or the mount that a dead process has left there.
-    /// - Throws: `.notFound`, `.notDirectory` (also for a symlink), `.inUse` (the folder has just been exchanged),
-    ///   `.notPermitted` (root mounts where others can exchange it).
+    /// - Throws: `.notFound`, `.notDirectory` (also for a symlink), `.inUse` (the folder was just exchanged),
+    ///   `.notPermitted` (root mounts where others can exchange the folder).
     init(_ path: String) throws(UbiquityError) {
         self.path = path
         folder = try describing("mount", at: path) { () throws(Errno) in
@@ -30,13 +30,13 @@ struct MountPlace: Sendable {
         }
     }
 
-    /// A path that leads to the opened folder, even if another folder has taken its name since.
+    /// A path to the opened folder, even if another folder has taken its name since.
     var target: String { Self.name(of: folder) }
 
     private static func name(of folder: FileDescriptor) -> String { "/proc/self/fd/\(folder.rawValue)" }
 
-    /// Throws `.notPermitted` if another user could exchange the folder and root is to mount.
-    /// - Parameter isLeft: whether a dead mount is there, whose owner nobody can ask for.
+    /// Throws `.notPermitted` if root mounts and another user could exchange the folder.
+    /// - Parameter isLeft: whether a dead mount is there, whose owner cannot be determined.
     func requireTrusted(isLeft: Bool = false) throws(UbiquityError) {
         guard ProcessHost.userID == 0 else { return }
         let found = try describing("check who may change the folder", at: path) {
@@ -55,7 +55,7 @@ struct MountPlace: Sendable {
             remedy: "mount as the folder's owner, or on a folder below which only root may write, for example in /mnt")
     }
 
-    /// Throws `.directoryNotEmpty` if files would be hidden.
+    /// Throws `.directoryNotEmpty` if the mount would hide files.
     func requireEmpty() throws(UbiquityError) {
         let entries = try describing("look into the folder", at: path) { [target] () throws(Errno) in
             try FileSystem.entries(of: target)
@@ -68,12 +68,12 @@ struct MountPlace: Sendable {
     }
 
     /// Mounts a session on the folder.
-    /// - Parameter isWatched: libfuse starts a process that unmounts by the path, so it must know that.
+    /// - Parameter isWatched: whether libfuse starts a process that unmounts by path, which must know the path.
     func mount(_ session: OpaquePointer, isWatched: Bool) -> Bool {
         let isByDescriptor = ProcessHost.userID == 0 && !isWatched
         return withExtendedLifetime(folder) { fuse_session_mount(session, isByDescriptor ? target : path) == 0 }
     }
 
-    /// Puts a copy of a mount beneath the one that is here.
+    /// Attaches a copy of a mount beneath the mount that is here.
     func put(_ copy: MountCopy) throws(Errno) { try copy.put(beneath: folder) }
 }

@@ -1,16 +1,16 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// The folder that a container is mounted on.
+/// Checks and clears the folder on which a container is mounted.
 package enum MountPoint {
-    /// Dead mounts on top of each other that are cleared before giving up.
+    /// Limit for dead mounts on top of each other.
     private static let clearAttempts = 16
 
-    /// Takes away what a process that died left: a mount whose daemon is gone answers ENOTCONN to everything.
+    /// Removes dead mounts: a mount whose daemon is gone answers ENOTCONN to every call.
     ///
-    /// A process that is being killed may give its locks free before the kernel ends its connection. So a mount of
-    /// `source` is taken for dead as well: the caller knows that nobody serves that state folder any more.
-    /// - Returns: whether there was such a mount.
+    /// A process that is being killed may release its locks before the kernel ends its connection. So a mount of
+    /// `source` counts as dead too: the caller knows that no process serves that state folder any more.
+    /// - Returns: whether there was a dead mount.
     @discardableResult
     package static func clearDead(_ path: String, source: String? = nil) throws(UbiquityError) -> Bool {
         for attempt in 0..<clearAttempts {
@@ -21,14 +21,15 @@ package enum MountPoint {
             .inUse, "a dead mount comes back again and again", at: path, remedy: "unmount it by hand: umount -l")
     }
 
-    /// Whether a mount stands there that `clearDead` would take away.
+    /// Whether the path has a mount that `clearDead` would remove.
     package static func isLeft(at path: String, source: String?) throws(UbiquityError) -> Bool {
         if isDead(path) { return true }
         return try isMount(of: source, at: path)
     }
 
-    /// The mount that is left at a path, the only one there. Several of one container's, left on top of each other by
-    /// processes that died while they took the place of one, become one. Nil if others are among them.
+    /// The dead mount at a path if it is the only one there. Processes that die while they replace a mount leave
+    /// several mounts of one container on top of each other; these are cleared down to one. Nil if other mounts are
+    /// among them.
     static func onlyOne(at path: String, source: String) throws(UbiquityError) -> MountedFileSystem? {
         for _ in 0..<clearAttempts {
             let mounts = try MountedFileSystem.all().filter { $0.mountPoint == path }
@@ -47,7 +48,7 @@ package enum MountPoint {
         }
     }
 
-    /// The path without symlinks, also where a dead mount stands: the kernel knows it without asking that.
+    /// The path without symlinks. Works on a dead mount too, because the kernel does not ask its daemon.
     package static func real(_ path: String) throws(UbiquityError) -> String {
         try describing("mount", at: path) { () throws(Errno) in
             let place = try FileDescriptor.open(path, [.pathOnly, .directory])
@@ -62,14 +63,14 @@ package enum MountPoint {
         return mount.type == MountedFileSystem.containerType && mount.source == source
     }
 
-    /// Whether the container whose state is in that folder is to be seen anywhere.
+    /// Whether the container with this state folder is mounted anywhere.
     package static func isMounted(source: String) throws(UbiquityError) -> Bool {
         try MountedFileSystem.all().contains { $0.type == MountedFileSystem.containerType && $0.source == source }
     }
 
-    /// Where the container whose state is in that folder is mounted now: it may have been moved, with the folder that
-    /// it is in or by itself, and something else be at the place that it had.
-    /// - Parameter first: the place that it had, which counts if it is there still.
+    /// Where the container with this state folder is mounted now. The mount may have been moved, alone or with a parent
+    /// folder, and another mount may be at its old place.
+    /// - Parameter first: its original place, which is preferred if the mount is still there.
     package static func current(source: String, first: String) throws(UbiquityError) -> String? {
         let all = try MountedFileSystem.all()
         func isOurs(_ mount: MountedFileSystem) -> Bool {
@@ -84,14 +85,14 @@ package enum MountPoint {
             _ = try FileSystem.statusFollowing(path)
             return false
         } catch {
-            // ECANCELED: its process is just going.
+            // ECANCELED: its process is just ending.
             return error == .ENOTCONN || error == .ECANCELED
         }
     }
 
-    /// Refuses a folder that cannot be mounted on, or whose files would be hidden. Dead mounts must have been cleared.
-    /// - Returns: the path without symlinks, as the mount table will have it.
-    /// - Throws: `.notFound`, `.notDirectory`, `.inUse` (something is mounted there), `.directoryNotEmpty`,
+    /// Refuses a folder that cannot be mounted on, or whose files would be hidden. Clear dead mounts first.
+    /// - Returns: the path without symlinks, as the mount table will show it.
+    /// - Throws: `.notFound`, `.notDirectory`, `.inUse` (a file system is mounted there), `.directoryNotEmpty`,
     ///   `.notPermitted` (root mounts where others can exchange the folder).
     package static func check(_ path: String) throws(UbiquityError) -> String {
         let status = try describing("mount", at: path) { () throws(Errno) in try FileSystem.statusFollowing(path) }
@@ -103,7 +104,7 @@ package enum MountPoint {
         return try free(real).path
     }
 
-    /// Opens a folder that nothing is mounted on and nothing is in.
+    /// Opens an empty folder without a mount.
     /// - Parameter path: absolute, without symlinks.
     /// - Throws: as `check`.
     static func free(_ path: String) throws(UbiquityError) -> MountPlace {
@@ -128,15 +129,15 @@ struct MountedFileSystem: Hashable, Sendable {
     /// For a container: its state folder.
     var source: String
 
-    /// What libfuse makes of the subtype that sessions name.
+    /// The type that libfuse makes of the sessions' subtype.
     static let containerType = "fuse.ubiquity"
 
-    /// What is mounted at exactly that path (the last, if several are), nil if nothing is.
+    /// The mount at exactly that path (the last of several); nil if there is none.
     static func at(_ path: String) throws(UbiquityError) -> MountedFileSystem? {
         try all().last { $0.mountPoint == path }
     }
 
-    /// All that this process sees, in the order in which they were mounted.
+    /// All mounts that this process sees, in the order of mounting.
     static func all() throws(UbiquityError) -> [MountedFileSystem] {
         // A machine with very many containers has a table of some MiB.
         let table = try SmallFile.read("/proc/self/mountinfo", limit: 64 << 20) ?? []

@@ -5,8 +5,8 @@ internal import UbiquityVFS
 
 /// Operations on an open directory.
 func addDirectoryOperations(_ operations: inout fuse_lowlevel_ops) {
-    // The kernel opens and closes directories by itself from the first answer on, and caches their listings: to list
-    // one again does not reach this process. Kernels before 5.1 ask each time.
+    // After the first answer the kernel opens and closes directories by itself and caches their listings; listing one
+    // again does not reach this process. Kernels before 5.1 ask each time.
     operations.opendir = { request, _, info in
         guard let request, let context = SessionContext.of(fuse_req_userdata(request)) else { return }
         let reply = Reply(request)
@@ -43,7 +43,7 @@ private func readDirectory(_ request: fuse_req_t?, _ ino: UInt64, _ size: Int, _
                 ino, offset: Int64(offset), withAttributes: plus, room: size / DirectoryFiller.usualSize(plus)
             ) { filler.add($0) }
         } catch {
-            // What is in the buffer already has been counted as known to the kernel: it must be sent.
+            // Entries already in the buffer have been counted as known to the kernel, so they must be sent.
             if filler.used == 0 { return reply.failure(error) }
         }
         if !reply.send({ fuse_reply_buf($0, filler.start, filler.used) }) {
@@ -52,7 +52,7 @@ private func readDirectory(_ request: fuse_req_t?, _ ino: UInt64, _ size: Int, _
     }
 }
 
-/// The same of a versions folder, whose listing may have to be waited for.
+/// The same for a versions folder, whose listing may have to be waited for.
 private func readVersions(
     _ fileSystem: ContainerFileSystem, _ reply: consuming Reply, _ ino: UInt64, _ size: Int, _ offset: Int64, plus: Bool
 ) {
@@ -67,13 +67,13 @@ private func readVersions(
     }
 }
 
-/// A buffer of directory entries, as the kernel takes them.
+/// A buffer of directory entries in the kernel's format.
 private struct DirectoryFiller {
     let request: fuse_req_t
     let buffer: UnsafeMutableRawBufferPointer
     let plus: Bool
     private(set) var used = 0
-    /// Inodes that the kernel will count one lookup of when it takes the buffer.
+    /// Inodes of which the kernel will count one lookup when it takes the buffer.
     private(set) var lookups: [UInt64] = []
 
     var start: UnsafePointer<CChar>? { UnsafeRawPointer(buffer.baseAddress)?.assumingMemoryBound(to: CChar.self) }
@@ -87,7 +87,7 @@ private struct DirectoryFiller {
         self.plus = plus
     }
 
-    /// - Returns: false if there is no room for the entry.
+    /// - Returns: false if the entry does not fit.
     mutating func add(_ entry: DirectoryItem) -> Bool {
         let room = buffer.count - used
         let needed = entry.name.withUnsafeBufferPointer { name in
@@ -107,7 +107,7 @@ private struct DirectoryFiller {
         let start = buffer.baseAddress?.advanced(by: used).assumingMemoryBound(to: CChar.self)
         if plus {
             var parameters = entry.attributes.entry
-            // "." and ".." are not looked up: the kernel skips an entry without an inode but for its name.
+            // "." and ".." are not looked up: for an entry without an inode the kernel uses only the name.
             if !entry.isCounted {
                 parameters.entry_timeout = 0
                 parameters.ino = 0

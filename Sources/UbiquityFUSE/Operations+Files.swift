@@ -26,7 +26,7 @@ func addFileOperations(_ operations: inout fuse_lowlevel_ops) {
             guard let info = info?.pointee else { return reply.error(.EBADF) }
             let data = UnsafeRawBufferPointer(start: buffer, count: size)
             let caller = reply.caller
-            // Else the kernel asks for the sync itself.
+            // In all other cases the kernel sends the fsync itself.
             let isSynced = info.flags & O_DSYNC != 0 && info.flags & CUbiquity_O_DIRECT != 0
             let body = {
                 try fileSystem.writeWhenWritable(
@@ -95,14 +95,15 @@ func addRangeOperations(_ operations: inout fuse_lowlevel_ops) {
 }
 
 extension Reply {
-    /// A handle. If it was not taken, nobody will release it: that is done here.
+    /// Answers with a handle. If the kernel did not take the answer, it will never release the handle, so it is
+    /// released here.
     consuming func opened(_ opened: OpenedFile, _ info: fuse_file_info, _ fileSystem: ContainerFileSystem) {
         if let backing = opened.backing { return passed(opened, backing, info.flags, fileSystem) }
         var info = info
         info.fh = opened.handle
         info.keep_cache = opened.keepsCache ? 1 : 0
         info.direct_io = opened.bypassesPages ? 1 : 0
-        // A flush would tell nothing: writes reach the backing file at once, and the last close is the release.
+        // A flush has no effect: writes reach the backing file at once, and the last close is the release.
         info.noflush = 1
         if !send({ fuse_reply_open($0, &info) }) { fileSystem.release(opened.handle) }
     }

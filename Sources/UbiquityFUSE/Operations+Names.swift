@@ -68,13 +68,13 @@ func addNameOperations(_ operations: inout fuse_lowlevel_ops) {
     addMakingOperations(&operations)
 }
 
-/// Operations that make an item.
+/// Operations that create an item.
 private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
     operations.mknod = { request, parent, name, mode, device in
         serve(request) { fileSystem, reply in
             let caller = reply.caller
             if fileSystem.isReplay(caller) { return reply.refuseReplay() }
-            // The kernel packs a device's number into 32 bits, here and in attributes alike.
+            // The kernel packs a device number into 32 bits, here as in attributes.
             let number = UInt32(truncatingIfNeeded: device)
             let body = {
                 try fileSystem.makeNodeClaimed(
@@ -139,7 +139,8 @@ private func addMakingOperations(_ operations: inout fuse_lowlevel_ops) {
 }
 
 extension Reply {
-    /// An entry, which the kernel then knows. If it was not taken, the lookup is taken back.
+    /// Answers with an entry, which the kernel then knows. If the kernel did not take the answer, the lookup is taken
+    /// back.
     consuming func entry(_ attributes: NodeAttributes, _ fileSystem: ContainerFileSystem) {
         var entry = attributes.entry
         if !send({ fuse_reply_entry($0, &entry) }) { fileSystem.forget(attributes.ino, 1) }

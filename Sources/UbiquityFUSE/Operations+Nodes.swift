@@ -57,7 +57,7 @@ extension Reply {
 }
 
 extension AttributeChanges {
-    /// FATTR_FH, FATTR_LOCKOWNER, FATTR_CTIME and FATTR_KILL_SUIDGID: how, and not what.
+    /// FATTR_FH, FATTR_LOCKOWNER, FATTR_CTIME and FATTR_KILL_SUIDGID: they qualify a change and are none.
     private static let ofNoChange: Int32 = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11
 
     fileprivate init(_ status: stat, _ fields: Int32) {
@@ -77,8 +77,8 @@ extension AttributeChanges {
         } else if has(FUSE_SET_ATTR_MTIME) {
             modifiedAt = .at(Timestamp(status.st_mtim))
         }
-        // The kernel sends such ones for that alone (fuse_setattr in its fs/fuse/dir.c, with HANDLE_KILLPRIV_V2): of a
-        // write that goes past this process it is all that is heard.
+        // The kernel sends such a request only to drop privileges (fuse_setattr in its fs/fuse/dir.c, with
+        // HANDLE_KILLPRIV_V2). It is the only sign of a write that bypasses this process.
         dropsPrivileges = fields & ~Self.ofNoChange == 0
     }
 }

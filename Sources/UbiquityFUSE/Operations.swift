@@ -1,7 +1,7 @@
 internal import CFUSE
 internal import UbiquityVFS
 
-/// libfuse's table of callbacks. Formed in nonisolated functions: the callbacks run on libfuse's threads.
+/// libfuse's table of callbacks. Built in nonisolated functions, because the callbacks run on libfuse's threads.
 func makeOperations() -> fuse_lowlevel_ops {
     var operations = fuse_lowlevel_ops()
     operations.`init` = { userdata, connection in

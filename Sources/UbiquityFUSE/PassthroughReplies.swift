@@ -3,16 +3,16 @@ internal import CUbiquityShims
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-// The answers that name a backing file, which libfuse 3.14 cannot send.
+// Answers that name a backing file, which libfuse 3.14 cannot send.
 
 extension CUbiquity_OpenReply {
-    /// Keeping the cache would be refused with passthrough, for there is none.
+    /// The answer to an open with passthrough. The kernel would refuse the flag that keeps its cache, because
+    /// passthrough has none.
     ///
-    /// A handle with O_DIRECT is only mapped past this process. The kernel opens the backing file with that flag, and
-    /// leaves it there when a program takes it off its own handle (F_SETFL), as dd does before a last piece that is no
-    /// whole block: that would be EINVAL.
-    /// With O_APPEND the kernel would place such writes by the size that it knows, which before 6.12 may be an old one
-    /// after writes past this process: those go there, too, and keep the flag.
+    /// With O_DIRECT only mappings bypass this process. The kernel opens the backing file with that flag. It leaves the
+    /// flag there when a program removes it from its own handle (F_SETFL), as dd does before a last partial block; the
+    /// write would fail with EINVAL. With O_APPEND the kernel would place such writes at the size it knows, which
+    /// before 6.12 may be outdated after writes past this process. So those use passthrough too, and keep the flag.
     /// - Parameter flags: of open(2).
     init(_ opened: OpenedFile, _ backing: BackingID, _ flags: Int32) {
         let isAppending = OpenFlags(rawValue: flags).contains(.append)

@@ -4,60 +4,62 @@ internal import Glibc
 internal import Synchronization
 internal import UbiquitySystem
 
-/// Whose turn it is to read the kernel's requests.
+/// Decides which thread reads the kernel's requests.
 ///
-/// One thread of libfuse's loop, the reader, takes request after request. It answers the quick ones itself and then
-/// looks out for the next for a moment before it sleeps: so a program that makes one call after the other does not wait
-/// each time until a sleeping thread has been woken on another core (measured on two cores: a file is made in 0.20 ms
-/// instead of 0.29). Before a request that may take its time it hands the turn on.
+/// One thread of libfuse's loop, the reader, takes request after request. It answers quick ones itself and then polls
+/// for the next one for a moment before it sleeps. So a program that makes one call after the other does not wait each
+/// time until a sleeping thread wakes on another core (measured on two cores: a file is created in 0.20 ms instead of
+/// 0.29). Before a request that may take long, the reader passes the turn on.
 ///
-/// The others wait. One of them, the deputy, looks every millisecond while there is something to do whether the reader
-/// is stuck in what should have been quick, and takes the turn from it then. So two threads may read for a moment,
-/// which does no harm: the kernel gives each request to one.
+/// The other threads wait. One of them, the deputy, checks every millisecond, while requests arrive, whether the reader
+/// is stuck in a request that should have been quick. If so, it takes the turn. Two threads may read for a moment; that
+/// is harmless, because the kernel gives each request to one.
 ///
-/// libfuse ends its threads by cancelling them while they read. Waiting in `sem_wait` and `poll` they can be, and hold
-/// no lock there.
+/// libfuse ends its threads by cancelling them while they read. `sem_wait` and `poll` can be cancelled, and the threads
+/// hold no lock there.
 final class ReadingTurn: Sendable {
-    /// Loop threads that take part; more just read.
+    /// Loop threads that take turns; further threads just read.
     static let maximumSeats = 64
-    /// What is usual between two calls of a program that does little else.
+    /// In nanoseconds: the usual time between two calls of a program that does little else.
     private static let lookout: UInt64 = 50_000
     private static let deputysPause: Int64 = 1_000_000
-    /// The deputy looks so often in vain before it sleeps until it is woken.
+    /// Looks without a request before the deputy sleeps until it is woken.
     private static let idleLooks = 8
     private static let maximumHope = 16
-    /// How long forgets gather, in nanoseconds. An interrupt waits as long at most.
+    /// How long forgets gather, in nanoseconds. An interrupt waits at most as long.
     private static let gathering: Int64 = 2_000_000
 
     private struct Waiting {
-        /// Seats, the one that came last at the end: its thread's caches are the warmest.
+        /// Waiting seats, the most recent at the end: its thread's caches are the warmest.
         var parked: [Int] = []
-        /// Seats that were ever taken; they are numbered from 1.
+        /// Number of seats ever taken; they are numbered from 1.
         var taken = 0
     }
 
     private let waiting = Lock(Waiting())
-    /// A seat, or 0: then the next thread that comes is it. Changed under the lock of `waiting`, as is the deputy.
+    /// The reader's seat, or 0: then the next thread becomes the reader. Reader and deputy change under the lock of
+    /// `waiting`.
     private let reader = Atomic<Int>(0)
     private let deputy = Atomic<Int>(0)
     /// When the reader began to serve a request itself, in nanoseconds; 0 while it reads.
     private let busySince = Atomic<UInt64>(0)
     private let served = Atomic<UInt64>(0)
-    /// Whether the deputy looks at times, or sleeps.
+    /// Whether the deputy checks periodically, or sleeps.
     private let isWatched = Atomic<Bool>(false)
-    /// Above 0 it is looked out for the next request. Each that comes soon raises it, each that does not lowers it.
+    /// Above 0, the reader polls for the next request. Each request that comes soon raises it, each that does not
+    /// lowers it.
     private let hope = Atomic<Int>(maximumHope)
     private let looksOut: Bool
     private let isAtEase = Atomic(false)
-    /// Forgets came last, and nobody waits for what comes next.
+    /// The last requests were forgets, and no program waits for the next one.
     private let gathers = Atomic(false)
-    /// A thread's seat.
+    /// Key of the thread's seat.
     private let key: pthread_key_t?
-    // Each is used by any thread, as semaphores are; each number by the thread of its seat alone.
+    // Any thread may use a semaphore; only the thread of its seat uses a number.
     private nonisolated(unsafe) let semaphores: UnsafeMutablePointer<sem_t>
     private nonisolated(unsafe) let begun: UnsafeMutablePointer<UInt64>
 
-    /// - Parameter cores: of the machine. With one alone the program that is waited for could not run meanwhile.
+    /// - Parameter cores: of the machine. With one core, polling would keep the awaited program from running.
     init(cores: Int = sysconf(Int32(_SC_NPROCESSORS_ONLN))) {
         looksOut = cores > 1
         var key = pthread_key_t()
@@ -75,15 +77,16 @@ final class ReadingTurn: Sendable {
         if let key { pthread_key_delete(key) }
     }
 
-    /// For tests: whether the deputy sleeps, as all others do, until there is something to do.
+    /// For tests: whether the deputy sleeps, as all others do, until a request arrives.
     var isAtRest: Bool { deputy.load(ordering: .acquiring) != 0 && !isWatched.load(ordering: .acquiring) }
 
-    /// From now on only forgets and interrupts come by the device. They are not looked out for, and after forgets it is
-    /// let gather: to be woken for each takes the core from the program that removes files, or makes the kernel drop
-    /// them (measured: 5,000 files are removed in 52 to 57 µs each instead of 59 to 75).
+    /// Call once the rings serve requests. From then on only forgets and interrupts come through the device. The reader
+    /// does not poll for them, and lets forgets gather. Waking for each one takes the core from the program that
+    /// removes files, or makes the kernel drop them (measured: removing 5,000 files takes 52 to 57 µs each instead of
+    /// 59 to 75).
     func beAtEase() { isAtEase.store(true, ordering: .relaxed) }
 
-    /// As read(2), for the device of FUSE; waits for the turn first.
+    /// As read(2), for the FUSE device. Waits for the turn first.
     func read(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int) -> Int {
         guard let seat = seat() else { return Glibc.read(descriptor, buffer, length) }
         take(seat)
@@ -109,7 +112,7 @@ final class ReadingTurn: Sendable {
     // MARK: Waiting
 
     private func take(_ seat: Int) {
-        // Not if it was relieved meanwhile: then this is of another request.
+        // Not if the deputy took the turn meanwhile: then the number belongs to another request.
         _ = busySince.compareExchange(expected: begun[seat], desired: 0, ordering: .sequentiallyConsistent)
         if reader.load(ordering: .acquiring) == seat { return }
         waiting.withLock { waiting in
@@ -132,7 +135,7 @@ final class ReadingTurn: Sendable {
         }
     }
 
-    /// The deputy's look.
+    /// One check by the deputy.
     private func watch(_ seat: Int, _ looksInVain: inout Int) {
         let before = busySince.load(ordering: .sequentiallyConsistent)
         let count = served.load(ordering: .relaxed)
@@ -144,7 +147,7 @@ final class ReadingTurn: Sendable {
         guard looksInVain >= Self.idleLooks else { return }
         looksInVain = 0
         isWatched.store(false, ordering: .sequentiallyConsistent)
-        // A reader that has begun just before found the deputy awake.
+        // A reader that began just before still found the deputy awake.
         if busySince.load(ordering: .sequentiallyConsistent) != 0 {
             isWatched.store(true, ordering: .sequentiallyConsistent)
         }
@@ -153,7 +156,7 @@ final class ReadingTurn: Sendable {
     /// - Parameter limit: in nanoseconds.
     private func sleep(_ seat: Int, _ limit: Int64) { _ = CUbiquity_waitForSemaphore(semaphores + seat, limit) }
 
-    /// The reader is stuck in a request: the deputy takes the turn.
+    /// Gives the turn to the deputy because the reader is stuck in a request.
     private func relieve(by seat: Int, of request: UInt64) {
         wake(
             waiting.withLock { waiting in
@@ -203,7 +206,7 @@ final class ReadingTurn: Sendable {
             })
     }
 
-    // MARK: Looking out
+    // MARK: Polling
 
     private func lookOutAndRead(
         _ seat: Int, _ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ length: Int
@@ -222,7 +225,8 @@ final class ReadingTurn: Sendable {
         return count
     }
 
-    /// Whether there is a request, at the latest then.
+    /// Polls until a request arrives or the time is over.
+    /// - Returns: whether a request waits.
     private func waits(_ descriptor: Int32, until end: UInt64) -> Bool {
         var device = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         repeat {

@@ -4,11 +4,11 @@ internal import UbiquityVFS
 
 /// The one answer to one request of the kernel.
 ///
-/// Every way out of a callback consumes it; one that is dropped answers EIO, so that no program hangs. It may be
-/// consumed on any thread.
+/// Every path out of a callback consumes it. A dropped reply answers EIO, so that no program hangs. It may be consumed
+/// on any thread.
 struct Reply: ~Copyable, @unchecked Sendable {
     private let request: fuse_req_t
-    /// Set while an interrupt would be listened to. Owned.
+    /// Set while an interrupt would have an effect. Owned.
     private var interruption: Unmanaged<Interruption>?
 
     init(_ request: fuse_req_t) {
@@ -32,13 +32,14 @@ struct Reply: ~Copyable, @unchecked Sendable {
 
     // MARK: Waiting
 
-    /// From now on, an interrupted request cancels what `interruption` holds.
+    /// From now on, interrupting the request cancels the task in `interruption`.
     ///
-    /// Of a signal that came before the request was sent, the kernel tells with the device only: fuse_dev_do_read looks
-    /// for one, fuse_uring_prepare_send does not (Linux 6.18). It still waits for the program, so it can be seen.
-    ///
-    /// - Parameter isRead: It may be one that nobody waits for, made ahead; failed, it would give a program that maps
-    ///   the file a SIGBUS. Only who is being killed does not need it.
+    /// The kernel reports a signal that came before the request was sent only through the device: fuse_dev_do_read
+    /// checks for one, fuse_uring_prepare_send does not (Linux 6.18). The signal is still pending for the program, so
+    /// it can be seen.
+    /// - Parameter isRead: whether the request is a read. It may be a read-ahead that no program waits for; if it
+    ///   failed, a program that maps the file would get a SIGBUS. So only a program that is being killed interrupts it
+    ///   here.
     mutating func listen(to interruption: Interruption, isRead: Bool) {
         let owned = Unmanaged.passRetained(interruption)
         self.interruption = owned
@@ -47,8 +48,8 @@ struct Reply: ~Copyable, @unchecked Sendable {
         if isRead ? ProcessTree.isDying(caller.pid) : ProcessTree.hasSignal(caller.pid) { interruption.interrupt() }
     }
 
-    /// libfuse calls the function under the request's lock, and taking the function away takes that lock: afterwards
-    /// it neither runs nor will run, and what it was given can go.
+    /// Removes the interrupt function. libfuse calls it under the request's lock, and removing it takes that lock.
+    /// Afterwards it neither runs nor will run, so its argument can be released.
     private static func stopListening(_ request: fuse_req_t, _ interruption: Unmanaged<Interruption>?) {
         guard let interruption else { return }
         fuse_req_interrupt_func(request, nil, nil)
@@ -57,13 +58,14 @@ struct Reply: ~Copyable, @unchecked Sendable {
 
     // MARK: Answers
 
-    /// Sends the answer by `send`, which gives libfuse's result: 0, or a negative errno if the kernel did not take it.
-    /// - Returns: false if the request was interrupted and the kernel did not take the answer: what the answer gave out
-    ///   (a handle, a lookup) has to be taken back.
+    /// Sends the answer by `send`, which returns libfuse's result: 0, or a negative errno if the kernel did not take
+    /// it.
+    /// - Returns: false if the request was interrupted and the kernel did not take the answer. Then whatever the answer
+    ///   gave out (a handle, a lookup) must be taken back.
     @discardableResult
     consuming func send(_ send: (fuse_req_t) -> Int32) -> Bool { send(finish()) == 0 }
 
-    /// The request, which is the caller's to answer now.
+    /// The request; the caller must answer it now.
     private consuming func finish() -> fuse_req_t {
         let request = request
         Self.stopListening(request, interruption)
@@ -75,7 +77,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
     consuming func failure(_ error: any Error) { self.error(Errno(describing: error)) }
     consuming func done() { send { fuse_reply_err($0, 0) } }
 
-    /// For forget, which has no answer.
+    /// Ends a forget, which has no answer.
     consuming func none() {
         send {
             fuse_reply_none($0)
@@ -90,7 +92,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// The part of a backing file, moved by splice where that is quicker than copying. A ring takes no pipe.
+    /// Answers with a range of a backing file, moved by splice where that is faster than copying. A ring takes no pipe.
     consuming func data(_ data: FileData) {
         var vector = fuse_bufvec()
         vector.count = 1
@@ -107,7 +109,8 @@ struct Reply: ~Copyable, @unchecked Sendable {
     consuming func written(_ count: Int) { send { fuse_reply_write($0, count) } }
     consuming func offset(_ offset: Int64) { send { fuse_reply_lseek($0, off_t(offset)) } }
 
-    /// The value of an attribute, or its length if the program asked for that (room 0). ERANGE if it does not fit.
+    /// Answers with the value of an attribute, or with its length if the program asked for that (room 0). ERANGE if it
+    /// does not fit.
     consuming func attribute(_ value: [UInt8], room: Int) {
         if room == 0 {
             send { fuse_reply_xattr($0, value.count) }
@@ -119,10 +122,11 @@ struct Reply: ~Copyable, @unchecked Sendable {
     }
 }
 
-/// What an interrupt of a waiting request stops.
+/// Cancels the task of a waiting request when the request is interrupted.
 ///
-/// The kernel tells of the first signal only, whichever it is. One that is not to end the call does not: `open` is not
-/// among the calls that a stopped job or a timer makes fail. Later ones are looked for then, until the call is over.
+/// The kernel reports only the first signal, of whatever kind. A signal that is not meant to end the call does not:
+/// `open` is not among the calls that a stopped job or a timer makes fail. From then on later signals are polled for,
+/// until the call is over.
 final class Interruption: Sendable {
     private struct State {
         var isInterrupted = false
@@ -130,16 +134,16 @@ final class Interruption: Sendable {
         var task: Task<Void, Never>?
         var watch: Task<Void, Never>?
     }
-    /// How long a Ctrl-C after a harmless signal may take: a person does not notice it.
+    /// Interval of polling for a Ctrl-C after a harmless signal; a person does not notice it.
     private static let interval = Duration.milliseconds(50)
 
     private let state = Lock(State())
     private let caller: Int32
 
-    /// - Parameter caller: the thread that waits; 0 if it cannot be seen from here.
+    /// - Parameter caller: the waiting thread; 0 if it is not visible from here.
     init(caller: Int32) { self.caller = caller }
 
-    /// The task to cancel; it is cancelled at once if the interrupt came before.
+    /// Sets the task to cancel. Cancels it at once if the interrupt came before.
     func cancels(_ task: Task<Void, Never>) {
         let isInterrupted = state.withLock {
             $0.task = task
@@ -168,7 +172,7 @@ final class Interruption: Sendable {
         task?.cancel()
     }
 
-    /// The call is over.
+    /// Ends the polling when the call is over.
     func end() {
         let watch = state.withLock { state in
             state.isOver = true

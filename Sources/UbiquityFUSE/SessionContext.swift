@@ -2,7 +2,7 @@ internal import CFUSE
 internal import Glibc
 internal import UbiquityVFS
 
-/// What the callbacks reach through libfuse's userdata: there is no global file system.
+/// The object that the callbacks get as libfuse's userdata: there is no global file system.
 final class SessionContext: Sendable {
     let fileSystem: ContainerFileSystem
     let handshake: Handshake
@@ -15,7 +15,7 @@ final class SessionContext: Sendable {
         handshake = Handshake(passthrough, rings)
     }
 
-    /// Sends an answer, or news, on the way on which its request has come; as writev(2).
+    /// Sends an answer or a notification the way its request came; as writev(2).
     func send(_ vector: UnsafePointer<iovec>, _ count: Int32, _ device: Int32) -> Int {
         rings.answer(vector, count: Int(count)) ?? writev(device, vector, count)
     }

@@ -2,14 +2,14 @@ internal import CFUSE
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Gives a session its place in the tree of folders.
+/// Mounts a session on its folder.
 ///
-/// Where a mount is left whose daemon has died, the new one takes its place at one stroke: it is put beneath that one,
-/// which is then taken away. In between, programs that go on meanwhile would write into the folder below both, and what
-/// they were told is done would be hidden, or keep the mount from coming back at all.
+/// A mount whose daemon has died is replaced in one step: the new mount is attached beneath it, and then the dead one
+/// is removed. Without that, programs would write to the folder below in between. Those files would then be hidden, or
+/// would prevent the mount.
 enum SessionMount {
     /// Makes a session where nothing is mounted.
-    /// - Parameter new: makes one that is not mounted.
+    /// - Parameter new: makes a session that is not mounted.
     static func make(
         _ configuration: FUSESession.Configuration, new: () throws(UbiquityError) -> OpaquePointer
     ) throws(UbiquityError) -> OpaquePointer {
@@ -20,7 +20,7 @@ enum SessionMount {
                 fuse_session_destroy(session)
                 throw error
             }
-            // An older kernel, or a user who may not do that.
+            // An older kernel, or a user without the right to do that.
             fuse_session_destroy(session)
             try MountPoint.clearDead(path, source: configuration.source)
         }
@@ -36,16 +36,16 @@ enum SessionMount {
         return session
     }
 
-    /// libfuse watches over the folder that it has mounted on itself.
+    /// With this option libfuse watches the folder it has mounted on.
     private static let watched = "auto_unmount"
 
-    /// - Returns: false if that is not possible here; then all is as it was.
+    /// - Returns: false if that is not possible here; then nothing has changed.
     private static func replace(
         _ session: OpaquePointer, _ configuration: FUSESession.Configuration
     ) throws(UbiquityError) -> Bool {
         guard ProcessHost.userID == 0, !configuration.options.contains(watched) else { return false }
         let path = configuration.mountPoint
-        // What is left on top of each other by processes that died in here becomes one.
+        // Processes that died in here may have left several mounts on top of each other; reduce them to one.
         guard let left = try MountPoint.onlyOne(at: path, source: configuration.source),
             let aside = folderAside(configuration.source)
         else { return false }
@@ -61,17 +61,17 @@ enum SessionMount {
             return false
         }
         try? FileSystem.removeDirectory(aside)
-        // Unless somebody has taken it away just now.
+        // Unless another process has just removed it.
         if try MountedFileSystem.all().contains(left) { try MountPoint.clear(path) }
         return true
     }
 
-    /// A folder for the moment: libfuse mounts on one that it can look at. Nil if there can be none.
+    /// A temporary folder for the mount: libfuse needs one that it can examine. Nil if it cannot be created.
     private static func folderAside(_ source: String) -> String? {
         let folder = Path.join(source, "mounting")
         do {
             try FileSystem.makeDirectories(folder)
-            // A process that was killed just then has left its own.
+            // A process that was killed at that moment has left its own mount.
             try MountPoint.clearDead(folder, source: source)
             return folder
         } catch {

@@ -1,7 +1,7 @@
-/// Files without a name (O_TMPFILE), which libfuse 3.14 has no operation for.
+/// Files without a name (O_TMPFILE), for which libfuse 3.14 has no operation.
 ///
-/// The kernel's request has the form of one for a file with a name, and wants the same answer; the name in it is "/",
-/// which no file has. So libfuse is given it as that.
+/// The kernel's request has the same form as one for a file with a name, and expects the same answer. Its name is "/",
+/// which no file has. So libfuse receives it as an ordinary creation.
 enum UnnamedFiles {
     /// From `fuse_kernel.h`.
     private static let request: UInt32 = 51
@@ -12,7 +12,7 @@ enum UnnamedFiles {
         name?.pointee == CChar(bitPattern: UInt8(ascii: "/"))
     }
 
-    /// - Parameter buffer: a request, of which at least the length and what it asks for are there.
+    /// - Parameter buffer: a request with at least its length and opcode.
     static func translate(_ buffer: UnsafeMutableRawPointer) {
         guard buffer.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == request else { return }
         buffer.storeBytes(of: creation, toByteOffset: 4, as: UInt32.self)

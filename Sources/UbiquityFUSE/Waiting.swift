@@ -2,7 +2,7 @@ internal import UbiquitySystem
 internal import UbiquityVFS
 
 extension Reply {
-    /// Answers with what `body` gives, or with the errno of what it throws.
+    /// Answers with the result of `body`, or with the errno of its error.
     consuming func answer<Value>(with body: () throws -> Value, _ send: (consuming Reply, Value) -> Void) {
         switch Result(catching: body) {
         case .success(let value): send(self, value)
@@ -45,7 +45,7 @@ extension Reply {
     }
 }
 
-/// Carries a value that cannot be copied into a closure, which may take it out once.
+/// Carries a noncopyable value into a closure, which can take it once.
 final class TakenOnce<Value: ~Copyable & Sendable>: @unchecked Sendable {
     private var value: Value?
     private let isTaken = Lock(false)

@@ -5,27 +5,27 @@ internal import UbiquityVFS
 
 /// The daemon's end of a `ReplayProcess`.
 ///
-/// Used by one thread, which also starts it: the process ends with that thread, whatever becomes of the daemon.
+/// One thread starts and uses it. The process ends with that thread, whatever happens to the daemon.
 final class ReplayHelper: Sendable {
     let process: Int32
     private let socket: FileDescriptor
     private let isGone = Lock(false)
     private let isHanging = Lock(false)
 
-    /// Milliseconds.
+    /// In milliseconds.
     private static let look: Int32 = 100
 
     enum Outcome: Hashable {
         case answered(Errno?)
-        /// It does not answer in time.
+        /// The process does not answer in time.
         case hanging
-        /// It has ended.
+        /// The process has ended.
         case ended
     }
 
-    /// Starts it.
-    /// - Parameter identify: called with its number before it makes a call, and with 0 when it has ended (on a thread
-    ///   of its own, while no other process can have its number).
+    /// Starts the process.
+    /// - Parameter identify: called with the process's number before its first call, and with 0 after it has ended. The
+    ///   second call comes on a thread of its own, while no other process can have the number.
     init(
         executable: String, mount: ReplayProcess.Mount, identify: @escaping @Sendable (Int32) -> Void
     ) throws(Errno) {
@@ -52,8 +52,8 @@ final class ReplayHelper: Sendable {
 
     var hasEnded: Bool { isGone.withLock { $0 } }
 
-    /// Has it make the calls. One that hangs is told to end, and makes no more.
-    /// - Parameter limit: how often it is looked after, each time for `look`.
+    /// Makes the process perform a call. A process that hangs is killed and gets no more calls.
+    /// - Parameter limit: number of looks for an answer, of `look` each.
     func perform(_ call: ReplayCall, atMost limit: Int) -> Outcome {
         guard !isHanging.withLock({ $0 }) else { return .ended }
         let message = call.encoded
@@ -62,7 +62,7 @@ final class ReplayHelper: Sendable {
             return .ended
         }
         var isReadable = false
-        // In many short looks: a machine that stood still has not waited.
+        // In many short looks, so that time in which the machine was suspended does not count.
         for _ in 0..<limit where !isReadable {
             guard let hasAnswer = try? socket.waitUntilReadable(milliseconds: Self.look) else { return .ended }
             isReadable = hasAnswer
@@ -79,6 +79,6 @@ final class ReplayHelper: Sendable {
         return .answered(answer == 0 ? nil : Errno(rawValue: answer))
     }
 
-    /// Has it end, at once or, if a call of its cannot be interrupted, after that.
+    /// Kills the process. If it is in a call that cannot be interrupted, it ends after that call.
     func kill() { if !hasEnded { _ = Glibc.kill(process, SIGKILL) } }
 }

@@ -1,10 +1,10 @@
 internal import UbiquityCore
 package import UbiquityVFS
 
-// A replay's calls on their way to the process that makes them: both ends are of one build.
+// Encodes a replay's calls for the process that makes them. Both ends are of one build.
 
 extension ReplayCall {
-    /// Bytes; the longest path and names, and more.
+    /// In bytes; more than the longest path and names need.
     static let maximumLength = 16 << 10
 
     package var encoded: [UInt8] {
@@ -19,7 +19,7 @@ extension ReplayCall {
         return bytes
     }
 
-    /// Nil for what `encoded` does not give.
+    /// Nil for bytes that `encoded` does not produce.
     package init?(encoded: [UInt8]) {
         var rest = encoded[...]
         guard let number = rest.popFirst(), let kind = Kind(rawValue: number), let hasTarget = rest.popFirst(),

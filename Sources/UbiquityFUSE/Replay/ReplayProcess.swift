@@ -4,15 +4,16 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// The process that makes the calls of replays: one at a time, as it is told over its socket, to its end.
+/// The process that makes the system calls of replays. It receives one call at a time over its socket, until that
+/// closes.
 ///
-/// It is a process and not a thread of the one that serves the mount. A thread that waits for its own process's answer
-/// cannot be killed, and as long as it lives the connection to the kernel stays open: a daemon that is killed at the
-/// wrong moment would leave a mount that hangs for ever. This one has no file of the daemon's, and ends with it.
+/// It is a process and not a thread of the daemon. A thread that waits for its own process's answer cannot be killed,
+/// and while it lives the connection to the kernel stays open. A daemon killed at the wrong moment would leave a mount
+/// that hangs forever. This process has no file of the daemon open and ends with it.
 package enum ReplayProcess {
-    /// The first argument by which the program knows that it is to be this.
+    /// The first argument that makes the program run as the replay process.
     package static let argument = "replay-changes"
-    /// Under which it finds its socket.
+    /// The descriptor of its socket.
     static let socket = DetachedProcess.reportDescriptor
 
     /// The mount whose changes are replayed.
@@ -20,7 +21,7 @@ package enum ReplayProcess {
         var path: String
         /// The minor number of its device; the major one is 0.
         var device: UInt32
-        /// No other mount of this boot ever has it; 0 before Linux 6.8.
+        /// Unique among all mounts since the boot; 0 before Linux 6.8.
         var number: UInt64
 
         var arguments: [String] { [path, "\(device)", "\(number)"] }
@@ -39,8 +40,8 @@ package enum ReplayProcess {
         }
     }
 
-    /// Until the daemon has gone.
-    /// - Parameter arguments: those behind `argument`.
+    /// Runs until the daemon has ended.
+    /// - Parameter arguments: those after `argument`.
     /// - Returns: the exit status.
     package static func run(_ arguments: [String]) -> Int32 {
         guard let mount = Mount(arguments: arguments), CUbiquity_signalOnParentDeath(SIGKILL) == 0 else { return 64 }
@@ -67,7 +68,7 @@ package enum ReplayProcess {
         try call.place.name.withCPath { name throws(Errno) in
             switch call.kind {
             case .makeFile:
-                // Who waits for a file to be closed after writing waits for new ones too.
+                // Open for writing: a program that waits for IN_CLOSE_WRITE then notices new files too.
                 _ = FileDescriptor(
                     owning: try checked(
                         CUbiquity_openat(folder.rawValue, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0o600)))
@@ -81,7 +82,7 @@ package enum ReplayProcess {
             case .move: try move(folder, name, call.target, mount, CUbiquity_RENAME_NOREPLACE)
             case .replace: try move(folder, name, call.target, mount, 0)
             case .touch:
-                // Both times: one alone would count as a change of the content.
+                // Set both times: the modification time alone would count as a change of the content.
                 let time = call.modifiedAt.timespec
                 _ = try checked(utimensat(folder.rawValue, name, [time, time], AT_SYMLINK_NOFOLLOW))
             }
@@ -94,15 +95,16 @@ package enum ReplayProcess {
     ) throws(Errno) {
         guard let target else { throw .EINVAL }
         let other = try open(target, mount)
-        // The kernel takes a folder that somebody is in to the name at which it finds it now, but not within a rename.
+        // Look the folder up first. The kernel moves a folder in use to the name at which it now finds it, but not
+        // within a rename.
         _ = try checked(faccessat(folder.rawValue, name, F_OK, AT_SYMLINK_NOFOLLOW))
         _ = try target.name.withCPath { newName throws(Errno) in
             try checked(CUbiquity_renameat2(folder.rawValue, name, other.rawValue, newName, UInt32(flags)))
         }
     }
 
-    /// The folder, which is sure to be the one of the mount that is meant: another one may have been mounted there, or
-    /// none, and what is done here must not be done to anything else.
+    /// Opens the folder and verifies that it is in the intended mount. Another file system, or none, may be mounted
+    /// there by now, and the call must change nothing else.
     private static func open(_ place: ReplayCall.Place, _ mount: Mount) throws(Errno) -> FileDescriptor {
         var path = Array(mount.path.utf8)
         if !place.folder.isEmpty { path += [UInt8(ascii: "/")] + place.folder }
@@ -116,7 +118,7 @@ package enum ReplayProcess {
     }
 }
 
-/// The result of a system call that says -1 for failure.
+/// The result of a system call that reports failure as -1.
 private func checked(_ result: Int32) throws(Errno) -> Int32 {
     if result == -1 { throw Errno(rawValue: errno) }
     return result

@@ -4,12 +4,12 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-// Answers to the process that replays what other devices have changed.
+// Answers to the process that replays remote changes.
 extension Reply {
     consuming func replayLookup(_ parent: UInt64, _ name: [UInt8], _ fileSystem: ContainerFileSystem) {
         answer(with: { try fileSystem.replayLookup(parent: parent, name: name) }) { reply, found in
             guard let found else {
-                // Not to be remembered: for everybody else it is there.
+                // Not cached: for every other process the name exists.
                 var absent = fuse_entry_param.absentNow
                 return _ = reply.send { fuse_reply_entry($0, &absent) }
             }
@@ -25,9 +25,9 @@ extension Reply {
         }
     }
 
-    /// A file is made by opening it, as programs do, so that those who wait for its close hear of that as well. The
-    /// handle is none: nothing is read or written through it, and a handle past the page cache does not keep the kernel
-    /// from serving others itself.
+    /// Creates a file by opening it, as programs do, so that programs waiting for its close get that event too. The
+    /// handle is a dummy: nothing is read or written through it. A handle that bypasses the page cache does not keep
+    /// the kernel from serving others directly.
     consuming func replayCreation(
         _ parent: UInt64, _ name: [UInt8], _ info: fuse_file_info,
         _ fileSystem: ContainerFileSystem
@@ -59,6 +59,6 @@ extension Reply {
         answer(with: body) { reply, _ in reply.done() }
     }
 
-    /// What no replay does.
+    /// Refuses a request that no replay makes.
     consuming func refuseReplay() { error(.ECANCELED) }
 }

@@ -5,22 +5,22 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityVFS
 
-/// Has the changes of other devices replayed on the mount, in order.
+/// Replays remote changes on the mount, in order.
 ///
-/// A thread of its own, which serves no requests, holds no lock and never uses the mount itself. One replay takes some
-/// 100 µs; one that takes longer than the limit waits for a program's call: then what waits behind it is not replayed,
-/// and nothing more is until it has ended.
+/// It has a thread of its own, which serves no requests, holds no lock and never uses the mount itself. One replay
+/// takes some 100 µs. One that exceeds the limit waits for a program's call. Then the waiting replays are dropped, and
+/// no further one starts until it has ended.
 final class Replayer: Sendable {
-    /// Looks of 100 ms. A change of a name may wait 2 s for a client, with the folder locked.
+    /// In looks of 100 ms. A change of a name may wait 2 s for a client, with the folder locked.
     private static let limit = 30
-    /// Between two attempts to start the process.
+    /// Pause between two attempts to start the process.
     private static let pause: Duration = .seconds(10)
 
     private let fileSystem: ContainerFileSystem
     private let mount: ReplayProcess.Mount
     private let logger: Logger
 
-    /// Nil if the mount cannot be told from others.
+    /// Nil if the mount cannot be distinguished from others.
     init?(fileSystem: ContainerFileSystem, mountPoint: String, device: UInt32?, logger: Logger) {
         var found = CUbiquity_Identity()
         guard let device, let folder = try? FileDescriptor.open(mountPoint, [.pathOnly, .directory, .noFollow]),
@@ -36,14 +36,14 @@ final class Replayer: Sendable {
         DedicatedThread.start(name: "replays") { [self] in run() }
     }
 
-    /// Ends the thread, and the process with it. Returns at once.
+    /// Ends the thread and the process. Returns at once.
     func end() { fileSystem.endReplays() }
 
     private func run() {
         var helper: ReplayHelper?
         var failedAt: ContinuousClock.Instant?
         while let call = fileSystem.nextReplay() {
-            // Never two: the requests of one that hangs must be told from programs' as long as any may come.
+            // Never run two processes: a hanging one's requests must be recognized as long as any may come.
             if helper?.hasEnded == true { helper = nil }
             if helper == nil, failedAt.map({ ContinuousClock.now - $0 > Self.pause }) ?? true {
                 helper = makeHelper()

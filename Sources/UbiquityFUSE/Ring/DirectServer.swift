@@ -3,27 +3,27 @@ internal import Glibc
 internal import Synchronization
 internal import UbiquitySystem
 
-/// A thread with one entry: it serves a request from its arrival to its answer, on the core of the program that waits.
+/// A thread with one ring entry. It serves a request from arrival to answer, on the core of the waiting program.
 ///
-/// The kernel gives an entry that is free the next request of its core, and has it put there by the thread that
-/// registered it. With one entry a thread has none that is free while it is in the disk, or waits for an answer that
-/// another thread gives: then the next request goes to another thread's. The entry that was used last is taken first,
-/// so one thread serves a program that makes one call after the other, and its caches stay warm.
+/// The kernel places a core's next request in a free entry of that core, in the context of the thread that registered
+/// the entry. With one entry, a thread has no free entry while it is in the disk or waits for another thread's answer.
+/// So the next request is placed with another thread. The kernel takes the most recently used entry first. So one
+/// thread serves a program that makes one call after the other, and its caches stay warm.
 final class DirectServer: RingServer, @unchecked Sendable {
     private let entry: RingEntry
     private let work: RingWork
     // Posted once for each answer.
     private let answer: UnsafeMutablePointer<sem_t>
-    /// Whether it has one that is not answered. Of its thread alone.
+    /// Whether its request is not answered yet. Used by its own thread only.
     private(set) var hasRequest = false
     private let threadNumber = Atomic<Int32>(0)
     private let count = Atomic<UInt64>(0)
-    /// It had waited for its core, and got the usual priority till it serves.
+    /// It waited for its core, and got the usual priority until it serves.
     let isPreferred = Atomic(false)
 
-    /// Its number, as in /proc/self/task; 0 while it does not run.
+    /// Its thread number, as in /proc/self/task; 0 while it does not run.
     var thread: Int32 { threadNumber.load(ordering: .relaxed) }
-    /// How many requests it was given.
+    /// Number of requests it received.
     var served: UInt64 { count.load(ordering: .sequentiallyConsistent) }
 
     init?(queue: UInt16, work: RingWork) {
@@ -45,7 +45,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
     func run() throws(Errno) {
         threadNumber.store(CUbiquity_threadNumber(), ordering: .relaxed)
         defer { threadNumber.store(0, ordering: .relaxed) }
-        // Without it the disk serves it as its policy says.
+        // Otherwise the disk scheduler would follow the thread's idle policy.
         _ = CUbiquity_keepDiskPriority()
         work.watch.begin()
         var ring = try KernelRing(submissions: 4, completions: 8)
@@ -74,7 +74,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
         hasRequest = true
         work.watch.noteRequest()
         let opcode = entry.opcode
-        // It may have waited before this, or in the midst of it.
+        // The thread may have waited for its core before this or during it.
         noteTurn(of: opcode)
         defer { noteTurn(of: opcode) }
         let isQuick = OpcodeSet.quick.contains(opcode) && work.turn.begin()
@@ -82,7 +82,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
         let isAnswered = sem_trywait(answer) == 0
         if isAnswered, OpcodeSet.openings.contains(opcode) {
             if isQuick { work.turn.end() }
-            // It goes with the wait for the next one: a system call less.
+            // Send it with the wait for the next request, which saves a system call.
             try ring.answer(entry, session: work.session, mark: 0)
             return true
         }
@@ -110,7 +110,7 @@ final class DirectServer: RingServer, @unchecked Sendable {
         hasRequest = false
     }
 
-    /// False if the mount has ended meanwhile.
+    /// Waits for the answer; false if the mount has ended meanwhile.
     private func waitForAnswer() -> Bool {
         while sem_wait(answer) == -1 {
             if work.isEnding { return false }

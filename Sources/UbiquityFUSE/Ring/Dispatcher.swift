@@ -3,15 +3,15 @@ internal import Glibc
 internal import Synchronization
 internal import UbiquitySystem
 
-/// The thread that takes the requests of a core while all its direct servers are at work: many that wait for the
-/// network, for instance. It has as many entries as there are such requests, serves the quick ones itself, and has
-/// the others served by threads that may block, for its entries get requests only while it does not.
+/// The thread that takes a core's requests while all its direct servers are busy, for example with many requests that
+/// wait for the network. It has an entry for each such request. It serves quick requests itself and passes the others
+/// to threads that may block, because its entries receive requests only while it does not block.
 final class Dispatcher: RingServer, @unchecked Sendable {
-    /// Entries at the beginning, and by how many they grow.
+    /// Number of entries at the beginning, and of each extension.
     private static let step = 8
-    /// Entries at most: requests of one core that wait at one time. Programs whose requests are more wait for these.
+    /// Largest number of entries: requests of one core that wait at one time. Further requests wait for these.
     static let maximumEntries = 4096
-    /// When there are fewer free ones, there are to be more.
+    /// With fewer free entries than this, more are added.
     private static let reserve = 4
     private static let wakeMark = UInt64.max
 
@@ -23,12 +23,12 @@ final class Dispatcher: RingServer, @unchecked Sendable {
     private let alarm: FileDescriptor
     private let alarms: UnsafeMutablePointer<UInt64>
 
-    // Of its thread alone.
+    // Used by its own thread only.
     private var entries: [RingEntry] = []
     /// Entries whose request is not answered yet, or that are lost.
     private var taken = 0
     private var lost = 0
-    /// New ones beside which requests may be queued that nothing hands out.
+    /// New entries for which queued requests may exist that the kernel does not place by itself.
     private var unasked = 0
 
     init(queue: UInt16, work: RingWork, workers: RequestWorkers) throws(Errno) {
@@ -49,7 +49,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         wake()
     }
 
-    /// Has the thread look at what is answered and whether the mount is to end.
+    /// Wakes the thread to send answers and to check whether the mount ends.
     func wake() {
         guard isAsleep.exchange(false, ordering: .sequentiallyConsistent) else { return }
         var one: UInt64 = 1
@@ -57,7 +57,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
     }
 
     /// Serves until the connection ends.
-    /// - Parameter hasBegun: called when the first entries are the kernel's.
+    /// - Parameter hasBegun: called when the first entries are registered.
     func run(_ hasBegun: () -> Void) throws(Errno) {
         var ring = try KernelRing(submissions: 64, completions: Self.maximumEntries * 2)
         try grow(&ring)
@@ -70,7 +70,7 @@ final class Dispatcher: RingServer, @unchecked Sendable {
             try sendAnswers(&ring)
             if unasked > 0, taken > lost { try nudge(&ring) }
             isAsleep.store(true, ordering: .sequentiallyConsistent)
-            // What was answered before that woke nobody.
+            // Answers given before that woke no thread.
             if work.isEnding || answered.withLock({ !$0.isEmpty }) {
                 isAsleep.store(false, ordering: .sequentiallyConsistent)
                 continue
@@ -94,9 +94,9 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         guard !ready.isEmpty else { return }
         try ring.submit()
         guard !ring.hasCompletions else { return }
-        // Had there been one that is queued, it would have come with the answer.
+        // A queued request would have been placed with the answer.
         unasked = 0
-        // Of many that waited at one time most lie idle afterwards.
+        // After many requests at one time, most entries are unused.
         for entry in ready where entry.number >= Self.step { entry.giveBack() }
     }
 
@@ -119,13 +119,13 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         try sendAnswers(&ring)
     }
 
-    /// The kernel did not take an entry, or takes none any more.
+    /// The kernel refused an entry, or takes none any more.
     private func giveUp(_ entry: RingEntry, _ error: Errno, _ ring: inout KernelRing) throws(Errno) {
         if error == .EINTR || error == .EAGAIN {
             unasked += 1
             return try ring.register(entry, session: work.session, mark: UInt64(entry.number))
         }
-        // Without memory for one more there are still the others; all go at the end of the connection.
+        // Without memory for one more entry, the others still work; all fail at the end of the connection.
         lost += 1
         taken += 1
         if lost == entries.count { throw error }
@@ -140,10 +140,10 @@ final class Dispatcher: RingServer, @unchecked Sendable {
         }
     }
 
-    // MARK: What is queued
+    // MARK: Queued requests
 
-    /// Has the kernel hand out what it may have queued, now that there are more entries. Where no request that is not
-    /// answered is about a file, it is tried again when there is one.
+    /// Makes the kernel place requests it may have queued before entries were added. If no unanswered request concerns
+    /// a file, it is tried again when there is one.
     private func nudge(_ ring: inout KernelRing) throws(Errno) {
         try ring.submit()
         var tried: Set<UInt64> = []

@@ -2,7 +2,7 @@ internal import CUbiquityShims
 internal import Glibc
 internal import UbiquitySystem
 
-/// An io_uring through which one thread gets requests of the kernel and sends the answers. For that thread alone.
+/// An io_uring through which one thread receives the kernel's requests and sends the answers. For that thread only.
 struct KernelRing: ~Copyable {
     struct Completion {
         var mark: UInt64
@@ -12,7 +12,7 @@ struct KernelRing: ~Copyable {
 
     private var ring = CUbiquity_Ring()
 
-    /// - Parameter completions: at least as many as commands that may be under way at one time.
+    /// - Parameter completions: at least the number of commands that may be in progress at one time.
     init(submissions: Int, completions: Int) throws(Errno) {
         try Self.check(CUbiquity_ringOpen(&ring, UInt32(submissions), UInt32(completions)))
         CUbiquity_ringRemember(&ring)
@@ -23,7 +23,7 @@ struct KernelRing: ~Copyable {
         CUbiquity_ringClose(&ring)
     }
 
-    /// Gives an entry to the kernel, which puts a request into it.
+    /// Registers an entry with the kernel, which places a request in it.
     mutating func register(_ entry: RingEntry, session: Int32, mark: UInt64) throws(Errno) {
         try prepare { ring in
             CUbiquity_ringPrepareCommand(
@@ -31,7 +31,7 @@ struct KernelRing: ~Copyable {
         }
     }
 
-    /// Sends the answer that stands in an entry, and has the next request put there.
+    /// Sends the answer in an entry, and lets the kernel place the next request there.
     mutating func answer(_ entry: RingEntry, session: Int32, mark: UInt64) throws(Errno) {
         let request = entry.commitID
         try prepare { ring in
@@ -53,20 +53,20 @@ struct KernelRing: ~Copyable {
         }
     }
 
-    /// Tells the kernel what is prepared.
+    /// Submits the prepared commands.
     mutating func submit() throws(Errno) { try submit(waitingFor: 0) }
 
-    /// The same, and waits for a completion.
+    /// Submits, and waits for a completion.
     /// - Throws: EINTR after a signal.
     mutating func submitAndWait() throws(Errno) { try submit(waitingFor: 1) }
 
-    /// Without memory for the moment it is tried again: an answer that is not sent is a program that hangs. What is
-    /// prepared stays so until the kernel has taken it.
+    /// Submits; tries again while memory is short, because a program hangs if its answer is not sent. Prepared commands
+    /// stay until the kernel has taken them.
     private mutating func submit(waitingFor count: UInt32) throws(Errno) {
         for _ in 0..<Self.attempts {
             do throws(Errno) {
                 try Self.check(CUbiquity_ringSubmit(&ring, count))
-                // It may have had memory for some of it only.
+                // The kernel may have had memory for some of them only.
                 if count > 0 || ring.prepared == 0 { return }
             } catch {
                 switch error {
@@ -80,7 +80,7 @@ struct KernelRing: ~Copyable {
     }
 
     private static let attempts = 10_000
-    /// Microseconds.
+    /// In microseconds.
     private static let pause: UInt32 = 1000
 
     mutating func take() -> Completion? {
@@ -88,8 +88,7 @@ struct KernelRing: ~Copyable {
         return CUbiquity_ringTake(&ring, &completion.mark, &completion.result) == 1 ? completion : nil
     }
 
-    /// Whether there is something to take. Nothing more comes, and nothing is put into an entry, but during a
-    /// submission.
+    /// Whether completions are waiting. Completions arrive, and entries are filled, only during a submission.
     var hasCompletions: Bool {
         withUnsafePointer(to: ring) { CUbiquity_ringHasCompletions($0) != 0 }
     }

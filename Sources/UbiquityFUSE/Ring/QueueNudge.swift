@@ -1,22 +1,22 @@
 internal import Glibc
 internal import Synchronization
 
-/// Has the kernel hand out what it has queued.
+/// Makes the kernel place its queued requests in new entries.
 ///
-/// A request for which its core has no free entry is queued, and the kernel looks there when an entry is answered, but
-/// not when one is registered (fuse_uring_do_register in its fs/fuse/dev_uring.c). If all requests that were handed
-/// out wait, for another program or the network, those queued would wait for them beside free entries. So for each new
-/// entry there is a request that is answered at once: it takes the entry, and after its answer the oldest that is
-/// queued takes that. As many as there are new entries are enough, for before them none was free.
+/// The kernel queues a request if its core has no free entry. It looks at the queue when an entry is answered, but not
+/// when one is registered (fuse_uring_do_register in its fs/fuse/dev_uring.c). If all placed requests wait for another
+/// program or the network, queued ones would wait for them beside free entries. So each new entry gets a request that
+/// is answered at once: it takes the entry, and after its answer the oldest queued request takes that. One such request
+/// per new entry is enough, because no entry was free before.
 ///
-/// To get one, the kernel is asked for nothing of what it has of a file's content (FUSE_NOTIFY_RETRIEVE). It sends its
-/// answer as a request, to the core that asks.
+/// To cause such a request, this type asks the kernel for zero bytes of a file's cached content (FUSE_NOTIFY_RETRIEVE).
+/// The kernel sends its answer as a request, to the core that asks.
 enum QueueNudge {
     /// In the kernel's linux/fuse.h: enum fuse_notify_code and enum fuse_opcode.
     private static let retrieve: Int32 = 5
     private static let reply: UInt32 = 41
-    /// Of the numbers of these requests, which must be even and of no other one: an answer finds its entry by it. The
-    /// kernel counts its own from 0.
+    /// Set in the numbers of these requests. They must be even and different from all others, because an answer finds
+    /// its entry by number. The kernel counts its own from 0.
     private static let mark: UInt64 = 1 << 62
     private static let counter = Atomic<UInt64>(0)
 
@@ -32,9 +32,9 @@ enum QueueNudge {
         var padding: UInt32 = 0
     }
 
-    /// Asks for as many. To be called on the core, once each core has an entry: before that it would block.
+    /// Causes `count` such requests. Call it on the core, once each core has an entry: before that it would block.
     /// - Parameter node: a regular file that the kernel knows.
-    /// - Returns: how many were asked for; fewer if it is no such file, the kernel is short of memory, or the mount has
+    /// - Returns: the number caused; fewer if it is no such file, the kernel is short of memory, or the mount has
     ///   ended.
     static func send(_ count: Int, node: UInt64, session: Int32) -> Int {
         var message = Message(node: node)

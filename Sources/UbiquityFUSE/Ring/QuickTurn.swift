@@ -2,14 +2,14 @@ internal import CFUSE
 internal import CUbiquityShims
 internal import Glibc
 
-/// Has the quick requests of all cores served one after the other, and answered in that order, as one thread does that
-/// reads them from the device (see `ReadingTurn`).
+/// Serves the quick requests of all cores one after the other, and answers them in that order, as a single thread
+/// reading from the device would (see `ReadingTurn`).
 ///
-/// The kernel asks for attributes while it has others change them, and keeps the answer that comes last: it should be
-/// of what was last. They take some microseconds, so that there is nothing to be won by serving two at a time. One that
-/// is stuck, in the disk for instance, holds up each of the others for a moment only.
+/// The kernel asks for attributes while other requests change them, and keeps the answer that arrives last. That must
+/// be the latest state. Quick requests take some microseconds, so serving two in parallel gains nothing. A request that
+/// is stuck, in the disk for instance, delays each of the others only for a moment.
 final class QuickTurn: @unchecked Sendable {
-    /// Nanoseconds.
+    /// In nanoseconds.
     private static let patience: Int64 = 1_000_000
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -23,7 +23,7 @@ final class QuickTurn: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// - Returns: whether it is the caller's turn, to be ended by `end`; false after the moment.
+    /// - Returns: whether the caller has the turn, which `end` ends; false after the time limit.
     func begin() -> Bool {
         if pthread_mutex_trylock(mutex) == 0 { return true }
         return CUbiquity_lockWithin(mutex, Self.patience) == 0

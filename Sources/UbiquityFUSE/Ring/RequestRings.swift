@@ -5,12 +5,13 @@ internal import Synchronization
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// The kernel's requests by io_uring (Linux 6.14 and later): each core has a queue, which threads on that core serve.
+/// Receives the kernel's requests by io_uring (Linux 6.14 and later): each core has a queue, served by threads on that
+/// core.
 ///
-/// Through the device of FUSE any thread takes a request, mostly on another core, which has to be woken for it and
-/// then has to wake the program's: a third to a half of what a small request takes (measured: 26 and 14 us for a
-/// lookup, 57 and 28 for a rename through libfuse's example). What nobody waits for, that the kernel forgets an inode
-/// (but see `RingWork`) or that a program is interrupted, still comes by the device.
+/// Through the FUSE device any thread takes a request, mostly on another core. That core must be woken, and then it
+/// must wake the program's core: a third to a half of the time of a small request (measured: 26 and 14 µs for a lookup,
+/// 57 and 28 for a rename through libfuse's example). Messages that no program waits for still come through the device:
+/// forgets (but see `RingWork`) and interrupts.
 package final class RequestRings: Sendable {
     private struct State {
         var refusal: String?
@@ -31,10 +32,10 @@ package final class RequestRings: Sendable {
     private let start = Monitor([UInt16: Bool]())
     private let failure = Lock<(@Sendable (Errno) -> Void)?>(nil)
 
-    /// - Parameter refusal: why they are not wanted; nil if they are.
+    /// - Parameter refusal: why rings are not wanted; nil if they are.
     package init(refusal: String?) { state = Lock(State(refusal: refusal)) }
 
-    /// Why requests come by the device instead; nil if they do not.
+    /// Why requests come through the device instead; nil if they come by rings.
     package var refusal: String? {
         state.withLock { $0.refusal } ?? (areActive ? nil : "the mount has only begun")
     }
@@ -42,7 +43,7 @@ package final class RequestRings: Sendable {
     var isWanted: Bool { state.withLock { $0.refusal == nil } }
     var areActive: Bool { active.load(ordering: .relaxed) }
 
-    /// To be called before the session begins.
+    /// Call before the session begins.
     /// - Parameter failure: called when requests of a core cannot be answered any more: the connection must end.
     func attach(
         _ session: OpaquePointer, _ context: Unmanaged<SessionContext>, failure: @escaping @Sendable (Errno) -> Void
@@ -52,7 +53,7 @@ package final class RequestRings: Sendable {
     }
 
     func answer(_ vector: UnsafePointer<iovec>, count: Int) -> Int? {
-        // Also after a refusal: a queue that was slow may have come into use all the same.
+        // Also after a refusal: a slow queue may have come into use nevertheless.
         if areActive, let request = underWay.giveBack(vector, count: count) {
             state.withLock { $0.work }?.interrupt(request)
         }
@@ -65,7 +66,8 @@ package final class RequestRings: Sendable {
 
     private func refuse(_ reason: String) { state.withLock { $0.refusal = $0.refusal ?? reason } }
 
-    /// The kernel has taken the session's answer, and holds all requests until each core's queue has an entry.
+    /// Starts the threads once the kernel has accepted the session's answer. The kernel holds all requests until each
+    /// core's queue has an entry.
     func begin(device: Int32) {
         guard let pointer = state.withLock({ $0.refusal == nil ? $0.libfuse : nil }) else { return }
         let work = RingWork(
@@ -124,7 +126,7 @@ package final class RequestRings: Sendable {
     private func startDirectServers(_ cores: UInt16, _ work: RingWork) {
         for _ in 0..<RingSupport.directServers(cores: cores) {
             for core in 0..<cores {
-                // Where there are fewer of them, the dispatcher has more to do.
+                // With fewer direct servers, the dispatcher has more to do.
                 guard let server = DirectServer(queue: core, work: work) else { return }
                 work.watch.add(server)
                 _ = work.start("fuse-core-\(core)", core: core) { [self] in
@@ -134,15 +136,15 @@ package final class RequestRings: Sendable {
         }
     }
 
-    /// A thread could not go on that has requests.
+    /// Reports that a thread with requests could not continue.
     private func fail(_ error: Errno, _ work: RingWork) {
-        // These are the connection's end, and what does not begin is the refusal's.
+        // These errors mean the end of the connection. A ring that does not start is handled by the refusal.
         let ends: [Errno] = [.ENOTCONN, .ENODEV, .ECANCELED, Errno(rawValue: ECONNABORTED)]
         guard !work.isEnding, isWanted, !ends.contains(error) else { return }
         failure.withLock { $0 }?(error)
     }
 
-    /// Has the kernel use the device after all: a registration that fails does that.
+    /// Makes the kernel use the device after all, by a registration that fails.
     private static func giveUp(_ device: Int32) {
         guard let entry = RingEntry(queue: .max, number: 0), var ring = try? KernelRing(submissions: 2, completions: 4)
         else { return }
@@ -155,7 +157,7 @@ package final class RequestRings: Sendable {
     // MARK: Ending
 
     /// Ends the threads.
-    /// - Returns: whether they have ended: else what they use must stay.
+    /// - Returns: whether they have ended; if not, the objects they use must stay alive.
     func end() -> Bool {
         let (work, workers, dispatchers) = state.withLock { ($0.work, $0.workers, $0.dispatchers) }
         guard let work else { return true }

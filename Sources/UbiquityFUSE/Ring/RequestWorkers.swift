@@ -1,11 +1,11 @@
 internal import UbiquitySystem
 
-/// Threads that serve requests which may block. Begun when there is work for them, and kept.
+/// Threads that serve requests which may block. Started on demand, and kept.
 final class RequestWorkers: Sendable {
     private static let maximumThreads = 16
 
     private struct State {
-        /// At most as many as dispatchers have entries.
+        /// Not more than the dispatchers have entries.
         var waiting: [(RingEntry, Dispatcher)] = []
         var idle = 0
         var threads = 0
@@ -24,7 +24,7 @@ final class RequestWorkers: Sendable {
             return true
         }
         if isMore, !work.start("fuse-worker", { [self] in run() }) {
-            // With no thread at all it is served here rather than never.
+            // Without any thread, serve the request here.
             let here = state.withLock { state in
                 state.threads -= 1
                 return state.threads == 0 ? state.waiting.popLast() : nil
@@ -38,7 +38,7 @@ final class RequestWorkers: Sendable {
         while let (entry, server) = next() { work.serve(entry, for: server) }
     }
 
-    /// What is to be served next; nil at the end.
+    /// The next request to serve; nil at the end.
     private func next() -> (RingEntry, Dispatcher)? {
         state.withLock { $0.idle += 1 }
         return state.wait { state -> (RingEntry, Dispatcher)?? in
@@ -48,7 +48,7 @@ final class RequestWorkers: Sendable {
         }
     }
 
-    /// Has the threads end when they have served what they are at.
+    /// Ends the threads after their present requests.
     func end() {
         state.withLock { $0.isEnding = true }
         state.broadcast()

@@ -3,28 +3,28 @@ internal import CUbiquityShims
 internal import Glibc
 internal import Synchronization
 
-/// A place for one request of the kernel and then its answer, registered with a queue of one of the kernel's cores.
+/// A buffer for one request of the kernel and then its answer, registered with the queue of one core.
 ///
-/// It belongs to the kernel from its registration or an answer until a request has come, and then to whoever serves
-/// the request; so it needs no lock.
+/// The kernel owns it from registration or answer until a request arrives. After that the thread that serves the
+/// request owns it. So it needs no lock.
 final class RingEntry: @unchecked Sendable {
-    /// What the kernel wants room for: one request or answer of the largest size.
+    /// Space the kernel requires: one request or answer of the largest size.
     private static let payloadSize = Int(Handshake.maximumRequest)
-    /// In front of the payload is the header, and room to put the parts of a request together as libfuse takes them.
+    /// The header comes before the payload, with space to assemble the parts of a request as libfuse expects them.
     private static let front = 4096
     private static let vectorOffset = 512
     private static let requestHeader = 40, answerHeader = 16
     private static let largestOperation = 128
 
-    /// The kernel's core whose requests come here.
+    /// The core whose requests are placed here.
     let queue: UInt16
-    /// Its number among those of its thread.
+    /// Its number among the entries of its thread.
     let number: Int
-    /// Its request is not answered yet. Of its server's thread alone.
+    /// Whether its request is not answered yet. Used by its server's thread only.
     var isTaken = false
     private let base: UnsafeMutableRawPointer
 
-    /// Nil if there is no address space for it.
+    /// Nil if no address space is left.
     init?(queue: UInt16, number: Int) {
         guard let base = CUbiquity_reserve(Self.front + Self.payloadSize) else { return nil }
         self.queue = queue
@@ -42,19 +42,19 @@ final class RingEntry: @unchecked Sendable {
     }
     private var payload: UnsafeMutableRawPointer { base + Self.front }
 
-    /// Where header and payload are, for the kernel.
+    /// The vector that tells the kernel where header and payload are.
     var vector: UnsafeRawPointer { UnsafeRawPointer(base + Self.vectorOffset) }
     var commitID: UInt64 { header.pointee.commitID }
-    /// What the request is, in the kernel's linux/fuse.h.
+    /// The kind of request, as in linux/fuse.h.
     var opcode: UInt32 { base.loadUnaligned(fromByteOffset: 4, as: UInt32.self) }
-    /// The request's number, by which it is answered.
+    /// The request's number, which its answer repeats.
     var request: UInt64 { base.loadUnaligned(fromByteOffset: 8, as: UInt64.self) }
 
-    /// The inode that the request is about, or the folder of the name that it is about.
+    /// The inode that the request concerns, or the folder of the name that it concerns.
     var node: UInt64 { base.loadUnaligned(fromByteOffset: 16, as: UInt64.self) }
 
-    /// The request as it would be read from the device: header, what is proper to its kind, and the rest in one piece.
-    /// Nil if the lengths in it contradict each other.
+    /// The request as read from the device: header, operation and payload in one piece. Nil if the lengths in it
+    /// contradict each other.
     func message() -> UnsafeMutableRawBufferPointer? {
         let length = Int(base.loadUnaligned(as: UInt32.self))
         let rest = Int(header.pointee.payloadSize)
@@ -66,7 +66,7 @@ final class RingEntry: @unchecked Sendable {
         return UnsafeMutableRawBufferPointer(start: start, count: length)
     }
 
-    /// Puts in the answer: a header and what belongs to it, as they would be written to the device.
+    /// Stores the answer: a header and its payload, as they would be written to the device.
     func put(_ answer: UnsafePointer<iovec>, count: Int) {
         base.copyMemory(from: answer[0].iov_base, byteCount: Self.answerHeader)
         var length = 0
@@ -79,7 +79,7 @@ final class RingEntry: @unchecked Sendable {
         header.pointee.payloadSize = UInt32(length)
     }
 
-    /// Gives back the memory of a large answer. Only while the entry is surely free: there is no request in it then.
+    /// Returns the memory of a large answer to the system. Call it only while the entry holds no request.
     func giveBack() {
         guard Int(header.pointee.payloadSize) > Self.keptSize else { return }
         _ = CUbiquity_giveBack(payload + Self.keptSize, Self.payloadSize - Self.keptSize)
@@ -87,7 +87,7 @@ final class RingEntry: @unchecked Sendable {
 
     private static let keptSize = 64 * 1024
 
-    /// Puts in an error as the answer. The request's number stands where the answer's does.
+    /// Stores an error as the answer. The request's number is at the offset where the answer needs it.
     func put(error: Int32) {
         base.storeBytes(of: UInt32(Self.answerHeader), as: UInt32.self)
         base.storeBytes(of: -error, toByteOffset: 4, as: Int32.self)

@@ -4,11 +4,12 @@ internal import UbiquitySystem
 
 /// A thread that serves the requests of one core.
 protocol RingServer: Sendable {
-    /// The answer to the request in one of its entries stands there. Called on any thread, once for each request.
+    /// Reports that the answer to the request in one of its entries is stored there. Called on any thread, once per
+    /// request.
     func answered(_ entry: RingEntry)
 }
 
-/// Which requests are being served, by their numbers, so that an answer finds its way from whichever thread gives it.
+/// The requests in progress by their numbers, so that an answer from any thread finds its entry.
 final class RequestsUnderWay: Sendable {
     struct Place {
         var entry: RingEntry
@@ -16,15 +17,15 @@ final class RequestsUnderWay: Sendable {
     }
     private struct State {
         var places: [UInt64: Place] = [:]
-        /// Requests whose interrupt came before they began; the oldest first.
+        /// Requests interrupted before they began; the oldest first.
         var interrupted: [UInt64] = []
     }
-    /// Interrupts that are kept. Most of them came after the answer, and nobody asks for them again.
+    /// Number of early interrupts kept. Most of them came after the answer and are never used.
     private static let maximumInterrupts = 256
 
     private let state = Lock(State())
 
-    /// - Returns: whether it was interrupted before.
+    /// - Returns: whether the request was interrupted before.
     func begin(_ request: UInt64, _ place: Place) -> Bool {
         state.withLock { state in
             state.places[request] = place
@@ -36,20 +37,20 @@ final class RequestsUnderWay: Sendable {
         }
     }
 
-    /// Takes an answer, as writev(2) to the device would.
-    /// - Returns: how many bytes it has, or nil if no such request is under way here.
+    /// Stores an answer, as writev(2) to the device would.
+    /// - Returns: the answer's length in bytes; nil if no such request is in progress here.
     func answer(_ vector: UnsafePointer<iovec>, count: Int) -> Int? {
         guard let request = Self.request(vector, count) else { return nil }
-        // News to the kernel has no number.
+        // Notifications to the kernel have no number.
         guard request != 0, let place = state.withLock({ $0.places.removeValue(forKey: request) }) else { return nil }
         place.entry.put(vector, count: count)
         place.server.answered(place.entry)
         return (0..<count).reduce(0) { $0 + vector[$1].iov_len }
     }
 
-    /// Takes an interrupt that libfuse gives back (EAGAIN), since it does not know its request, or not yet. By the
-    /// device the kernel would send it again; of the requests that came by a ring it does not know by then.
-    /// - Returns: the request, if it has begun meanwhile: it is to be interrupted again. Otherwise it is kept.
+    /// Handles an interrupt that libfuse returns (EAGAIN) because it does not know the request, or not yet. Through the
+    /// device the kernel would send it again; for requests from a ring it does not.
+    /// - Returns: the request, if it has begun meanwhile: interrupt it again. Otherwise the interrupt is kept.
     func giveBack(_ vector: UnsafePointer<iovec>, count: Int) -> UInt64? {
         guard let number = Self.request(vector, count), number & Self.interruptBit != 0,
             vector[0].iov_base.loadUnaligned(fromByteOffset: 4, as: Int32.self) == -EAGAIN
@@ -63,7 +64,7 @@ final class RequestsUnderWay: Sendable {
         }
     }
 
-    /// FUSE_INT_REQ_BIT: an interrupt has the number of its request and this.
+    /// FUSE_INT_REQ_BIT: an interrupt has the number of its request plus this bit.
     static let interruptBit: UInt64 = 1
 
     private static func request(_ vector: UnsafePointer<iovec>, _ count: Int) -> UInt64? {

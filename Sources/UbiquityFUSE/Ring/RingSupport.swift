@@ -14,7 +14,7 @@ package enum RingSupport {
     package struct Offer: Hashable, Sendable {
         /// Why they do not; nil if they do.
         package var refusal: String?
-        /// Tells people of a change to the whole machine.
+        /// A message for the user about a change to the whole machine.
         package var notice: String?
 
         package init(refusal: String? = nil, notice: String? = nil) {
@@ -23,15 +23,15 @@ package enum RingSupport {
         }
     }
 
-    /// Looks whether the kernel offers it.
-    /// - Parameter turnsOn: Has the kernel offer it, from then on to every FUSE file system of this machine. Only root
-    ///   can.
+    /// Checks whether the kernel offers rings.
+    /// - Parameter turnsOn: whether to enable them, which affects every FUSE file system of this machine from then on.
+    ///   Only root can.
     package static func offer(turnsOn: Bool, parameter: String = Self.parameter) -> Offer {
-        // See `ServerWatch`. Without it the device is the better way on a machine that is not busy.
+        // See `ServerWatch`. Without this capability the device is faster on a machine that is not busy.
         guard CUbiquity_mayChangePolicy() != 0 else {
             return Offer(refusal: "this process lacks the capability CAP_SYS_NICE")
         }
-        // Many containers and some machines do without. The kernel would wait for queues that cannot be made.
+        // Many containers and some machines lack io_uring. The kernel would wait for queues that cannot be made.
         do throws(Errno) { _ = try KernelRing(submissions: 2, completions: 4) } catch {
             return Offer(refusal: "io_uring is not to be had here: \(error)")
         }
@@ -51,7 +51,7 @@ package enum RingSupport {
         return Offer(notice: "\(parameter) is on now, for all FUSE file systems until the machine restarts")
     }
 
-    /// As many queues as the kernel wants: one for each core that it could have, from 0 on.
+    /// The number of queues that the kernel expects: one for each possible core, from 0 on.
     static func cores() throws(UbiquityError) -> UInt16 {
         let text = try SmallFile.read(possibleCores, limit: 4096).map { String(decoding: $0, as: UTF8.self) } ?? ""
         guard let last = lastCore(of: text), last < maximumCores else {
@@ -60,13 +60,13 @@ package enum RingSupport {
         return UInt16(last + 1)
     }
 
-    /// The N of "0-N", or of "0".
+    /// The N of "0-N" or of "0".
     static func lastCore(of text: String) -> Int? {
         let parts = text.split(whereSeparator: \.isNewline).first?.split(separator: "-") ?? []
         guard parts.first == "0", parts.count <= 2 else { return nil }
         return parts.last.flatMap { Int($0) }
     }
 
-    /// Direct servers of one core: 32 in all, and at least two each.
+    /// Direct servers per core: 32 in all, at least two and at most 16 each.
     static func directServers(cores: UInt16) -> Int { max(2, min(16, 32 / Int(cores))) }
 }

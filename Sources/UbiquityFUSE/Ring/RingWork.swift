@@ -4,18 +4,18 @@ internal import Glibc
 internal import Synchronization
 internal import UbiquitySystem
 
-/// What the threads of a session's rings share.
+/// State that the threads of a session's rings share.
 final class RingWork: Sendable {
     private struct Threads {
-        /// Those that were started and have not ended.
+        /// Threads that were started and have not ended.
         var count = 0
-        /// Those of them that run by now, and their numbers.
+        /// Those of them that already run, and their numbers.
         var running: [UInt: Int32] = [:]
     }
 
     /// The session's device.
     let session: Int32
-    /// Whoever serves a quick request has it till the answer is sent.
+    /// Held by the server of a quick request until the answer is sent.
     let turn = QuickTurn()
     let watch = ServerWatch()
     private let underWay: RequestsUnderWay
@@ -32,7 +32,7 @@ final class RingWork: Sendable {
         self.underWay = underWay
     }
 
-    /// Has libfuse serve the request in an entry. The answer comes meanwhile or later.
+    /// Lets libfuse serve the request in an entry. The answer comes during the call or later.
     func serve(_ entry: RingEntry, for server: any RingServer) {
         if QueueNudge.isOne(entry) {
             entry.put(error: 0)
@@ -42,9 +42,10 @@ final class RingWork: Sendable {
             entry.put(error: EIO)
             return server.answered(entry)
         }
-        // The kernel sends them by the device, but for one that it waits for: of a folder in a listing that it knows
-        // elsewhere and cannot move just then (`fuse_force_forget`). By the device that one ends when it is read, from
-        // an entry with its answer: without one the program that lists would wait for ever, with the folder's lock.
+        // The kernel sends forgets through the device, with one exception that it waits for. It concerns a folder in a
+        // listing that the kernel has at another place and cannot move just then (`fuse_force_forget`). Through the
+        // device that forget ends when it is read, from an entry with its answer. Without one the listing program would
+        // wait forever, with the folder locked.
         if OpcodeSet.answerless.contains(entry.opcode) {
             process(start, message.count)
             entry.put(error: 0)
@@ -59,7 +60,7 @@ final class RingWork: Sendable {
         process(start, message.count)
     }
 
-    /// Has libfuse know that a request is interrupted, as if the kernel had said so now.
+    /// Tells libfuse that a request is interrupted, as the kernel would.
     func interrupt(_ request: UInt64) {
         var message = Interrupt(number: request | RequestsUnderWay.interruptBit, request: request)
         process(&message, MemoryLayout<Interrupt>.size)
@@ -71,7 +72,7 @@ final class RingWork: Sendable {
         var opcode = RingWork.interruptOpcode
         var number: UInt64
         var node: UInt64 = 0
-        /// User, group and process, and the length of what there is none of.
+        /// User, group, process, and the length of extensions (none).
         var caller: (UInt32, UInt32, UInt32, UInt32) = (0, 0, 0, 0)
         var request: UInt64
     }
@@ -89,8 +90,8 @@ final class RingWork: Sendable {
 
     var isEnding: Bool { hasToEnd.load(ordering: .sequentiallyConsistent) }
 
-    /// - Parameter core: where alone it is to run; nil is wherever the process may.
-    /// - Returns: false if there is no thread to be had.
+    /// - Parameter core: the only core on which the thread runs; nil for any that the process may use.
+    /// - Returns: false if no thread can be created.
     func start(_ name: String, core: UInt16? = nil, _ body: @escaping @Sendable () -> Void) -> Bool {
         threads.withLock { $0.count += 1 }
         let isStarted = DedicatedThread.startIfPossible(name: name) { [self] in
@@ -108,26 +109,26 @@ final class RingWork: Sendable {
         return isStarted
     }
 
-    /// Runs the watch, until the end.
+    /// Runs the watch until the end.
     func watchServers() {
         watch.run(isEnding: { isEnding }, own: { threads.withLock { Set($0.running.values) } })
     }
 
-    /// Has the threads end, also those that wait in the kernel.
+    /// Ends the threads, also those that wait in the kernel.
     /// - Returns: whether they have ended.
     func end(_ wake: () -> Void) -> Bool {
         hasToEnd.store(true, ordering: .sequentiallyConsistent)
         for _ in 0..<Self.attempts {
             wake()
             watch.wake()
-            // Under the lock: none of them ends meanwhile.
+            // Under the lock, so that none of them ends meanwhile.
             threads.withLock { for thread in $0.running.keys { pthread_kill(pthread_t(thread), SIGURG) } }
             if threads.wait(atMost: Self.interval, until: { $0.count == 0 ? true : nil }) != nil { return true }
         }
         return false
     }
 
-    /// A signal that comes just before a thread begins to wait is lost, so several are sent.
+    /// A signal just before a thread begins to wait is lost, so several are sent.
     private static let attempts = 100
     private static let interval: Duration = .milliseconds(100)
 }

@@ -2,41 +2,41 @@ internal import CUbiquityShims
 internal import Synchronization
 internal import UbiquitySystem
 
-/// Looks after the direct servers while there are requests: at which priority they serve, and that the threads that
-/// others have made meanwhile are not bound as they are (see `CoreBinding`).
+/// Sets the priority of the direct servers while requests arrive, and releases threads that inherited their core
+/// binding (see `CoreBinding`).
 ///
-/// When an answer is sent, the scheduler looks for a core for the program. One that runs a thread of the lowest
-/// priority (SCHED_IDLE) counts as free: so the program goes on at once where it was. Beside a server of the usual
-/// priority it is moved to another core, which has to be woken, and so with each call (measured on two idle cores:
-/// `git status` 5 to 7 ms instead of 10 to 50). On a busy machine, though, such a server would hardly have a turn:
-/// when one is seen to wait for its core it gets the usual priority, and if it was a program's call that waited, and
-/// not a file's release, of which nobody wants to know, all serve at the usual priority for a while.
+/// When an answer is sent, the scheduler looks for a core for the program. A core that runs a thread of the lowest
+/// priority (SCHED_IDLE) counts as free, so the program continues at once where it was. Next to a server of usual
+/// priority it is moved to another core, which must be woken, at each call (measured on two idle cores: `git status` 5
+/// to 7 ms instead of 10 to 50). On a busy machine, though, an idle-priority server would hardly run. A server seen
+/// waiting for its core gets the usual priority. If a program waited for that call (not a file's release, which no
+/// program waits for), all servers run at usual priority for a while.
 final class ServerWatch: Sendable {
     private static let pause: Duration = .milliseconds(10)
-    /// In looks: after so many without a request the watch sleeps; and so often threads are looked at.
+    /// In looks: after this many without a request the watch sleeps, and at this interval it releases threads.
     private static let idleLooks = 100
     private static let threadLooks = 10
-    /// A server that was seen waiting for its core so often in a row.
+    /// How often in a row a server must be seen waiting for its core.
     private static let starvedLooks = 2
 
     private let isAwake = Atomic(false)
     private let bell = Monitor(false)
     private let servers = Lock([DirectServer]())
     private let isYielding = Atomic(true)
-    /// A program's call has waited for a server that had no turn, since the last look.
+    /// Whether a program has waited for a server that did not run, since the last look.
     private let hasStarved = Atomic(false)
 
     func add(_ server: DirectServer) { servers.withLock { $0.append(server) } }
 
-    /// A server's thread, before it serves.
+    /// Sets the priority of a server's thread before it serves.
     func begin() {
         guard isYielding.load(ordering: .sequentiallyConsistent) else { return }
         _ = CUbiquity_setIdlePolicy(0, 1)
-        // It may have been changed meanwhile.
+        // The setting may have changed meanwhile.
         if !isYielding.load(ordering: .sequentiallyConsistent) { _ = CUbiquity_setIdlePolicy(0, 0) }
     }
 
-    /// There is a request. Called by each server.
+    /// Wakes the watch when a request arrives. Called by each server.
     func noteRequest() {
         guard !isAwake.load(ordering: .sequentiallyConsistent),
             !isAwake.exchange(true, ordering: .sequentiallyConsistent)
@@ -45,14 +45,14 @@ final class ServerWatch: Sendable {
         bell.signal()
     }
 
-    /// For the end: wakes the watch.
+    /// Wakes the watch at the end.
     func wake() {
         bell.withLock { $0 = true }
         bell.signal()
     }
 
-    /// A server that had waited for its core, and got the usual priority for that, has its turn. Called by it.
-    /// - Parameter opcode: what had waited.
+    /// Records that a server runs that waited for its core and got the usual priority. The server calls it.
+    /// - Parameter opcode: the request that waited.
     func noteTurn(of opcode: UInt32) {
         if !OpcodeSet.unawaited.contains(opcode) { hasStarved.store(true, ordering: .sequentiallyConsistent) }
         begin()
@@ -66,13 +66,13 @@ final class ServerWatch: Sendable {
         var active: [Int] = []
         var waits: [Int] = []
         var number = 0
-        /// The last look at which any had served.
+        /// The last look at which any server had served.
         var busy = 0
         var priority = ServingPriority()
         var known: Set<Int32> = []
     }
 
-    /// - Parameter own: the numbers of the threads that are bound on purpose, or made by the session.
+    /// - Parameter own: numbers of the threads that are bound on purpose or were made by the session.
     func run(isEnding: () -> Bool, own: () -> Set<Int32>) {
         var look = Look()
         while !isEnding() {
@@ -86,13 +86,13 @@ final class ServerWatch: Sendable {
         servers.withLock { $0 = [] }
     }
 
-    /// Until there is a request. The first one after a while is to be served also where all cores are busy, so the
+    /// Sleeps until a request arrives. The first one after a while must be served also if all cores are busy, so the
     /// servers have the usual priority meanwhile.
     private func sleep(_ look: inout Look) {
         let wasYielding = isYielding.load(ordering: .relaxed)
         if wasYielding { set(isYielding: false) }
         isAwake.store(false, ordering: .sequentiallyConsistent)
-        // Who has just begun to serve found the watch awake.
+        // A server that just began still found the watch awake.
         if servers.withLock({ $0 }).map(\.served).elementsEqual(look.last) {
             bell.wait { rings -> Void? in rings ? () : nil }
         }
@@ -125,7 +125,7 @@ final class ServerWatch: Sendable {
         if look.priority.look(look.number, isStarved: isStarved) { set(isYielding: look.priority.isYielding) }
     }
 
-    /// Has a server have its turn. It tells what had waited then.
+    /// Raises a server's priority until it runs. The server then reports the request that waited.
     private func prefer(_ server: DirectServer) {
         guard isYielding.load(ordering: .relaxed), server.thread != 0 else { return }
         server.isPreferred.store(true, ordering: .sequentiallyConsistent)
@@ -139,7 +139,7 @@ final class ServerWatch: Sendable {
         }
     }
 
-    /// Whether a thread runs, or would if it had its turn.
+    /// Whether a thread runs or is ready to run.
     private static func waitsForACore(_ thread: Int32) -> Bool {
         guard let line = try? SmallFile.read("/proc/self/task/\(thread)/stat", limit: 1024),
             let end = line.lastIndex(of: UInt8(ascii: ")")), end + 2 < line.count

@@ -1,18 +1,18 @@
-/// Whether the direct servers give way to programs (see `ServerWatch`), decided look by look.
+/// Decides at each look whether the direct servers run at the lowest priority, behind programs (see `ServerWatch`).
 struct ServingPriority {
-    /// In looks: how long they do not give way after one has kept a program waiting. Each time it is twice as long,
-    /// unless they have given way without that for many times as long as the last time.
+    /// In looks: how long they keep the usual priority after one has kept a program waiting. Each time it doubles,
+    /// unless the lowest priority caused no wait for `steadiness` times the last period.
     static let shortestCalm = 50
     static let longestCalm = 6000
     static let steadiness = 10
 
     private(set) var isYielding = true
     private var calm = 0
-    /// The look at which that began.
+    /// The look at which the present decision was made.
     private var began = 0
 
-    /// - Parameter isStarved: whether a program has waited for a server that had no turn.
-    /// - Returns: whether it is decided otherwise now.
+    /// - Parameter isStarved: whether a program has waited for a server that did not run.
+    /// - Returns: whether the decision changes.
     mutating func look(_ number: Int, isStarved: Bool) -> Bool {
         let age = number - began
         if isYielding {
