@@ -1,9 +1,10 @@
 package import UbiquityCore
 
-/// An item as this device shows it: the remote record, overlaid with what was changed here and is not committed yet.
+/// An item as this device shows it: the cloud's record, overlaid with local changes that are not committed at the cloud
+/// yet.
 ///
-/// Rows go from hand to hand, through caches, events and answers, and seldom change; so their fields are in one box,
-/// which is copied when one that others have too is changed.
+/// Rows are passed through caches, events and answers, and seldom change. So their fields are in one box, which is
+/// copied when a shared row changes.
 package struct ItemRow: Sendable, Hashable {
     private var box: Box
 
@@ -25,7 +26,7 @@ package struct ItemRow: Sendable, Hashable {
     }
 
     private final class Box: @unchecked Sendable {
-        // Only changed while one row alone has it, and the accesses to that are checked.
+        // Changed only while one row alone has the box, and the accesses to that row are checked.
         @exclusivity(unchecked) var fields: Fields
         init(_ fields: Fields) { self.fields = fields }
     }
@@ -60,7 +61,7 @@ package struct ItemRow: Sendable, Hashable {
         var usedAt: Timestamp
     }
 
-    /// Makes sure that no other row sees a change.
+    /// Copies the box if other rows share it, so that they do not see a change.
     private mutating func own() {
         if !isKnownUniquelyReferenced(&box) { box = Box(box.fields) }
     }
@@ -144,7 +145,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.modifiedAt
         }
     }
-    /// ctime, of this device only.
+    /// ctime, on this device only.
     package var changedAt: Timestamp {
         get { box.fields.changedAt }
         _modify {
@@ -152,8 +153,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.changedAt
         }
     }
-    /// A symlink's text. Of a hard link, the id of what it is a name of (`linkedID`); of a device node, its number
-    /// (`device`).
+    /// A symlink's text. For a hard link, the id of its target (`linkedID`); for a device node, its number (`device`).
     package var linkTarget: [UInt8] {
         get { box.fields.linkTarget }
         _modify {
@@ -169,7 +169,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.xattrs
         }
     }
-    /// Attributes of other namespaces: they stay on this device. Sorted by name.
+    /// Attributes of other namespaces, sorted by name. They stay on this device.
     package var localXattrs: [Xattr] {
         get { box.fields.localXattrs }
         _modify {
@@ -178,7 +178,7 @@ package struct ItemRow: Sendable, Hashable {
         }
     }
 
-    /// Its directory entry; nil when it has none (deleted here, or displaced by another item of its name).
+    /// The directory entry; nil if the item has none (deleted here, or displaced by another item of its name).
     package var entry: Entry? {
         get { box.fields.entry }
         _modify {
@@ -187,8 +187,8 @@ package struct ItemRow: Sendable, Hashable {
         }
     }
 
-    /// The version that local content, or the placeholder, shows; nil if it was never at the cloud.
-    /// Local edits are made from this version: it is the base of the next one.
+    /// The version of the local content or the placeholder; nil if the item was never at the cloud. It is the base of
+    /// the next version, because local edits start from it.
     package var version: VersionID? {
         get { box.fields.version }
         _modify {
@@ -219,7 +219,7 @@ package struct ItemRow: Sendable, Hashable {
         }
     }
 
-    /// What was changed here and is not yet committed.
+    /// The fields changed here and not yet committed at the cloud.
     package var dirty: DirtyFields {
         get { box.fields.dirty }
         set {
@@ -228,7 +228,7 @@ package struct ItemRow: Sendable, Hashable {
             if !dirtyTimes.isEmpty { box.fields.dirtyTimes.removeAll { !newValue.contains($0.field.flag) } }
         }
     }
-    /// The order in which items became dirty: changes go up in it.
+    /// The order in which items became dirty. Changes are uploaded in this order.
     package var dirtyOrder: Int64 {
         get { box.fields.dirtyOrder }
         _modify {
@@ -244,7 +244,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.dirtyBase
         }
     }
-    /// When the last local change was noted, by this device's clock; see `lastChange`.
+    /// The time the last local change was recorded, by this device's clock; see `lastChange`.
     package var dirtyAt: Timestamp {
         get { box.fields.dirtyAt }
         _modify {
@@ -252,8 +252,8 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.dirtyAt
         }
     }
-    /// When fields of `dirty` were changed that were changed before `dirtyAt`, and each attribute. One that is not in
-    /// here was changed then.
+    /// The times of dirty fields changed before `dirtyAt`, and of each attribute. A field not listed here was changed
+    /// at `dirtyAt`.
     package private(set) var dirtyTimes: [FieldTime] {
         get { box.fields.dirtyTimes }
         _modify {
@@ -268,7 +268,7 @@ package struct ItemRow: Sendable, Hashable {
         if let time { dirtyTimes.append(FieldTime(field, at: time)) }
     }
 
-    /// Counts changes of content here; tells whether content changed while it was on its way up.
+    /// Counts changes of content here. It shows whether the content changed during an upload.
     package var generation: Int64 {
         get { box.fields.generation }
         _modify {
@@ -276,8 +276,8 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.generation
         }
     }
-    /// The version id that the dirty content will have, drawn before it is first sent, so that a repeat after a crash
-    /// is the same version.
+    /// The version id that the dirty content will get. It is drawn before the first send, so that a retry after a crash
+    /// sends the same version.
     package var nextVersion: VersionID? {
         get { box.fields.nextVersion }
         _modify {
@@ -285,7 +285,7 @@ package struct ItemRow: Sendable, Hashable {
             yield &box.fields.nextVersion
         }
     }
-    /// Last open.
+    /// The time of the last open.
     package var usedAt: Timestamp {
         get { box.fields.usedAt }
         _modify {
@@ -303,30 +303,31 @@ package struct ItemRow: Sendable, Hashable {
         }
     }
 
-    /// What a device node stands for, as in `st_rdev`; 0 for anything else.
+    /// The number of a device node, as in `st_rdev`; 0 for anything else.
     package var device: UInt32 {
         guard kind == .characterDevice || kind == .blockDevice else { return 0 }
         return linkTarget.reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    /// What a hard link is a name of; nil for anything else.
+    /// The id of a hard link's target; nil for anything else.
     package var linkedID: ItemID? { kind == .hardLink ? ItemID(bytes: linkTarget) : nil }
-    /// Whether hard links lead to it.
+    /// Whether hard links refer to the item.
     package var isLinked: Bool { flags.contains(.linked) }
 
     package var isPlaceholder: Bool { kind == .file && contentState != .complete }
     package var isDeleted: Bool { dirty.contains(.deleted) }
     package var isWriting: Bool { flags.contains(.writing) }
     package var isExcluded: Bool { flags.contains(.excluded) }
-    /// Whether it is on this device only: not synced, or deleted elsewhere and kept for what is not synced in it.
+    /// Whether the item is on this device only: excluded from sync, or deleted elsewhere and kept for excluded items in
+    /// it.
     package var staysHere: Bool { isExcluded || flags.contains(.lingering) }
     package var isPinned: Bool { flags.contains(.pinned) }
-    /// Whether its content is to be here, whatever the policy is.
+    /// Whether the content should be here, whatever the policy says.
     package var isAskedFor: Bool { !flags.isDisjoint(with: [.pinned, .keptCurrent, .downloadRequested]) }
     package var isFresh: Bool { flags.contains(.fresh) }
 }
 
-/// Where a file's content stands on this device. The numbers are stored.
+/// How much of a file's content is on this device. The numbers are stored.
 public enum ContentState: UInt8, Sendable, Hashable {
     /// A placeholder.
     case none = 0
@@ -338,33 +339,32 @@ public enum ContentState: UInt8, Sendable, Hashable {
 public struct ItemFlags: OptionSet, Sendable, Hashable {
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
-    /// A program has it open for writing; set durably before the open is answered, so that a change made just before
-    /// the daemon died is found.
+    /// A program has the file open for writing. The flag is stored before the open is answered, so that a change made
+    /// just before the daemon died is found.
     public static let writing = ItemFlags(rawValue: 1)
     public static let pinned = ItemFlags(rawValue: 2)
-    /// Never leaves this device.
+    /// The item never leaves this device.
     public static let excluded = ItemFlags(rawValue: 4)
-    /// Was downloaded once, so newer versions are fetched by themselves, until evicted.
+    /// The file was downloaded once. Newer versions are downloaded automatically until it is evicted.
     public static let keptCurrent = ItemFlags(rawValue: 8)
-    /// A download was asked for and has not ended.
+    /// A download was requested and has not ended.
     public static let downloadRequested = ItemFlags(rawValue: 16)
-    /// A folder that the cloud has deleted and that is still needed here, for what is kept local in it: it goes when
-    /// that goes.
+    /// A folder that the cloud has deleted and that stays here for the excluded items in it. It is removed after them.
     public static let lingering = ItemFlags(rawValue: 32)
-    /// Its creation, or its return after a deletion, was sent at least once: the cloud may have it, whatever became of
-    /// the answer.
+    /// The creation, or the return after a deletion, was sent at least once. The cloud may have it even if no answer
+    /// arrived.
     public static let creationSent = ItemFlags(rawValue: 64)
-    /// Begun anew from nothing by a program that has neither closed nor synced it yet: its content is not worth a
-    /// version until then.
+    /// A program truncated or created the file and has neither closed nor synced it yet. Until then its content gets no
+    /// version.
     public static let fresh = ItemFlags(rawValue: 128)
-    /// Deleted here and made anew as the same item: should the cloud have been told of the deletion, the content must
-    /// go up to bring the item back, also if it is the same.
+    /// The item was deleted here and created again as the same item. If the cloud knows the deletion, the content must
+    /// be uploaded to bring the item back, even if it is unchanged.
     public static let returned = ItemFlags(rawValue: 256)
-    /// Hard links lead to it: it has more names than its entry.
+    /// Hard links refer to the item: it has more names than its entry.
     public static let linked = ItemFlags(rawValue: 512)
-    /// A person asked for the download of its content. The disk floor does not evict it within a day of its last use.
+    /// The user requested the download. The disk floor does not evict the content within a day of its last use.
     public static let broughtOnRequest = ItemFlags(rawValue: 1024)
-    /// Made on this device, and not changed by another one since.
+    /// The item was made on this device, and no other device has changed it since.
     public static let madeHere = ItemFlags(rawValue: 2048)
 }
 
@@ -372,7 +372,7 @@ public struct ItemFlags: OptionSet, Sendable, Hashable {
 public struct DirtyFields: OptionSet, Sendable, Hashable {
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
-    /// The cloud has not seen the item: everything goes up.
+    /// The cloud has not seen the item: everything is uploaded.
     public static let created = DirtyFields(rawValue: 1)
     public static let place = DirtyFields(rawValue: 2)
     public static let mode = DirtyFields(rawValue: 4)

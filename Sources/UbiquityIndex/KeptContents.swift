@@ -1,10 +1,10 @@
 package import UbiquityCore
 
-/// Contents that an eviction leaves on this device although it could take them.
+/// Contents that an eviction keeps on this device although it could remove them.
 package struct KeptContents: Sendable, Hashable {
-    /// Contents of at most that many bytes stay.
+    /// Contents of at most this many bytes stay.
     package var size: Int64
-    /// A content that a person has asked for stays if it was used at that time or later.
+    /// A content requested by the user stays if it was used at this time or later.
     package var requestedSince: Timestamp
 
     package static let none = KeptContents(size: 0, requestedSince: Timestamp(nanoseconds: .max))
@@ -14,6 +14,6 @@ package struct KeptContents: Sendable, Hashable {
         self.requestedSince = requestedSince
     }
 
-    /// As statements take them.
+    /// The values in the order of the statements.
     var values: [SQLValue] { [.int(size), .int(requestedSince.nanoseconds)] }
 }

@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// New values of a row's attributes; nil is unchanged.
+/// New values of a row's attributes; nil leaves a value unchanged.
 package struct AttributeChange: Sendable {
     package var mode: UInt32?
     package var uid: UInt32?
@@ -16,7 +16,7 @@ package struct AttributeChange: Sendable {
 }
 
 extension ItemIndex {
-    /// Changes a live item by inode number. Throws `.stale` if the inode is no item (any more).
+    /// Changes an item by inode number. Throws `.stale` if the item is gone.
     func change(ino: UInt64, _ kind: IndexEvent.Kind, _ body: (IndexTransaction, inout ItemRow) throws -> Void) throws
         -> ItemRow
     {
@@ -33,7 +33,7 @@ extension ItemIndex {
         }
     }
 
-    /// - Parameter time: when; nil is now.
+    /// - Parameter time: The time of the change; nil for now.
     package func setAttributes(
         ino: UInt64, _ attributes: AttributeChange, at time: Timestamp? = nil
     ) throws -> ItemRow {
@@ -56,8 +56,10 @@ extension ItemIndex {
 
     package enum XattrMode: Sendable { case any, create, replace }
 
-    /// Sets an extended attribute. Names in `user.` are synced, others stay here.
-    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
+    /// Sets an extended attribute. Names in `user.` are synced, others stay on this device.
+    ///
+    /// - Throws: `.alreadyExists` or `.noSuchAttribute`, depending on the mode; `.noSpace` beyond
+    ///   `Limits.maximumXattrBytes`.
     package func setXattr(ino: UInt64, _ xattr: Xattr, _ mode: XattrMode) throws {
         try requireRoom(for: .all)
         let now = timekeeper.now()
@@ -76,10 +78,11 @@ extension ItemIndex {
 }
 
 extension ItemRow {
-    /// It with an extended attribute set; nothing says yet that a synced one must go up. One that is set to what it is
-    /// is no change, as on ext4.
+    /// Returns the row with an extended attribute set; the row is not marked dirty yet. Setting an attribute to its
+    /// present value changes nothing, as on ext4.
     ///
-    /// Throws `.alreadyExists` / `.noSuchAttribute` by the mode, `.noSpace` beyond `Limits.maximumXattrBytes`.
+    /// - Throws: `.alreadyExists` or `.noSuchAttribute`, depending on the mode; `.noSpace` beyond
+    ///   `Limits.maximumXattrBytes`.
     package func setting(_ xattr: Xattr, _ mode: ItemIndex.XattrMode, now: Timestamp) throws(UbiquityError) -> ItemRow {
         if mode != .create, xattrs.contains(xattr) || localXattrs.contains(xattr) { return self }
         return try changingXattrs(named: xattr.name, now: now) { list throws(UbiquityError) in
@@ -95,7 +98,7 @@ extension ItemRow {
         }
     }
 
-    /// It without an extended attribute. Throws `.noSuchAttribute`.
+    /// Returns the row without an extended attribute. Throws `.noSuchAttribute`.
     package func removingXattr(named name: [UInt8], now: Timestamp) throws(UbiquityError) -> ItemRow {
         try changingXattrs(named: name, now: now) { list throws(UbiquityError) in
             guard list.contains(where: { $0.name == name }) else {
@@ -105,7 +108,7 @@ extension ItemRow {
         }
     }
 
-    /// Those of users are synced, the others stay here.
+    /// Changes the list that the name belongs to: user attributes are synced, others stay on this device.
     private func changingXattrs(
         named name: [UInt8], now: Timestamp, _ change: (inout [Xattr]) throws(UbiquityError) -> Void
     ) throws(UbiquityError) -> ItemRow {
@@ -125,7 +128,7 @@ extension [Xattr] {
     /// Bytes of names and values.
     var byteCount: Int { reduce(0) { $0 + $1.name.count + $1.value.count } }
 
-    /// These with `newer` put over them; only the newer ones if all together are more than an item may have.
+    /// Returns these attributes overlaid with `newer`; only the newer ones if all together exceed the limit.
     func overlaid(with newer: [Xattr]) -> [Xattr] {
         guard !newer.isEmpty else { return self }
         let all = (filter { old in !newer.contains { $0.name == old.name } } + newer).sorted()

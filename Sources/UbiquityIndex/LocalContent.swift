@@ -1,18 +1,18 @@
 package import UbiquityCore
 
-/// What a writer has done to a file, to be noted with another change in one transaction.
+/// The changes of a writer to a file, recorded in one transaction with another change.
 package struct WritingNote: Sendable {
     package var ino: UInt64
-    /// Whether the content may differ from what it was at the open.
+    /// Whether the content may differ from the content at the open.
     package var isChange: Bool
-    /// Of the backing file, bytes.
+    /// The backing file's size, bytes.
     package var size: Int64
     /// The backing file's mtime.
     package var modifiedAt: Timestamp
-    /// The backing file's ctime, which programs have been shown while it was open.
+    /// The backing file's ctime, which programs saw while the file was open.
     package var changedAt: Timestamp
-    /// When it was written last; nil if only the note tells: no store to a page that is mapped and dirty already
-    /// changes the file's times.
+    /// The time of the last write; nil if only the note shows one: a store to a mapped page that is already dirty does
+    /// not change the file's times.
     package var writtenAt: Timestamp?
     /// Whether any program still has the file open for writing.
     package var stillOpen: Bool
@@ -31,7 +31,7 @@ package struct WritingNote: Sendable {
     }
 }
 
-/// A row with what a writer has done, that is not written yet.
+/// A row with a writer's changes, not stored yet.
 struct NotedRow {
     var stored: ItemRow
     var row: ItemRow
@@ -39,11 +39,11 @@ struct NotedRow {
 }
 
 extension ItemIndex {
-    /// Records that a program opens the file for writing, before the open is answered: should the daemon die, the next
-    /// start compares the content. Throws `.stale` if the inode is no item (any more).
+    /// Records that a program opens the file for writing, before the open is answered. If the daemon dies, the next
+    /// start compares the content.
     ///
-    /// Of a content that the cloud has, that is on the disk before the first byte can be: else a power loss could leave
-    /// new bytes in a file that the index takes for the cloud's, and nobody would look.
+    /// If the content is the cloud's, the record is durable before the first byte is written. Otherwise a power loss
+    /// could leave new bytes in a file that the index considers unchanged. Throws `.stale` if the item is gone.
     package func beginWriting(ino: UInt64) throws -> ItemRow {
         let now = timekeeper.now()
         let row = try change(ino: ino, .attributes) { _, row in
@@ -54,14 +54,15 @@ extension ItemIndex {
         return row
     }
 
-    /// Records what a writer did, at `fsync` and at its close.
+    /// Records a writer's changes, at `fsync` and at its close.
+    ///
     /// - Parameters:
-    ///   - changed: whether the content may differ from what it was at the open.
-    ///   - size: of the backing file, bytes.
-    ///   - modifiedAt: the backing file's mtime.
-    ///   - changedAt: the backing file's ctime, which programs have been shown while it was open; else now.
-    ///   - writtenAt: when it was written last, if that is known.
-    ///   - stillOpen: whether any program still has the file open for writing.
+    ///   - changed: Whether the content may differ from the content at the open.
+    ///   - size: The backing file's size, bytes.
+    ///   - modifiedAt: The backing file's mtime.
+    ///   - changedAt: The backing file's ctime, which programs saw while the file was open; nil for now.
+    ///   - writtenAt: The time of the last write, if known.
+    ///   - stillOpen: Whether any program still has the file open for writing.
     package func noteWriting(
         ino: UInt64, changed: Bool, size: Int64, modifiedAt: Timestamp, changedAt: Timestamp? = nil,
         writtenAt: Timestamp? = nil, stillOpen: Bool
@@ -78,8 +79,8 @@ extension ItemIndex {
         }
     }
 
-    /// Gives a file an empty content in place of what it had (truncation to nothing downloads nothing).
-    /// The old content belongs to the caller now (`before.content`).
+    /// Replaces a file's content by an empty one, so that truncation downloads nothing. The caller now owns the old
+    /// content (`before.content`).
     package func replaceContent(ino: UInt64, with content: ContentID, isWriting: Bool) throws
         -> (before: ItemRow, after: ItemRow)
     {
@@ -108,8 +109,8 @@ extension ItemIndex {
         }
     }
 
-    /// Notes when files were last used, for eviction of what was not used for longest; those that are gone are passed
-    /// over.
+    /// Records when files were last used, so that eviction takes the least recently used first. Missing files are
+    /// skipped.
     package func noteUses(_ uses: [(ino: UInt64, time: Timestamp)]) throws {
         try write(.local) { transaction in
             for use in uses {
@@ -121,20 +122,20 @@ extension ItemIndex {
         }
     }
 
-    /// Files that a program had open for writing when the last process died. To be asked once, at the start.
+    /// Returns files that a program had open for writing when the last process died. Call it once, at the start.
     package func interruptedWriters() throws -> [ItemRow] {
         try read { try $0.rows(RowCoding.select("items.flags & 1"), []) }
     }
 }
 
 extension IndexTransaction {
-    /// As `noteWriting`, of what a program has not synced; nothing if the inode is no item, which keeps what is written
-    /// to those who have it open.
+    /// Records writes like `noteWriting`, for changes a program has not synced. Does nothing if the inode is not an
+    /// item: such a file is visible only to programs that have it open.
     func note(_ writing: WritingNote?) throws {
         if let noted = try noted(writing) { try write(noted) }
     }
 
-    /// The row as it is, and as it is to be. Nil if there is nothing to note.
+    /// Returns the row as it is and as it should be; nil if there is nothing to record.
     func noted(_ writing: WritingNote?) throws -> NotedRow? {
         guard let writing, let before = try row(ino: writing.ino), !before.isDeleted else { return nil }
         var row = before

@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// What a new item is made with.
+/// The properties of a new item.
 package struct NewItem: Sendable {
     package var kind: ItemKind
     /// Permission bits, after the caller's umask.
@@ -9,15 +9,15 @@ package struct NewItem: Sendable {
     package var gid: UInt32
     /// A symlink's text.
     package var linkTarget: [UInt8]
-    /// What a device node stands for, as in `st_rdev`.
+    /// The number of a device node, as in `st_rdev`.
     package var device: UInt32 = 0
     /// A file's (empty) backing file.
     package var content: ContentID?
     /// Whether the file is open for writing from the start.
     package var isWriting: Bool
-    /// The process (or thread) that makes it; 0 if that is not known.
+    /// The process (or thread) that creates the item; 0 if unknown.
     package var process: Int32
-    /// A file that was without a name till now, as it was.
+    /// The former row of a file that had no name until now.
     package var unnamed: ItemRow?
 
     package init(
@@ -34,7 +34,7 @@ package struct NewItem: Sendable {
         self.process = process
     }
 
-    /// As `ItemRow.linkTarget` has it.
+    /// The target as stored in `ItemRow.linkTarget`.
     var storedTarget: [UInt8] {
         guard device != 0 else { return linkTarget }
         return withUnsafeBytes(of: device.littleEndian) { Array($0) }
@@ -42,9 +42,11 @@ package struct NewItem: Sendable {
 }
 
 extension ItemIndex {
-    /// Makes an item in the folder `parent` (an inode number). Throws `.notFound` if the folder is gone,
-    /// `.notDirectory`, `.alreadyExists`, `.nameTooLong` for a folder nested too deep.
-    /// - Parameter writing: to another file, noted before.
+    /// Creates an item in the folder `parent` (an inode number).
+    ///
+    /// - Parameter writing: Earlier writes to another file, recorded first.
+    /// - Throws: `.notFound` if the folder is gone, `.notDirectory`, `.alreadyExists`, `.nameTooLong` for a folder
+    ///   nested too deep.
     package func create(
         in parent: UInt64, named name: ItemName, _ new: NewItem, noting writing: WritingNote? = nil
     ) throws -> ItemRow {
@@ -62,7 +64,7 @@ extension ItemIndex {
 }
 
 extension IndexTransaction {
-    /// The folder with this inode number. Throws `.notFound` if it is gone, `.notDirectory`.
+    /// Returns the folder with this inode number. Throws `.notFound` if it is gone, `.notDirectory`.
     func liveDirectory(ino: UInt64) throws -> ItemRow {
         guard let row = try row(ino: ino), !row.isDeleted else {
             throw UbiquityError(.notFound, "the folder is gone")
@@ -71,8 +73,9 @@ extension IndexTransaction {
         return row
     }
 
-    /// Throws if a folder in `folder` would lie so deep that nothing could be in it.
-    /// - Parameter moved: one that is there already, with all that is in it.
+    /// Throws if a folder in `folder` would be nested so deep that it could hold nothing.
+    ///
+    /// - Parameter moved: An existing folder that moves there with everything in it.
     func requireDepth(of moved: ItemRow? = nil, in folder: ItemRow) throws {
         let height = try moved.map { try self.height(of: $0.key) } ?? 0
         guard try depth(of: folder.key) + height < Limits.maximumDepth - 1 else {
@@ -110,7 +113,7 @@ extension IndexTransaction {
         try inheritPin(&row)
         if new.isWriting { row.flags.insert(.writing) }
         if !isExcluded {
-            // As `markDirty`; the cloud knows nothing of a new id.
+            // Does the same as `markDirty`; the cloud knows nothing of a new id.
             row.dirtyOrder = try newDirtyOrder()
             row.dirty = new.kind == .file ? [.created, .content] : .created
         }
@@ -121,9 +124,10 @@ extension IndexTransaction {
         return row
     }
 
-    /// Notes that fields of a row were changed here; nothing for an item that never leaves this device, nor for the top
-    /// folder, which every device has for itself.
-    /// - Parameter xattrs: names of the synced attributes among them.
+    /// Marks fields of a row as changed here. Does nothing for excluded items, and for the top folder, which is
+    /// separate on each device.
+    ///
+    /// - Parameter xattrs: Names of the changed synced attributes.
     package func markDirty(
         _ row: inout ItemRow, _ fields: DirtyFields, xattrs: Set<[UInt8]> = [], now: Timestamp
     ) throws {
@@ -140,19 +144,19 @@ extension IndexTransaction {
         row.dirtyAt = now
     }
 
-    /// Notes the synced attributes of a row that were other in `before`.
+    /// Marks the synced attributes that differ from `before`.
     func markXattrs(_ row: inout ItemRow, from before: [Xattr], now: Timestamp) throws {
         guard row.xattrs != before else { return }
         let names = Set(row.xattrs).symmetricDifference(before).map(\.name)
         try markDirty(&row, .xattrs, xattrs: Set(names), now: now)
     }
 
-    /// A folder's mtime and ctime change when an entry does.
-    /// - Parameter isSynced: whether the folder's mtime is to change, on all devices. Not for an entry that is kept
-    ///   local by its name: an editor's swap file is no news elsewhere. Then only the ctime changes, which is this
-    ///   device's own.
+    /// Updates a folder's mtime and ctime after a change of its entries.
+    ///
+    /// - Parameter isSynced: Whether the mtime changes, on all devices. False for an entry excluded by its name, such
+    ///   as an editor's swap file. Then only the ctime changes, on this device.
     func touchFolder(_ folder: ItemRow, now: Timestamp, isSynced: Bool) throws {
-        // What the transaction has done since the caller read it may have touched it too.
+        // Other steps of the transaction may have updated the folder since the caller read it.
         guard let before = try row(key: folder.key) else { return }
         var folder = before
         folder.changedAt = now

@@ -1,15 +1,15 @@
 package import UbiquityCore
 
 extension ItemIndex {
-    /// Makes a kept state of a package its state again, or that of a new one at a place that is free. All of it changes
-    /// at once; what is the same already stays as it is. A conflict is resolved by that, once the state is at
-    /// the cloud.
+    /// Restores a stored state of a package, in place or as a new package. All members change in one transaction; equal
+    /// ones stay. The restoration resolves the version's conflict once the state is at the cloud.
+    ///
     /// - Parameters:
-    ///   - contents: copies of the files' contents by their paths.
-    ///   - key: the package that the version is of.
-    ///   - place: for a new package; nil: the package itself gets the state.
-    /// - Returns: contents that nothing needs any more, which are the caller's now.
-    /// - Throws: `.busy` if the package's own state is not at the cloud: it has no version yet, and would be lost.
+    ///   - contents: Copies of the files' contents by path.
+    ///   - key: The package that the version belongs to.
+    ///   - place: The place of a new package; nil to restore in place.
+    /// - Returns: Contents no longer needed, which the caller now owns.
+    /// - Throws: `.busy` if the package's current state is not at the cloud: it has no version yet and would be lost.
     package func place(
         _ tree: PackageTree, contents: [[ItemName]: ContentID], _ version: RemoteVersion, of key: ItemKey,
         at place: VersionPlace?
@@ -28,7 +28,7 @@ extension ItemIndex {
                 top = try placing.makeFolder(in: folder, place.name)
             } else {
                 try placing.requireUploaded(source)
-                // Wherever it is by now: another folder may have got its name since the version was asked for.
+                // Restores the package where it is now: another folder may have its old name since the request.
                 top = source
             }
             try placing.clear(top, for: tree)
@@ -41,7 +41,7 @@ extension ItemIndex {
     }
 }
 
-/// Puts the members of a state in their places.
+/// Places the members of a state.
 private struct PackagePlacing {
     let transaction: IndexTransaction
     let contents: [[ItemName]: ContentID]
@@ -49,7 +49,7 @@ private struct PackagePlacing {
     let now: Timestamp
     var folders: [[ItemName]: ItemKey] = [:]
     var dropped: [ContentID] = []
-    /// A file whose content goes up with all the others of the package.
+    /// A file whose content is uploaded together with all others of the package.
     var lastChanged: ItemKey?
 
     init(_ transaction: IndexTransaction, contents: [[ItemName]: ContentID], like source: ItemRow) {
@@ -71,7 +71,7 @@ private struct PackagePlacing {
         }
     }
 
-    /// A package of its own, which is one for the same reason.
+    /// Creates a separate package with the same attributes, so that it is a package for the same reason.
     mutating func makeFolder(in parent: ItemRow, _ name: ItemName) throws -> ItemRow {
         let made = try transaction.create(
             in: parent, named: name,
@@ -82,7 +82,7 @@ private struct PackagePlacing {
         return row
     }
 
-    /// Takes away what is not in the state, from the innermost outwards. What never leaves this device stays.
+    /// Removes members that are not in the state, innermost first. Excluded items stay.
     mutating func clear(_ top: ItemRow, for tree: PackageTree) throws {
         let wanted = Dictionary(tree.members.map { ($0.path, $0.kind) }) { first, _ in first }
         var paths: [ItemKey: [ItemName]] = [top.key: []]
@@ -148,7 +148,7 @@ private struct PackagePlacing {
         try adopt(member, in: row)
     }
 
-    /// The item has the state's rights and attributes.
+    /// Gives the item the permissions and attributes of the state.
     private func adopt(_ member: PackageMember, in before: ItemRow) throws {
         let mode = Privileges.arriving(member.mode, over: before.mode)
         guard before.mode != mode || before.xattrs != member.xattrs else { return }

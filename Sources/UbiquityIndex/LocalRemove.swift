@@ -1,14 +1,15 @@
 package import UbiquityCore
 
 extension ItemIndex {
-    /// Takes an item out of the folder `parent`.
+    /// Removes an item from the folder `parent`.
     ///
-    /// Its content, if any, belongs to the caller from now on, who deletes the backing file when the last handle on it
-    /// is closed (a crash before that leaves a file that the next start sweeps away).
+    /// The caller now owns its content, if any, and deletes the backing file when the last handle on it is closed. If
+    /// it crashes before that, the next start deletes the file.
+    ///
     /// - Parameters:
-    ///   - directory: whether a folder is meant (`rmdir`), which must be empty, or anything else (`unlink`).
-    ///   - process: the calling process (or thread); 0 if it is not known.
-    /// - Returns: the row as it was.
+    ///   - directory: True to remove an empty folder (`rmdir`), false to remove anything else (`unlink`).
+    ///   - process: The calling process (or thread); 0 if unknown.
+    /// - Returns: The row before the removal.
     package func remove(
         from parent: UInt64, named name: ItemName, directory: Bool, process: Int32 = 0
     ) throws -> ItemRow {
@@ -47,7 +48,7 @@ extension IndexTransaction {
         }
     }
 
-    /// Takes an item away here. What the cloud may know stays as a row without an entry until the cloud has been told.
+    /// Removes an item here. If the cloud may know it, a row without an entry stays until the cloud has the deletion.
     func remove(_ before: ItemRow, now: Timestamp) throws {
         if let content = before.content { try forgetContent(content) }
         if before.isExcluded {
@@ -55,16 +56,16 @@ extension IndexTransaction {
         } else {
             var row = before
             try markDirty(&row, .deleted, now: now)
-            // A folder is dirty since something was made in it: its deletion comes after those of what was in it.
+            // A folder is dirty since its members were created. The new position puts its deletion after theirs.
             row.dirtyOrder = try newDirtyOrder()
             row.entry = nil
             row.content = nil
             row.contentState = .none
             row.nextVersion = nil
-            // The number may be in use by a program that holds the file open: the tombstone takes another.
+            // A program that holds the file open may use the inode number, so the tombstone takes another.
             row.ino = UInt64(newNumber())
-            // The cloud may have it, though it never said so. Should its name be taken again by the same saving, it is
-            // still pinned.
+            // The cloud may have the item even if it never confirmed it. If the same save takes the name again, the
+            // item is still pinned.
             row.flags.formIntersection([.creationSent, .pinned, .madeHere])
             try update(row, before: before)
         }
@@ -72,9 +73,9 @@ extension IndexTransaction {
         if before.kind == .hardLink { try touchLinked(before.linkedID, now: now) }
     }
 
-    /// What who removes the item has seen of it; nil if the cloud does not have it. Of a file whose newer content waits
-    /// for a program here, for a name, or has still to be downloaded, that is the older one, whose revision nobody
-    /// knows any more: the first counts, which no content has that was made from another one.
+    /// Returns the revision seen by the program that removes the item; nil if the cloud does not have it. A file may
+    /// still show an older content while the newer one waits for a program, a name or a download. The older revision is
+    /// unknown then, so the lowest counts.
     func revisionSeen(of row: ItemRow) throws -> Revision? {
         try currentPart.first(Self.seen, [SQLValue(row.version), SQLValue(row.id)]) { Revision($0.int(0)) }
     }
@@ -89,7 +90,7 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// For who is to do away with the content of what was removed: there is none, it has another name.
+    /// The row without content, for the caller that deletes removed contents: the content still has another name.
     fileprivate var withoutContent: ItemRow {
         var row = self
         row.content = nil

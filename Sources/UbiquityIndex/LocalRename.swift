@@ -1,12 +1,12 @@
 package import UbiquityCore
 
-/// What a rename did.
+/// The result of a rename.
 package struct RenameResult: Sendable {
     /// The item now at the new name.
     package var moved: ItemRow
-    /// With an exchange: the other item, now at the old name.
+    /// After an exchange: the other item, now at the old name.
     package var exchanged: ItemRow?
-    /// What stood at the new name and is gone, as it was: its inode, and its content, which belongs to the caller now.
+    /// The former item at the new name, as it was, with its inode. The caller now owns its content.
     package var replaced: ItemRow?
 }
 
@@ -14,24 +14,25 @@ package enum RenameMode: Sendable {
     case replacing
     /// Fails if the new name is taken.
     case exclusive
-    /// Both exist and change places.
+    /// Both items exist and are swapped.
     case exchanging
 }
 
 extension ItemIndex {
-    /// Renames or moves an item; folders are given by inode number.
+    /// Renames or moves an item. Folders are given by inode number.
     ///
-    /// A file put over a file is a new content of the one that stood there: its identity, attributes and base version
-    /// stay with the name, as editors that save by renaming expect.
-    /// What is synced stays so under an ignored name; it leaves sync, as a deletion elsewhere, when it goes into a
-    /// folder that is kept local or gets a name that always is. A file that never went up does not under that name.
-    /// Throws what rename(2) has an errno for; `.crossesContainers` (EXDEV: copy instead) for a folder, or a file that
-    /// is not here, that would leave sync.
+    /// A file renamed over a file becomes its new content: identity, attributes and base version stay with the name, as
+    /// editors that save by renaming expect. A synced item stays synced under an ignored name. It leaves sync, which
+    /// deletes it elsewhere, if it moves into an excluded folder or gets a name that is always excluded. A file that
+    /// was never uploaded becomes excluded under an ignored name.
+    ///
     /// - Parameters:
-    ///   - process: the calling process (or thread); 0 if it is not known.
-    ///   - isOnDisk: whether the content that is renamed is on the disk, so that what it replaces need not be kept for
-    ///     a loss of power.
-    ///   - writing: to the file that is renamed, noted before.
+    ///   - process: The calling process (or thread); 0 if unknown.
+    ///   - isOnDisk: Whether the renamed content is synced to disk. Then the replaced content need not be kept for a
+    ///     power loss.
+    ///   - writing: Earlier writes to the renamed file, recorded first.
+    /// - Throws: The errors of rename(2); `.crossesContainers` (EXDEV: copy instead) for a folder, or a file without
+    ///   local content, that would leave sync.
     package func rename(
         from oldParent: UInt64, _ oldName: ItemName, to newParent: UInt64, _ newName: ItemName, _ mode: RenameMode,
         process: Int32 = 0, isOnDisk: Bool = false, noting writing: WritingNote? = nil
@@ -70,7 +71,7 @@ extension ItemIndex {
     }
 }
 
-/// A rename under way.
+/// A rename in progress.
 struct Move {
     var source: ItemRow
     var target: ItemRow?
@@ -79,14 +80,16 @@ struct Move {
     var name: ItemName
     var now: Timestamp
     var process: Int32 = 0
-    /// Whether the source's content is.
+    /// Whether the source's content is synced to disk.
     var isOnDisk = false
-    /// The source, if what was written to it has to be noted: with its end, if it becomes another's content.
+    /// The source, if its writes are not recorded yet. They are recorded with its removal if it becomes another item's
+    /// content.
     var noted: NotedRow?
 
     var entry: ItemRow.Entry { ItemRow.Entry(parent: into.key, name: name) }
 
-    /// Whether it leads out of a folder that is kept local, or into one.
+    /// Whether the rename moves the item into or out of an excluded folder, or changes whether its name is always
+    /// excluded.
     var crossesBorder: Bool {
         (from.isExcluded || source.entry?.name.isAlwaysLocal ?? false) != (into.isExcluded || name.isAlwaysLocal)
     }
@@ -95,7 +98,7 @@ struct Move {
 extension IndexTransaction {
     func move(_ move: Move) throws -> RenameResult {
         if let target = move.target, (target.linkedID ?? target.id) == (move.source.linkedID ?? move.source.id) {
-            // Two names of one file: POSIX has nothing done.
+            // Both are names of one file: POSIX demands that nothing happens.
             if let noted = move.noted { try write(noted) }
             return RenameResult(moved: move.source)
         }
@@ -103,9 +106,9 @@ extension IndexTransaction {
         if move.target == nil, let document = try documentTaking(move, excluded: isBelowLocal) {
             return try replaceContent(move, of: document)
         }
-        // Who has the name is synced: what takes its place is too, though the name is ignored.
+        // The item at the new name is synced, so its replacement is synced too, even under an ignored name.
         let mayLeave = move.target?.isExcluded ?? true
-        // By its marks, of which a power loss may have taken the one that it was sent, and by what the cloud has told.
+        // Checks the flags and the cloud's records: a power loss may have taken the flag that the item was sent.
         let isUnsent = try mayLeave && move.source.seemsUnsent && isIgnored(move.name, .file, in: move.into)
             && remote(id: move.source.id) == nil
         let excluded = try isBelowLocal || isUnsent
@@ -126,7 +129,7 @@ extension IndexTransaction {
             if isNextContent, let document = try documentWithLinkedBackup(target, now: move.now) {
                 return try replaceContent(move, of: document, shown: target)
             } else if try leaveToOtherName(target, move) {
-                // The old file lives on there.
+                // The old file stays at its other name.
             } else if isNextContent {
                 return try replaceContent(move, of: target)
             } else {
@@ -150,14 +153,14 @@ extension IndexTransaction {
         return try moveToOtherName(target, now: move.now)
     }
 
-    /// Whether an item of that name and place is one of this device only, whatever else is the case.
+    /// Returns whether an item of that name and place is excluded in every case.
     private func staysLocal(_ row: ItemRow, as name: ItemName, in folder: ItemRow) throws -> Bool {
         if folder.isExcluded || row.kind.isSpecial || name.isAlwaysLocal { return true }
-        // A name of what is kept local is kept local too.
+        // A hard link to an excluded item is excluded too.
         return try row.linkedID.flatMap(self.row(id:))?.isExcluded ?? false
     }
 
-    /// The document whose next content the moved file is, though its name was free.
+    /// Returns the document whose next content the moved file is, although its name was free.
     private func documentTaking(_ move: Move, excluded: Bool) throws -> ItemRow? {
         guard !excluded, move.source.kind == .file, move.source.contentState == .complete, !move.source.isLinked,
             let document = try documentComingBack(
@@ -166,8 +169,8 @@ extension IndexTransaction {
         return document
     }
 
-    /// A file whose content is here may become the content of the file at the new name. One with a conflict that nobody
-    /// has decided stays the item that it is.
+    /// Returns whether the source can become the target's content: a file with local content can. A file with an
+    /// undecided conflict stays a separate item.
     private func canReplaceContent(of target: ItemRow, by source: ItemRow, excluded: Bool) throws -> Bool {
         guard target.kind == .file, source.kind == .file, source.contentState == .complete, !source.isLinked,
             !excluded, !target.isExcluded
@@ -176,16 +179,18 @@ extension IndexTransaction {
         return try !conflicts(of: target.id).isEmpty
     }
 
-    /// The target keeps identity, attributes and base version, and takes the source's inode, content and mode.
-    /// - Parameter shown: the target as observers know it, if that is another.
+    /// Replaces the target's inode, content and mode by the source's. The target keeps identity, attributes and base
+    /// version.
+    ///
+    /// - Parameter shown: The target as observers know it, if that differs.
     func replaceContent(_ move: Move, of target: ItemRow, shown: ItemRow? = nil) throws -> RenameResult {
         let source = move.source
-        // Of a document that comes back to its name, its content has been given up before.
+        // A document that returns to its name gave up its content before.
         if let visible = shown ?? (move.target?.key == target.key ? target : nil) {
             try noteReplacement(move, of: visible)
         }
         if let content = target.content { try forgetContent(content) }
-        // First the source gives its inode and content away, so that no two rows ever have the same.
+        // The source gives up its inode and content first, so that no two rows ever share them.
         try surrender(move.noted?.stored ?? source, now: move.now)
         var row = target
         row.entry = move.entry
@@ -203,7 +208,7 @@ extension IndexTransaction {
         row.flags.formUnion(source.flags.intersection([.writing, .fresh]))
         row.flags.insert(.keptCurrent)
         row.flags.remove(.downloadRequested)
-        // But not the rights that a program had: this is another one, maybe of somebody else.
+        // File capabilities are not kept: the new program may come from somebody else.
         let kept = target.localXattrs.filter { $0.name != Privileges.capability }
         row.localXattrs = kept.overlaid(with: source.localXattrs)
         row.generation += 1
@@ -224,7 +229,7 @@ extension IndexTransaction {
         return RenameResult(moved: row, replaced: target)
     }
 
-    /// Takes the source out of the tree without its inode and content.
+    /// Removes the source from the tree without its inode and content.
     private func surrender(_ source: ItemRow, now: Timestamp) throws {
         if let content = source.content { try forgetContent(content) }
         guard !source.isExcluded else { return try delete(source) }
@@ -239,7 +244,7 @@ extension IndexTransaction {
         try update(row, before: source)
     }
 
-    /// Gives an item another place, and takes it into or out of sync as the place says.
+    /// Moves an item to another place, and includes or excludes it as the place demands.
     func relocate(
         _ before: ItemRow, to entry: ItemRow.Entry, excluded: Bool, now: Timestamp
     ) throws -> ItemRow {
@@ -264,15 +269,16 @@ extension IndexTransaction {
         } else {
             try includeAfterMove(row, from: before, now: now)
         }
-        // To rename a file by one of its names is a change of the file.
+        // Renaming one of a file's names counts as a change of the file.
         if row.kind == .hardLink { try touchLinked(row.linkedID, now: now) }
         return row
     }
 
-    /// The item stays here under a new identity; the old one is deleted at the cloud.
+    /// Keeps the item here under a new identity and deletes the old one at the cloud.
+    ///
     /// - Parameter before: The row as the index has it.
     private func leaveSync(_ row: inout ItemRow, from before: ItemRow, now: Timestamp) throws {
-        // From now on the content is of no version.
+        // From now on the content belongs to no version.
         if let content = row.content { try forgetContent(content) }
         var tombstone = row
         let number = newNumber()
@@ -282,10 +288,10 @@ extension IndexTransaction {
         tombstone.content = nil
         tombstone.contentState = .none
         tombstone.nextVersion = nil
-        // It may come back to its name.
+        // The item may return to its name.
         tombstone.flags.formIntersection([.creationSent, .pinned, .madeHere])
         try markDirty(&tombstone, .deleted, now: now)
-        // The row's id must be free before the tombstone takes it.
+        // The row must release its id before the tombstone takes it.
         row.id = newItemID()
         row.version = nil
         row.nextVersion = nil
@@ -304,7 +310,7 @@ extension IndexTransaction {
         if move.into.key != move.from.key { try touchFolder(move.into, now: move.now, isSynced: isSynced) }
     }
 
-    /// Both items change places; neither may cross the border of what is synced.
+    /// Swaps both items. Neither may change whether it is synced.
     func exchange(_ move: Move) throws -> RenameResult {
         guard let target = move.target else { throw UbiquityError(.notFound, "no such item", at: "\(move.name)") }
         guard target.key != move.source.key else { return RenameResult(moved: move.source, exchanged: target) }
@@ -347,12 +353,12 @@ extension IndexTransaction {
         return RenameResult(moved: moved, exchanged: exchanged)
     }
 
-    /// A document that changes places with a new file gives its name up to that; two documents stay who they are.
+    /// A document swapped with a new file gives its name to that file. Two documents keep their identities.
     private func noteSaving(
         _ move: Move, _ source: (before: ItemRow, after: ItemRow), _ target: (before: ItemRow, after: ItemRow)
     ) throws {
         let begin = move.now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
-        // What has gone up may be as new; but not if the other one has not.
+        // A new file may have been uploaded already, unless the other one has not been.
         let marks: [(ItemRow) -> Bool] = [{ $0.dirty.contains(.created) }, { $0.createdAt > begin }]
         guard let isNew = marks.first(where: { $0(source.before) != $0(target.before) }) else { return }
         let (document, made) = isNew(source.before) ? (target, source) : (source, target)
@@ -362,22 +368,22 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// What an ignore file says is needed here without anybody opening it.
+    /// Requests the download of an ignore file: its rules apply here even if no program opens it.
     package mutating func wantIgnoreFile() {
         guard kind == .file, contentState != .complete, entry?.name == IgnoreRules.fileName else { return }
         flags.insert(.downloadRequested)
     }
 
-    /// Whether it is a file of which, by its marks, the cloud cannot have heard.
+    /// Whether the flags say that the cloud cannot know the file.
     fileprivate var seemsUnsent: Bool {
         kind == .file && !isExcluded && !isLinked && contentState == .complete && dirty.contains(.created)
             && !flags.contains(.creationSent)
     }
 
-    /// Whether its identity can be given up for one that only this device has: a folder's content would have to leave
-    /// with it, and what is not here cannot be kept.
+    /// Whether the item can get a new identity that only this device has. A folder cannot, because its members would
+    /// have to follow; a file without local content cannot either.
     var canLeaveSync: Bool { kind == .symlink || kind == .hardLink || kind == .file && contentState == .complete }
 
-    /// Of what has several names, none crosses the border of what is kept local.
+    /// Whether the item has several names: none of them may change whether it is synced.
     fileprivate var hasSeveralNames: Bool { !kind.isSpecial && (isLinked || kind == .hardLink) }
 }

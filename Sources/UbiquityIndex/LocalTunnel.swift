@@ -1,42 +1,44 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-// Saving by giving a name up and taking it again. The name's document is the same before and after: identity,
-// attributes, versions and the base of the next version stay with it (`design.md` section 4).
+// Tunnelling: saves that give a name up and take it again. The document stays the same item: identity, attributes,
+// versions and the base of the next version remain with the name (`design.md` section 4).
 //
-// - A rename to an ignored name (a backup), then something made at, or renamed to, the free name: joined when that is
-//   made. The backup stays, on this device only. What never went up is a backup at once, and the document is gone till
-//   then, as if it were deleted.
-// - The same with a backup of any name, by one process, if what takes the name is new: joined likewise. The backup is a
-//   new item.
-// - A deletion, then something made or renamed, by one process: joined likewise, also if the deletion has gone up
-//   meanwhile. The next content brings the document back then, on all devices.
-// - A further name, then something renamed over the first: joined likewise, whatever process does it. The further name
-//   is the backup's, a new item.
-// - In each of these, instead of a rename to the free name, a further name there of what was saved aside: joined when
-//   that has lost its own name.
-// - A rename to any name, something made or renamed, then the deletion of what was renamed: joined at the deletion.
-// - An exchange with a new file, then the deletion of what the document was: joined at the deletion.
+// - A document is renamed to an ignored name (a backup), then an item is created at, or renamed to, the free name:
+//   joined at once. The backup stays on this device only. A document that was never uploaded becomes the backup itself;
+//   until the join it counts as deleted.
+// - The same with a backup of any name, by one process, if the item that takes the name is new: joined likewise. The
+//   backup is a new item.
+// - A document is deleted, then an item is created or renamed there, by one process: joined likewise, even if the
+//   deletion has been uploaded meanwhile. Then the next content brings the document back on all devices.
+// - A document gets a further name, then an item is renamed over the first: joined likewise, for any process. The
+//   further name is the backup's, a new item.
+// - In each of these, a hard link at the free name to a file saved elsewhere counts like a rename: joined when that
+//   file has lost its own name.
+// - A document is renamed to any name, an item is created or renamed there, then the renamed document is deleted:
+//   joined at the deletion.
+// - A document is exchanged with a new file, then the former document is deleted: joined at the deletion.
 //
-// In the first case the rename waits for the end of the window before it goes up, so that other devices never see it.
-// In the others it goes up at once, as any rename, and a new item as any new item. In the last, the deletion then
-// deletes that one, and the document comes back to its name with the new content. Nothing is lost in any of them: what
-// is given up in the index is a name, and a content only with the item that is deleted.
+// In the first case the rename is uploaded only after the window ends, so other devices never see it. In the others it
+// is uploaded at once, like any rename, and so is a new item. In the last two cases the later deletion removes that new
+// item, and the document returns to its name with the new content. No case loses anything: the index gives up only a
+// name, and a content only with a deleted item.
 
 extension IndexTransaction {
-    /// Notes that a document has lost its name.
-    /// - Parameter after: the item as it is now; nil if it was deleted.
+    /// Records that a document has lost its name.
+    ///
+    /// - Parameter after: The item as it is now; nil if it was deleted.
     func giveUp(_ before: ItemRow, after: ItemRow?, process: Int32) throws {
         guard let place = before.entry, before.kind == .file, !before.isExcluded, !before.isLinked else {
             return
         }
-        // What the cloud never had is not worth a deletion and a return.
+        // An item the cloud never had needs neither a deletion nor a return.
         if after == nil, before.dirty.contains(.created) { return }
         var isHeld = false
         if let after, let entry = after.entry, let folder = try row(key: entry.parent) {
             isHeld = try isIgnored(entry.name, .file, in: folder)
         }
-        // A new file that gets another name was made aside, to be renamed: the name it had is no document's.
+        // A new file that is renamed was a temporary file; its first name belongs to no document.
         if after != nil, !isHeld, before.dirty.contains(.created) { return }
         index.tunnels.giveUp(
             Tunnels.GivenUp(
@@ -45,9 +47,10 @@ extension IndexTransaction {
             for: after?.entry)
     }
 
-    /// Puts the document that had the name a moment ago back there, without content, if what takes the name now is its
-    /// next content.
-    /// - Parameter taker: what is renamed to the name. The document itself, renamed back, is joined with nothing.
+    /// Puts the document that recently had the name back there, without content, if its next content is about to take
+    /// the name.
+    ///
+    /// - Parameter taker: The item being renamed to the name. The document itself, renamed back, is not joined.
     func documentComingBack(
         to place: ItemRow.Entry, taker: ItemRow? = nil, process: Int32, now: Timestamp
     ) throws -> ItemRow? {
@@ -58,12 +61,12 @@ extension IndexTransaction {
         guard let row = try row(id: given.id) else { return try bringBackForgotten(given, now: now) }
         guard row.kind == .file, !row.isExcluded, !row.isLinked else { return nil }
         if row.isDeleted {
-            // What is held and deleted is what never went up and has its backup, or else was renamed once more.
+            // A tunnelled document that is deleted was never uploaded and has its backup, or was renamed again.
             guard given.removed != nil || ProcessHost.isSame(given.process, process) else { return nil }
             index.tunnels.forget(given.key)
             return try bringBack(row, to: place, now: now)
         }
-        // Two documents that change places stay who they are, whatever of them is here.
+        // Two documents that swap names keep their identities, whether their contents are here or not.
         guard given.isHeld || taker?.isNew(for: place.name, now) ?? true else { return nil }
         guard row.key == given.key, let backup = row.entry, row.contentState == .complete,
             let folder = try self.row(key: backup.parent)
@@ -77,7 +80,7 @@ extension IndexTransaction {
         back.dirty.remove(.deleted)
         back.flags.insert(.returned)
         back.entry = place
-        // It may have been renamed before it was deleted, and the cloud know it by that name, or be hearing of it now.
+        // The document may have been renamed before its deletion, and the cloud may know that name or be about to.
         let known = try remote(id: row.id)
         let folder = try self.row(key: place.parent)?.id
         if row.dirty.contains(.place) || known?.name != place.name || known?.parent != folder {
@@ -88,19 +91,19 @@ extension IndexTransaction {
         return back
     }
 
-    /// The deletion has gone up, and the cloud's answer has let the index forget the document: it is there again, to go
-    /// up with its next content.
+    /// Restores a document that the index has deleted after the cloud confirmed its deletion. It is uploaded with its
+    /// next content.
     private func bringBackForgotten(_ given: Tunnels.GivenUp, now: Timestamp) throws -> ItemRow? {
         guard var back = given.removed else { return nil }
         let known = try remote(id: back.id)
         guard known?.isDeleted ?? true else { return nil }
         index.tunnels.forget(given.key)
-        // The backup of what never went up has the row.
+        // The backup of a document that was never uploaded has the row's key.
         if try row(key: back.key) != nil { back.key = ItemKey(newNumber()) }
         back.ino = UInt64(newNumber())
         back.entry = given.place
         back.flags = back.flags.intersection(.pinned).union(.returned)
-        // With what had not gone up before the deletion.
+        // Keeps the changes that were not uploaded before the deletion.
         back.dirty = back.dirty.intersection([.created, .mode, .times, .xattrs])
         if !back.dirty.contains(.created) { back.dirty.insert(.place) }
         back.dirtyOrder = try newDirtyOrder()
@@ -112,7 +115,7 @@ extension IndexTransaction {
         return back
     }
 
-    /// What the cloud is known to say of it, till it has its next content: that it is deleted.
+    /// Stores a record that the item is deleted at the cloud, until its next content is uploaded.
     private func rememberDeletion(of row: ItemRow) throws {
         guard let entry = row.entry, let folder = try self.row(key: entry.parent) else { return }
         let record = RemoteItem(
@@ -121,9 +124,9 @@ extension IndexTransaction {
         try setRemote(record, state: .settled)
     }
 
-    /// The document that is to be replaced at its name, without content, if it got a further name a moment ago, as a
-    /// backup: that is an item of its own then, and has its content. (Who gave that name is not asked: of a file of two
-    /// names that is replaced at one, the document may as well stay there.)
+    /// Returns the document that is being replaced at its name, without content, if it recently got a further name as a
+    /// backup. The backup becomes a separate item and takes the content. The process is not compared: if a file with
+    /// two names is replaced at one, the document may as well stay there.
     func documentWithLinkedBackup(_ row: ItemRow, now: Timestamp) throws -> ItemRow? {
         guard row.kind == .file, row.isLinked, !row.isExcluded, row.contentState == .complete, let place = row.entry,
             case let links = try allLinks(to: row.id), links.count == 1, let link = links.first, !link.isExcluded,
@@ -138,14 +141,14 @@ extension IndexTransaction {
         return try leaveBackup(moved, isLocal: false, for: place, now: now)
     }
 
-    /// A file has one name left, which a document gave up a moment ago, and which the file got as a further one: it is
-    /// the document's next content, as if it had been renamed there.
+    /// Joins a file that has one name left, if it got that name as a hard link and a document recently gave it up. The
+    /// file is the document's next content, as if it had been renamed there.
     func joinOnlyName(of id: ItemID, process: Int32, now: Timestamp) throws {
         guard let row = try row(id: id), row.kind == .file, !row.isLinked, !row.isExcluded, !row.isDeleted,
             row.contentState == .complete, let place = row.entry, let folder = try self.row(key: place.parent),
             index.tunnels.owner(of: place, at: index.timekeeper.uptime())?.taker != nil
         else { return }
-        // The document is to have the name.
+        // Frees the name for the document.
         var source = row
         source.entry = nil
         try update(source, before: row)
@@ -157,13 +160,13 @@ extension IndexTransaction {
         _ = try replaceContent(move, of: document)
     }
 
-    /// The old content stays at the backup's name as an item of its own, whose inode programs may have open; the
-    /// document goes back to its name.
+    /// Leaves the old content at the backup's name as a separate item, whose inode programs may have open. The document
+    /// returns to its name.
     private func leaveBackup(
         _ row: ItemRow, isLocal: Bool, for place: ItemRow.Entry, now: Timestamp
     ) throws -> ItemRow {
         index.tunnels.forget(row.key)
-        // From now on that content is of no version.
+        // From now on the content belongs to no version.
         if let content = row.content { try forgetContent(content) }
         var back = row
         back.entry = place
@@ -171,7 +174,7 @@ extension IndexTransaction {
         back.content = nil
         back.contentState = .none
         back.flags.subtract([.writing, .fresh])
-        // The rename may be on its way to the cloud: the place goes up once more, if only to say that it is the same.
+        // The rename may be on its way to the cloud, so the place is uploaded again, even if it is unchanged.
         try markDirty(&back, .place, now: now)
         try update(back, before: row)
         var copy = row
@@ -188,9 +191,10 @@ extension IndexTransaction {
         return back
     }
 
-    /// A document is deleted that was renamed a moment ago, and another item has its name since: that one's content is
-    /// the document's next, and the document is where it was.
-    /// - Returns: false if it is not so.
+    /// Handles the deletion of a recently renamed document whose name another item has taken. That item's content
+    /// becomes the document's next content, and the document returns to its place.
+    ///
+    /// - Returns: False if this is not the case.
     func returnInsteadOfRemoving(_ row: ItemRow, now: Timestamp) throws -> Bool {
         guard !index.tunnels.isEmpty, row.kind == .file, !row.isExcluded,
             let given = index.tunnels.origin(of: row.key, at: index.timekeeper.uptime()), given.id == row.id,
@@ -212,7 +216,7 @@ extension IndexTransaction {
         return true
     }
 
-    /// A new file's (empty) content becomes the next one of the document that stands at the name without content.
+    /// Gives a new file's (empty) content to the document that is at the name without content.
     func begin(_ new: NewItem, as document: ItemRow, in folder: ItemRow, now: Timestamp) throws -> ItemRow {
         var row = document
         row.ino = UInt64(newNumber())
@@ -242,7 +246,7 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// What is kept of a document that was deleted; nil if that is too much.
+    /// The part of a deleted document that is remembered; nil if it is too large.
     fileprivate var remembered: ItemRow? {
         guard xattrs.byteCount + localXattrs.byteCount <= Tunnels.attributesKept else { return nil }
         var row = self
@@ -254,12 +258,14 @@ extension ItemRow {
 }
 
 extension ItemRow {
-    /// Whether it is what a program makes to save, made a moment ago or of an ignored name, and no document of its own.
-    /// A file that the cloud knows is that only with a temporary name: two young documents may exchange their names.
-    /// - Parameter document: The name that it is about to take.
+    /// Returns whether the item is a save in progress: created recently or under an ignored name, and not a document of
+    /// its own. A file that the cloud knows counts only with a temporary name, because two young documents may swap
+    /// names.
+    ///
+    /// - Parameter document: The name that the item is about to take.
     fileprivate func isNew(for document: ItemName, _ now: Timestamp) -> Bool {
         if isExcluded || dirty.contains(.created) { return true }
-        // Without an entry it has just lost its own name.
+        // An item without an entry has just lost its own name.
         if let name = entry?.name, !name.isMadeUp, !name.possibleDocuments.contains(document) { return false }
         return createdAt <= now && createdAt > now.advanced(bySeconds: -(Tunnels.window / .seconds(1)))
     }

@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// Where a version is moved to.
+/// The destination of a version.
 package struct VersionPlace: Sendable {
     /// The folder's inode number.
     package var parent: UInt64
@@ -16,9 +16,10 @@ package struct VersionPlace: Sendable {
 }
 
 extension ItemIndex {
-    /// Decides about versions of a file, here and now; the cloud and the other devices hear of it when they can.
-    /// Throws `.notFound` if the file is gone.
-    /// - Returns: the version that the last restoration makes.
+    /// Decides about versions of a file on this device. The decisions are uploaded later. Throws `.notFound` if the
+    /// file is gone.
+    ///
+    /// - Returns: The version that the last restoration creates.
     @discardableResult
     package func decide(
         _ actions: [(kind: PendingVersionAction.Kind, version: VersionID)], of key: ItemKey
@@ -30,7 +31,7 @@ extension ItemIndex {
             let decided = try transaction.decidedVersions(of: row.id)
             var made: VersionID?
             for action in actions where decided[action.version] == nil || action.kind == .restore {
-                // An edit that is on its way up is older than the restoration.
+                // An edit being uploaded is older than the restoration.
                 let new = try transaction.decide(
                     action.kind, action.version, of: row.id, after: action.kind == .restore ? key : nil)
                 made = new ?? made
@@ -39,16 +40,17 @@ extension ItemIndex {
         }
     }
 
-    /// Makes a version's content the content of the file at a place, which is made if there is none; a conflict is
-    /// resolved by that.
+    /// Writes a version's content to a file, which is created if it does not exist. This resolves the version's
+    /// conflict.
     ///
-    /// The version stays undecided at the cloud until its content is there as the file's: whatever happens to this
-    /// device, it is kept.
+    /// The version stays undecided at the cloud until its content is uploaded as the file's. So it is kept whatever
+    /// happens to this device.
+    ///
     /// - Parameters:
-    ///   - content: a copy of the version's, which is the item's afterwards.
-    ///   - ino: the inode number that the item has from now on, if a program has moved it there through the mount; nil
-    ///     for a new one, of which the mount is told.
-    /// - Returns: the content that was replaced, which is the caller's now.
+    ///   - content: A copy of the version's content, which the item owns afterwards.
+    ///   - ino: The item's new inode number if a program moved the version through the mount; nil for a new number, of
+    ///     which the mount is notified.
+    /// - Returns: The replaced content, which the caller now owns.
     package func place(
         _ version: RemoteVersion, of key: ItemKey, content: ContentID, ino: UInt64?, at place: VersionPlace
     ) throws -> ContentID? {
@@ -57,7 +59,7 @@ extension ItemIndex {
                 throw UbiquityError(.notFound, "the file is gone")
             }
             let target = try transaction.target(of: place, like: source, content)
-            // It is wanted in the place of what is known to be current, which may be on its way.
+            // The version replaces the known current one, which may not be downloaded yet.
             let isDecided = target.key == source.key && (version.kind == .conflict || target.version == version.id)
             let current = isDecided ? try transaction.remote(id: target.id) : nil
             let placed = try transaction.putContent(
@@ -70,10 +72,11 @@ extension ItemIndex {
         }
     }
 
-    /// Gives a file that nobody has changed since a new content, and decides about a conflict by that.
-    /// - Parameter generation: of the row that the content was made from.
-    /// - Returns: the content that was replaced, which is the caller's now. Nil if the file has changed meanwhile, or
-    ///   the conflict has been decided about: then nothing is done and `content` is the caller's.
+    /// Replaces the content of an unchanged file and so decides a conflict.
+    ///
+    /// - Parameter generation: The generation of the row that the content was made from.
+    /// - Returns: The replaced content, which the caller now owns. Nil if the file has changed or the conflict was
+    ///   decided meanwhile: then nothing happens and the caller keeps `content`.
     package func replace(
         _ key: ItemKey, generation: Int64, version: VersionID?, with content: ContentID, size: Int64,
         resolving conflict: VersionID
@@ -81,7 +84,7 @@ extension ItemIndex {
         try write(.remote) { transaction in
             guard let row = try transaction.row(key: key), !row.isDeleted, !row.isWriting,
                 row.generation == generation, row.version == version, !row.dirty.contains(.content),
-                // Somebody may have decided about it, here or on another device.
+                // The conflict may have been decided here or on another device.
                 try transaction.conflicts(of: row.id).contains(where: { $0.id == conflict })
             else { return .none }
             _ = try transaction.putContent(content, size: size, ino: UInt64(transaction.newNumber()), in: row)
@@ -92,7 +95,7 @@ extension ItemIndex {
 }
 
 extension IndexTransaction {
-    /// The file at the place; if there is none, a new one like `source` that has `content`.
+    /// Returns the file at the place; if there is none, a new one like `source` that has `content`.
     fileprivate func target(of place: VersionPlace, like source: ItemRow, _ content: ContentID) throws -> ItemRow {
         let folder = try liveDirectory(ino: place.parent)
         let now = index.timekeeper.now()
@@ -112,7 +115,7 @@ extension IndexTransaction {
         let new = NewItem(
             kind: .file, mode: Privileges.arriving(source.mode), uid: source.uid, gid: source.gid, content: content)
         let before = try create(in: folder, named: place.name, new)
-        // Attributes are the file's, and no version has any of its own.
+        // Attributes belong to the file; versions have none of their own.
         var made = before
         made.xattrs = source.xattrs
         guard made.xattrs != before.xattrs else { return before }
@@ -121,8 +124,9 @@ extension IndexTransaction {
         return made
     }
 
-    /// The file has another content, as after a save by renaming: another inode, the same identity.
-    /// - Parameter base: the version that it is made from; nil if that stays.
+    /// Replaces a file's content as a save by renaming does: another inode, the same identity.
+    ///
+    /// - Parameter base: The version that the content starts from; nil to keep the present one.
     func putContent(
         _ content: ContentID, size: Int64, ino: UInt64, in before: ItemRow, base: VersionID? = nil
     ) throws -> ItemRow {

@@ -1,12 +1,12 @@
 internal import UbiquityCore
 
-/// Which item has a name in a folder, of names lately asked for or given, and which names nobody has.
+/// Caches recently used names: which item has a name in a folder, and which names are free.
 ///
-/// Of a folder that was made since the index was opened all names are known, so that a new one in it, which is looked
-/// up before it is made, asks no database: a clone, an unpacked archive. Part of `RowCache`, by whose rules it
-/// remembers and forgets.
+/// For a folder created since the index was opened, all names are known. So creating an item there, which starts with a
+/// lookup, needs no database query: a clone or an unpacked archive profits. Part of `RowCache`, whose rules decide what
+/// is remembered and forgotten.
 struct NameCache {
-    /// Names kept; at about 150 bytes each, 3 MB. Folders of which all are known, too.
+    /// Maximum names; at about 150 bytes each, 3 MB. Also the maximum of completely known folders.
     static let capacity = 20_000
 
     enum Known {
@@ -15,13 +15,13 @@ struct NameCache {
         case unknown
     }
 
-    /// By a name: the key of who has it, `nobody`, or `unknown`, while a commit changes it and if that has failed.
+    /// By name: the item's key, `nobody`, or `unknown` while a commit changes the name or after that commit has failed.
     private var items: [ItemRow.Entry: Int64] = [:]
     // Keys are greater than 0.
     private static let nobody: Int64 = 0, unknown: Int64 = -1
-    /// Folders of which every name that somebody has is in `items`.
+    /// Folders whose names are all in `items`.
     private var whole: Set<ItemKey> = []
-    /// Those of them in which a commit that is under way changes names.
+    /// Those folders in which a running commit changes names.
     private var suspended: Set<ItemKey> = []
 
     func item(at entry: ItemRow.Entry) -> Known {
@@ -33,14 +33,14 @@ struct NameCache {
         }
     }
 
-    /// - Parameter item: nil if nobody has the name.
+    /// - Parameter item: Nil if the name is free.
     mutating func remember(_ entry: ItemRow.Entry, _ item: ItemKey?) {
-        // What is lost is asked for once more.
+        // Dropped names are queried again.
         if items.count >= Self.capacity { removeAll() }
         items[entry] = Self.mark(item)
     }
 
-    /// A number that no key can be is damage, and not remembered.
+    /// A number that cannot be a key shows damage and is not remembered.
     private static func mark(_ item: ItemKey?) -> Int64 {
         guard let item else { return nobody }
         return item.rawValue > nobody ? item.rawValue : unknown
@@ -52,41 +52,41 @@ struct NameCache {
         suspended = []
     }
 
-    /// A commit that changes these names is about to be made.
+    /// Prepares for a commit that changes these names.
     mutating func beginCommit(of changes: NameChanges) {
         let comesBack = changes.items.count <= RowCache.maximumWritten
         for entry in changes.items.keys {
-            // To take it out and put it in again costs more.
+            // Removing and inserting the entry would cost more.
             if comesBack { items[entry] = Self.unknown } else { items.removeValue(forKey: entry) }
             if whole.remove(entry.parent) != nil { suspended.insert(entry.parent) }
         }
     }
 
-    /// The commit is made, or failed: then what it would have changed is not known.
+    /// Ends a commit. After a failure (nil) the changed names stay unknown.
     mutating func endCommit(_ changes: NameChanges?) {
         defer { suspended = [] }
-        // Also of those that fail, which leave their names as unknown.
+        // Failed commits count too, because they leave unknown names.
         let more = changes?.items.count ?? 0, folders = suspended.count + (changes?.newFolders.count ?? 0)
         if items.count + more > Self.capacity || whole.count + folders > Self.capacity { removeAll() }
         guard let changes else { return }
         whole.formUnion(suspended)
-        // After the others, of which one may be in a folder that is new.
+        // Runs after the suspended folders, one of which may be inside a new folder.
         whole.formUnion(changes.newFolders)
         for (entry, item) in changes.items { items[entry] = Self.mark(item) }
     }
 
-    /// All that is known: names, of nobody too, and folders of which every name is.
+    /// All known names, including free ones, and the completely known folders.
     var contents: (items: [ItemRow.Entry: ItemKey?], whole: Set<ItemKey>) {
         let known = items.filter { $0.value != Self.unknown }
         return (known.mapValues { $0 == Self.nobody ? nil : ItemKey($0) }, whole)
     }
 }
 
-/// What a transaction has done to names.
+/// A transaction's changes of names.
 struct NameChanges {
-    /// Who has them now; nil for nobody.
+    /// The new owner of each name; nil for a free name.
     private(set) var items: [ItemRow.Entry: ItemKey?] = [:]
-    /// Folders that it made.
+    /// Folders that the transaction created.
     private(set) var newFolders: Set<ItemKey> = []
 
     mutating func give(_ entry: ItemRow.Entry, to item: ItemKey?) { items[entry] = .some(item) }

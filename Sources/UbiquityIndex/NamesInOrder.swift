@@ -1,31 +1,31 @@
 internal import UbiquityCore
 
-/// Where programs ask for the names of a folder in their order, as a walk over a known tree does (`git status`, a
-/// comparison with a list): then those that follow are read along, at a third of what they cost one by one.
+/// Detects programs that look up a folder's names in order, as a walk over a known tree does (`git status`, a
+/// comparison with a list). The following names are then read ahead, at a third of the cost of single reads.
 ///
-/// Whether it is so is a guess, which costs a read when it is wrong. So it is made the more rarely the more often it
-/// was wrong in the folder.
+/// The detection is a guess, and a wrong guess costs one read. So the more often it was wrong in a folder, the more
+/// rarely it is made.
 struct NamesInOrder {
-    /// Folders of which something is known.
+    /// Maximum number of folders tracked.
     static let capacity = 64
-    /// Names that are read at one time, at first and at most.
+    /// Names read ahead, at first and at most.
     static let firstSpan = 4, maximumSpan = 64
-    /// So many names are asked for at most before the next guess.
+    /// Maximum lookups before the next guess.
     static let maximumRest = 63
 
     private struct Folder {
-        /// The last that was read.
+        /// The last name that was read.
         var last: ItemName
         var span = NamesInOrder.firstSpan
-        /// How many names are asked for before the next guess, and how many are left of them.
+        /// How many lookups pass before the next guess, and how many of them remain.
         var rest = 0
         var restLeft = 0
     }
 
     private var folders: [ItemKey: Folder] = [:]
 
-    /// What to read for a name that is asked for: up to `limit` names after another one, of which it may be the first.
-    /// Nil if there is nothing to guess.
+    /// Returns what to read for a lookup: up to `limit` names after another one, of which it may be the first. Nil if
+    /// there is no guess.
     mutating func guess(_ entry: ItemRow.Entry) -> (after: ItemName, limit: Int)? {
         guard let folder = folders[entry.parent], folder.last < entry.name else { return nil }
         guard folder.restLeft == 0 else {
@@ -35,13 +35,13 @@ struct NamesInOrder {
         return (folder.last, folder.span)
     }
 
-    /// The guess was right; `last` is the last name that was read.
+    /// Records a right guess; `last` is the last name that was read.
     mutating func confirm(_ parent: ItemKey, last: ItemName) {
         let span = min((folders[parent]?.span ?? 0) * 4, Self.maximumSpan)
         note(parent, Folder(last: last, span: max(span, Self.firstSpan)))
     }
 
-    /// It was wrong.
+    /// Records a wrong guess.
     mutating func refute(_ parent: ItemKey) {
         guard var folder = folders[parent] else { return }
         folder.span = Self.firstSpan
@@ -50,7 +50,7 @@ struct NamesInOrder {
         folders[parent] = folder
     }
 
-    /// A name was read by itself.
+    /// Records a name that was read alone.
     mutating func note(_ entry: ItemRow.Entry) {
         if folders[entry.parent] != nil { folders[entry.parent]?.last = entry.name } else {
             note(entry.parent, Folder(last: entry.name))

@@ -2,17 +2,17 @@ import GRDB
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Numbers for keys, inodes and contents: each is given once in the life of the index, also across crashes.
+/// Numbers for keys, inodes and contents. Each is given once in the life of the index, even across crashes.
 ///
-/// A block is written down as used before its numbers are given, so a transaction that is undone wastes numbers and
+/// A block is stored as used before its numbers are given. So a transaction that is rolled back wastes numbers and
 /// repeats none.
 struct NumberReserve {
-    /// Numbers written down at a time.
+    /// Numbers stored as used at a time.
     static let block: Int64 = 100_000
-    /// A transaction may draw this many; a new block is taken before one that might run out.
+    /// Numbers that a transaction may take. A new block is reserved before a transaction that might run out.
     static let perTransaction: Int64 = 20_000
 
-    /// Beyond lies what means something else (`ItemIndex.versionNumberBit`).
+    /// Greater numbers have another meaning (`ItemIndex.versionNumberBit`).
     static let last = (Int64(1) << ItemIndex.versionNumberBit) - 1 - 2 * block
 
     var next: Int64 = 0
@@ -23,7 +23,7 @@ struct NumberReserve {
         return next
     }
 
-    /// So many numbers, if they are written down as used already.
+    /// Takes several numbers if they are stored as used already.
     mutating func take(_ count: Int) -> [Int64]? {
         guard end - next >= count else { return nil }
         return (0..<count).map { _ in take() }
@@ -31,29 +31,29 @@ struct NumberReserve {
 }
 
 extension ContentID {
-    /// Whether an index can have given it.
+    /// Whether an index can have given this id.
     package var isPossible: Bool { (1...NumberReserve.last).contains(rawValue) }
 }
 
 extension ItemIndex {
-    /// A version that was moved out is an item with the inode number that it had as a version: this bit, which no other
-    /// item's has, and a number that was given for it.
+    /// A version moved out of the versions folder becomes an item with the version's inode number: this bit, which no
+    /// other item has, plus a given number.
     package static let versionNumberBit = 50
 
-    /// Writes down a transaction's numbers beyond the block, should it have drawn so many: with the transaction itself,
-    /// so that whatever has such a number survives only if this does.
+    /// Stores the numbers that a transaction took beyond the block, in the transaction itself. So an item with such a
+    /// number survives only together with that record.
     func recordOverdraft(_ transaction: IndexTransaction) throws {
         let (next, end) = numbers.withLock { ($0.next, $0.end) }
         if next > end { try transaction.execute(Self.reserving, [.int(next)]) }
     }
 
-    /// Whether fewer numbers are left than a transaction may draw.
+    /// Whether fewer numbers are left than a transaction may take.
     var needsNumbers: Bool { numbers.withLock { $0.end - $0.next < NumberReserve.perTransaction } }
 
     private static let reserving = "INSERT OR REPLACE INTO meta VALUES ('numbers', ?)"
 
-    /// Of an index that does not say, or cannot be right about, how far its numbers have been given, beyond all that it
-    /// has. In a new one 1 is the top folder's.
+    /// Returns a start beyond all numbers in use, for an index without a valid record of used numbers. In a new index,
+    /// 1 is the top folder's.
     private static func unknownNumbers(_ db: Database) throws -> Int64 {
         let used = try Int64.fetchOne(
             db,
@@ -72,8 +72,8 @@ extension ItemIndex {
         try db.run(reserving, [.int(end)])
     }
 
-    /// Takes a new block if fewer numbers are left than a transaction may draw. Not inside a transaction: the block
-    /// must be written down whatever becomes of that.
+    /// Reserves a new block if fewer numbers are left than a transaction may take. Call it outside a transaction: the
+    /// block must stay stored even if the transaction is rolled back.
     func reserveNumbers(_ db: Database) throws {
         guard needsNumbers else { return }
         let next = numbers.withLock { $0.next }
@@ -85,19 +85,19 @@ extension ItemIndex {
         try Self.setReserved(newEnd, db)
         journal?.noteLone()
         numbers.withLock {
-            // What is left of a block of this run goes on; another run's block is skipped.
+            // The rest of this run's block is used further; another run's block is skipped.
             if $0.end != stored { $0.next = start }
             $0.end = newEnd
         }
     }
 
-    /// A content id that was never used.
+    /// Returns a content id that was never used.
     package func newContentNumber() throws -> Int64 {
         if let number = numbers.withLock({ $0.take(1) })?.first { return number }
         return try write(.startup) { $0.newNumber() }
     }
 
-    /// The same, several at a time: `count` is at most `NumberReserve.perTransaction`.
+    /// Returns several content ids; `count` is at most `NumberReserve.perTransaction`.
     package func newContentNumbers(_ count: Int) throws -> [Int64] {
         if let found = numbers.withLock({ $0.take(count) }) { return found }
         return try write(.startup) { transaction in (0..<count).map { _ in transaction.newNumber() } }

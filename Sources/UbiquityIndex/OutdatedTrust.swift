@@ -1,21 +1,21 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Contents that the index on the disk may take for the cloud's, though the index that runs knows better.
+/// Contents that the index on disk may still consider the cloud's, although the running index knows better.
 ///
-/// Written in place, such a content would be a danger: after a power loss the old index may have survived together with
-/// the new bytes, and nobody would look at them. So before the first byte the index is brought to the disk.
+/// Writing such a content in place would be dangerous: after a power loss the old index may have survived with the new
+/// bytes, and nobody would verify them. So the index is synced to disk before the first byte is written.
 struct OutdatedTrust {
-    /// Contents that are remembered. Beyond, all count as such until the index is next on the disk.
+    /// Maximum contents remembered. Beyond that, all contents count until the index is synced again.
     static let maximum = 4096
 
     private var stamps: [ContentID: UInt64] = [:]
-    /// Those with smaller ids count all, since then.
+    /// All contents with smaller ids count, since the given stamp.
     private var all: (below: ContentID, since: UInt64)?
-    /// Of what was taken in last.
+    /// The stamp of the last content added.
     private(set) var last: UInt64 = 0
 
-    /// - Parameter first: the first id of this opening of the index: the process before may have died with some.
+    /// - Parameter first: The first id of this opening of the index. Contents of the process before may be affected.
     init(first: ContentID) { all = (first, 0) }
 
     func contains(_ content: ContentID) -> Bool {
@@ -32,7 +32,7 @@ struct OutdatedTrust {
         }
     }
 
-    /// An index is on the disk that knows of everything up to then.
+    /// Drops the contents up to a stamp: the index on disk knows about them.
     mutating func forget(through stamp: UInt64) {
         if let all, all.since <= stamp { self.all = nil }
         stamps = stamp == last ? [:] : stamps.filter { $0.value > stamp }
@@ -40,15 +40,15 @@ struct OutdatedTrust {
 }
 
 extension ItemIndex {
-    /// Makes sure that after a power loss the content is not taken for the cloud's: to be called before the first byte
-    /// is written into it in place.
+    /// Ensures that after a power loss the content is not taken for the cloud's. Call it before the first byte is
+    /// written in place.
     package func distrust(_ content: ContentID) throws {
         if trust.withLock({ $0.contains(content) }) { try makeDurable() }
     }
 }
 
 extension IndexTransaction {
-    /// Takes note of a row that was as the cloud has it and is not any more.
+    /// Records a row whose content no longer is the cloud's.
     func noteTrust(_ before: ItemRow, after: ItemRow?) {
         guard let content = before.content, before.isAsTheCloudHasIt else { return }
         if let after, after.content == content, after.isAsTheCloudHasIt { return }
@@ -57,7 +57,7 @@ extension IndexTransaction {
 }
 
 extension ItemRow {
-    /// Whether a start would take its content for the version's without a look at it.
+    /// Whether the next start would take the content for the version's without verifying it.
     fileprivate var isAsTheCloudHasIt: Bool {
         contentState == .complete && version != nil && !dirty.contains(.content) && !isWriting && !isExcluded
     }

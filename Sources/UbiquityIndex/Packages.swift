@@ -3,14 +3,14 @@ package import UbiquityCore
 // Folders that are one document. A package is the outermost such folder above an item, or the item itself.
 
 extension ItemIndex {
-    /// Whether the item is such a folder.
+    /// Returns whether the item is such a folder.
     package func isPackage(_ row: ItemRow) -> Bool {
         guard row.kind == .directory, let name = row.entry?.name else { return false }
         return packages.isPackage(name, row.xattrs)
     }
 }
 
-/// Finds the packages that items lie in. Folders once looked at are remembered, so it is for one transaction.
+/// Finds the packages that hold items. It caches folders, so use it within one transaction only.
 package struct PackageFinder {
     private let reader: IndexReader
     private let rules: PackageRules
@@ -24,7 +24,7 @@ package struct PackageFinder {
         rules = index.packages
     }
 
-    /// The package of an item, nil if it is in none. A deleted one is looked for where the cloud has it.
+    /// Returns the package of an item; nil if there is none. A deleted item is located by the cloud's record.
     package mutating func package(of row: ItemRow) throws -> ItemKey? {
         guard row.kind == .directory || row.entry == nil else {
             return try row.entry.flatMap { try self.package(ofFolder: $0.parent) }
@@ -35,7 +35,7 @@ package struct PackageFinder {
         return try package(ofRemote: parent)
     }
 
-    /// The package of something that the cloud has in that folder, by where the folder is here, or else there.
+    /// Returns the package of an item in a folder of the cloud, by the folder's place here, or else at the cloud.
     package mutating func package(ofRemote folder: ItemID) throws -> ItemKey? {
         if let known = knownRemote[folder] { return known }
         let found = try lookUp(remote: folder)
@@ -49,15 +49,15 @@ package struct PackageFinder {
             let row = try reader.row(id: id)
             if let row, row.key == .root || row.entry != nil { return try package(ofFolder: row.key) ?? found }
             guard let remote = try reader.remote(id: id) else { return found }
-            // Deleted here: it is what it was.
+            // The folder was deleted here; it is still the package it was.
             if let row, row.isDeleted, rules.isPackage(remote.name, remote.xattrs) { found = row.key }
             id = remote.parent
         }
         return found
     }
 
-    /// The packages that a change made here is about: the one that the item lies in, and the one that it was moved
-    /// out of. Name, mode and attributes of a package's own folder are none of its content.
+    /// Returns the packages whose content a local change affects: the one that holds the item, and the one it was moved
+    /// out of. Name, mode and attributes of the package's own folder are not its content.
     package mutating func packages(changedBy row: ItemRow) throws -> Set<ItemKey> {
         var result = Set<ItemKey>()
         if let owner = try package(of: row), row.key != owner || row.dirty.contains(.created) || row.isDeleted {
@@ -71,15 +71,15 @@ package struct PackageFinder {
         return result
     }
 
-    /// The packages whose changes a change made here goes up with: those that it is about, and of a package's own
-    /// folder its own.
+    /// Returns the packages whose changes are uploaded together with a local change: the affected ones, and for a
+    /// package's own folder the package itself.
     package mutating func packages(with row: ItemRow) throws -> Set<ItemKey> {
         var result = try packages(changedBy: row)
         if let owner = try package(of: row) { result.insert(owner) }
         return result
     }
 
-    /// From the folder up to the top; the highest that is a package is the one.
+    /// Walks from the folder to the top; the highest package counts.
     package mutating func package(ofFolder folder: ItemKey) throws -> ItemKey? {
         var path = [ItemRow](), key = folder, found: ItemKey?
         while key != .root {
@@ -106,7 +106,7 @@ extension IndexTransaction {
 }
 
 extension IndexReader {
-    /// The package's folder and everything in it, at most `limit` items.
+    /// Returns the package's folder and everything in it, at most `limit` items.
     package func members(of package: ItemKey, limit: Int) throws -> [ItemRow] {
         guard let top = try row(key: package) else { return [] }
         var result = [top], next = 0
@@ -119,8 +119,8 @@ extension IndexReader {
         return result
     }
 
-    /// Packages in which something was changed here that has not gone up, or is being written: what others have changed
-    /// in them is not mixed with that.
+    /// Returns packages with local changes that are not uploaded, or being written. Remote changes are not mixed with
+    /// them.
     package func changedPackages(_ index: ItemIndex) throws -> Set<ItemKey> {
         var finder = PackageFinder(self, index), result = Set<ItemKey>(), order: Int64 = 0
         while true {
@@ -137,6 +137,6 @@ extension IndexReader {
 
     private static let rowsPerRead = 1000
 
-    /// Files that programs have open for writing.
+    /// Returns files that programs have open for writing.
     package func openForWriting() throws -> [ItemRow] { try rows(RowCoding.select("items.flags & 1"), []) }
 }

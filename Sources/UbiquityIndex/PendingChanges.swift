@@ -1,7 +1,7 @@
 package import UbiquityCore
 
 extension IndexReader {
-    /// Items with changes that wait to go up, in the order in which they became dirty.
+    /// Returns items with changes to upload, in the order in which they became dirty.
     package func dirtyRows(after order: Int64, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.dirty <> 0 AND items.dirtyOrder > ?") + " ORDER BY items.dirtyOrder LIMIT ?",
@@ -10,15 +10,15 @@ extension IndexReader {
 
     package func dirtyCount() throws -> Int { Int(try number("SELECT count(*) FROM items WHERE dirty <> 0", []) ?? 0) }
 
-    /// What was made and is gone before the cloud can have heard of it: nothing is to be said of it, and its row goes
-    /// when changes are next sent.
+    /// Matches items created and deleted before the cloud can know them. Nothing is uploaded for them; their rows are
+    /// deleted with the next upload.
     private static let isNothing = """
         items.dirty & \(DirtyFields.created.rawValue) AND items.dirty & \(DirtyFields.deleted.rawValue)
         AND NOT items.flags & \(ItemFlags.creationSent.rawValue)
         AND NOT EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)
         """
 
-    /// The same rows, at most `limit`, of which something is to be said to the cloud.
+    /// Returns the same rows, at most `limit`, without those for which nothing is uploaded.
     package func unsentRows(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.dirty <> 0 AND NOT (\(Self.isNothing))") + " ORDER BY items.dirtyOrder LIMIT ?",
@@ -29,7 +29,7 @@ extension IndexReader {
         Int(try number("SELECT count(*) FROM items WHERE items.dirty <> 0 AND NOT (\(Self.isNothing))", []) ?? 0)
     }
 
-    /// Bytes of the files whose content waits to go up.
+    /// Returns the bytes of files whose content must be uploaded.
     package func dirtyBytes() throws -> Int64 {
         try number(
             """
@@ -38,14 +38,14 @@ extension IndexReader {
             """, []) ?? 0
     }
 
-    /// The live items that the remote tree has at a place (two for a moment, while records arrive).
+    /// Returns the remote tree's items at a place. There may be two for a moment, while records arrive.
     package func remoteOccupants(of parent: ItemID, named name: ItemName) throws -> [RemoteItem] {
         try remotes(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE parent = ? AND name = ? AND deleted = 0",
             [SQLValue(parent), SQLValue(name)])
     }
 
-    /// The live items that the remote tree has in a folder, at most `limit`.
+    /// Returns the remote tree's items in a folder, at most `limit`.
     package func remoteChildren(of parent: ItemID, limit: Int) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -54,11 +54,12 @@ extension IndexReader {
         return result
     }
 
-    /// Files on this device that eviction may take: clean, not pinned, not open for writing, and confirmed by the
-    /// cloud; least recently used first. Also those of which only a part is here that nobody waits for.
+    /// Returns files that eviction may take, least recently used first: clean, not pinned, not open for writing, and
+    /// confirmed by the cloud. It includes partial contents that no download is filling.
+    ///
     /// - Parameters:
-    ///   - last: The last one of those before; nil for the first.
-    ///   - kept: Files that eviction leaves here.
+    ///   - last: The last file of the previous page; nil for the first page.
+    ///   - kept: Files that eviction keeps.
     package func evictable(
         after last: ItemRow? = nil, largerThan size: Int64 = 0, keeping kept: KeptContents = .none, limit: Int
     ) throws -> [ItemRow] {
@@ -74,12 +75,12 @@ extension IndexReader {
             ])
     }
 
-    /// Whether a program has a file open for writing.
+    /// Returns whether a program has a file open for writing.
     package func hasWriters() throws -> Bool {
         try number("SELECT 1 FROM items WHERE flags & 1 LIMIT 1", []) != nil
     }
 
-    /// Of those that came in part: which, and their contents.
+    /// Returns the evictable files with partial content, and their contents.
     package func evictableParts(keeping kept: KeptContents = .none) throws -> [(key: ItemKey, content: ContentID)] {
         var result = [(key: ItemKey, content: ContentID)]()
         try db.run(
@@ -91,12 +92,12 @@ extension IndexReader {
         return result
     }
 
-    /// The bytes of all those together that are wholly here.
+    /// Returns the total bytes of the evictable files with complete content.
     package func evictableBytes(keeping kept: KeptContents = .none) throws -> Int64 {
         try number("SELECT sum(size) FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable)", kept.values) ?? 0
     }
 
-    /// Whether any is wholly here.
+    /// Returns whether an evictable file with complete content exists.
     package func hasEvictable() throws -> Bool {
         let question = "SELECT 1 FROM items WHERE \(Self.isWhole) AND \(Self.isEvictable) LIMIT 1"
         return try number(question, KeptContents.none.values) != nil
@@ -106,8 +107,8 @@ extension IndexReader {
     private static let isLeftInPart =
         "items.contentState = 1 AND items.flags & \(ItemFlags([.keptCurrent, .downloadRequested]).rawValue) = 0"
 
-    /// That there is a content, which the rest says too, is there for the index of contents.
-    /// The two values are those of `KeptContents`.
+    /// The first condition follows from the others; it makes SQLite use the index of contents. The two values are those
+    /// of `KeptContents`.
     private static let isEvictable = """
         items.content IS NOT NULL AND items.kind = 1 AND items.dirty = 0
         AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0 AND available)
@@ -115,15 +116,15 @@ extension IndexReader {
         AND NOT (items.flags & \(ItemFlags.broughtOnRequest.rawValue) AND items.used >= ?)
         """
 
-    /// Placeholders that should be here: pinned, kept current or asked for, and all others that have no more bytes than
-    /// `eager`, if that is not 0.
+    /// Returns placeholders whose content should be here: pinned, kept current or requested; and all others of at most
+    /// `eager` bytes, if that is not 0.
     package func wanted(eager: Int64, after key: ItemKey, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.key > ? AND \(Self.isWanted(eager))") + " ORDER BY items.key LIMIT ?",
             [SQLValue(key), .int(Int64(limit))])
     }
 
-    /// Of those the ones whose contents the cloud has not got yet, at most `limit`.
+    /// Returns those whose contents the cloud does not have yet, at most `limit`.
     package func awaited(eager: Int64, limit: Int) throws -> [ItemKey] {
         var result = [ItemKey]()
         try db.run(
@@ -135,7 +136,7 @@ extension IndexReader {
         return result
     }
 
-    /// How many those are, and their bytes together.
+    /// Returns the number and the total bytes of wanted files.
     package func wantedTotal(eager: Int64) throws -> (items: Int, bytes: Int64) {
         let condition = Self.isWanted(eager)
         return (
@@ -144,25 +145,25 @@ extension IndexReader {
         )
     }
 
-    /// Whether the item is one of them.
+    /// Returns whether the item is wanted.
     package func isWanted(_ key: ItemKey, eager: Int64) throws -> Bool {
         try exists("SELECT 1 FROM items WHERE key = ? AND \(Self.isWanted(eager))", [SQLValue(key)])
     }
 
     private static func isWanted(_ eager: Int64) -> String {
-        // The flags are written out (pinned, kept current, requested), as the index of them has them.
+        // The flags (pinned, kept current, requested) are written as a number, because the partial index has them so.
         "items.kind = 1 AND items.contentState <> 2 AND items.dirty & 64 = 0 AND "
             + (eager > 0 ? "(items.flags & 26 <> 0 OR items.size <= \(eager))" : "items.flags & 26 <> 0")
     }
 
-    /// Bytes of contents that are wholly here and have no more than `limit` each.
+    /// Returns the total bytes of complete contents of at most `limit` bytes each.
     package func completeBytes(ofAtMost limit: Int64) throws -> Int64 {
-        // The first condition is there for the index of contents.
+        // The first condition makes SQLite use the index of contents.
         let isHere = "content IS NOT NULL AND \(Self.isWhole)"
         return try number("SELECT sum(size) FROM items WHERE \(isHere) AND size <= ?", [.int(limit)]) ?? 0
     }
 
-    /// Contents that are here in part, and what all of each would take, in bytes.
+    /// Returns partial contents, with the full size of each in bytes.
     package func partialContents() throws -> [(content: ContentID, size: Int64)] {
         var result = [(content: ContentID, size: Int64)]()
         try db.run("SELECT content, size FROM items WHERE contentState = 1 AND content IS NOT NULL", []) {
@@ -171,7 +172,7 @@ extension IndexReader {
         return result
     }
 
-    /// Whether something lies in the folder that is not only kept here for want of a place elsewhere.
+    /// Returns whether the folder holds an item that is neither excluded nor lingering.
     package func hasSyncedChildren(_ parent: ItemKey) throws -> Bool {
         let local = ItemFlags([.excluded, .lingering]).rawValue
         return try exists(
@@ -179,7 +180,7 @@ extension IndexReader {
             [SQLValue(parent)])
     }
 
-    /// Folders and items the cloud has deleted that are kept for something below them.
+    /// Returns folders that the cloud has deleted and that are kept for items below them.
     package func lingering(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.flags & \(ItemFlags.lingering.rawValue)") + " ORDER BY items.key DESC LIMIT ?",
@@ -188,7 +189,7 @@ extension IndexReader {
 }
 
 extension IndexReader {
-    /// Live items whose content this device has announced and the cloud has not got. Looks through all records.
+    /// Returns items whose content this device has announced and not uploaded. Scans all records.
     package func announced(by device: DeviceID) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -197,7 +198,7 @@ extension IndexReader {
         return result
     }
 
-    /// Whether announced contents that are lost wait for their places.
+    /// Returns whether lost contents that were announced still wait to be handled.
     package func lostContentsWait() throws -> Bool { try (metaNumber(Self.lostContents) ?? 0) != 0 }
 
     fileprivate static let lostContents = "lostContents"
@@ -206,8 +207,8 @@ extension IndexReader {
 extension IndexTransaction {
     package func noteLostContents(wait: Bool) throws { try setMeta(Self.lostContents, wait ? 1 : 0) }
 
-    /// Takes away an item whose content is lost, as its user would; but nobody wanted that, so what others have made of
-    /// it stands: it is told as if this device knew of none of that.
+    /// Removes an item whose content is lost, as its user would. Nobody wanted this deletion, so changes by others take
+    /// precedence: its base is the lowest revision.
     package func giveUp(_ row: ItemRow) throws {
         let now = index.timekeeper.now()
         for link in try links(to: row.id) { try giveUpName(link, now: now) }
@@ -218,14 +219,14 @@ extension IndexTransaction {
         try update(next, before: gone)
     }
 
-    /// A name of what is given up leads to nothing. One that the cloud knows waits for what it says of the item.
+    /// Removes a name of the lost item. A name that the cloud knows waits for the item's record.
     private func giveUpName(_ link: ItemRow, now: Timestamp) throws {
         guard !link.isExcluded, !link.dirty.contains(.created) else { return try remove(link, now: now) }
         try detach(link)
         try touchLinked(link.linkedID, now: now)
     }
 
-    /// The item loses its place, and waits without one for what its record says.
+    /// Removes the item's entry. The item then waits for its record to be placed.
     package func detach(_ row: ItemRow) throws {
         var next = row
         next.entry = nil
@@ -235,11 +236,11 @@ extension IndexTransaction {
         note(.removed, before: row, after: nil)
     }
 
-    /// All rows, deleted ones too; for the rare pass over everything.
+    /// Returns all rows, including deleted ones; for rare full scans.
     package func allRows() throws -> [ItemRow] { try rows(RowCoding.select("items.key > 0"), []) }
 
-    /// Forgets what the cloud has. What was decided about versions stays: an older copy of the same cloud has these,
-    /// and one that has never had them takes it for no decision.
+    /// Deletes all of the cloud's records. Decisions about versions stay: an older copy of the same cloud has those
+    /// versions, and a cloud that never had them ignores the decisions.
     package func forgetAllRemotes() throws {
         try executeAtOnce("DELETE FROM remote", [])
         recountFolders()

@@ -1,6 +1,6 @@
 package import UbiquityCore
 
-/// When an item was deleted here, and where the cloud had it.
+/// The time of a local deletion, and the item's place at the cloud.
 package struct DeletionMoment: Hashable, Sendable {
     package var time: Timestamp
     package var folder: ItemID
@@ -20,33 +20,35 @@ package struct DeletionMoment: Hashable, Sendable {
         self.writer = writer
     }
 
-    /// The moment of a pending deletion.
+    /// Makes the moment of a pending deletion.
+    ///
     /// - Parameter known: The cloud's record of the item.
     package init(of row: ItemRow, known: RemoteItem) {
         self.init(time: row.dirtyAt, folder: known.parent, name: known.name, writer: known.content?.device)
         if row.flags.contains(.madeHere), known.conflictCount == 0 { madeAt = row.createdAt }
     }
 
-    /// Whether `device` made the item at most `age` seconds before the deletion, and no other device changed it.
+    /// Returns whether `device` made the item at most `age` seconds before the deletion, and no other device changed
+    /// it.
     package func isOfFreshItem(madeOn device: DeviceID, within age: Double) -> Bool {
         guard let madeAt, writer == nil || writer == device else { return false }
         return madeAt <= time && madeAt.advanced(bySeconds: age) > time
     }
 }
 
-// Deletions made here of items that the cloud has, while it has not been told.
+// Local deletions of items that the cloud has, not yet uploaded.
 extension IndexReader {
     private static let deletedHere =
         "items.dirty & \(DirtyFields.deleted.rawValue) AND items.dirty <> 0 AND items.dirtyOrder > ?"
     private static let condition =
         "\(deletedHere) AND EXISTS (SELECT 1 FROM remote WHERE remote.id = items.id AND remote.deleted = 0)"
 
-    /// The last place in the order of changes that wait; 0 if none does.
+    /// Returns the last position in the order of pending changes; 0 if there are none.
     package func lastDirtyOrder() throws -> Int64 {
         try number("SELECT dirtyOrder FROM items WHERE dirty <> 0 ORDER BY dirtyOrder DESC LIMIT 1", []) ?? 0
     }
 
-    /// When they were made and where the cloud has the items, those after a place in the order of changes.
+    /// Returns the moments of pending deletions after a position in the order of changes.
     package func pendingDeletionMoments(after order: Int64) throws -> [DeletionMoment] {
         var moments = [DeletionMoment]()
         let question = """
@@ -65,18 +67,18 @@ extension IndexReader {
         return moments
     }
 
-    /// Their rows in order, at most `limit`.
+    /// Returns their rows in order, at most `limit`.
     package func pendingDeletions(after order: Int64, limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select(Self.condition) + " ORDER BY items.dirtyOrder LIMIT ?", [.int(order), .int(Int64(limit))])
     }
 
-    /// How many those are.
+    /// Returns their number.
     package func pendingDeletionCount(after order: Int64) throws -> Int {
         try Int(number("SELECT count(*) FROM items WHERE \(Self.condition)", [.int(order)]) ?? 0)
     }
 
-    /// Whether one of those waits that were held (`holdDeletions`).
+    /// Returns whether one of them was put on hold (`holdDeletions`).
     package func hasHeldDeletions(after confirmed: Int64) throws -> Bool {
         guard let last = try number("SELECT value FROM meta WHERE name = 'heldDeletions'", []), last > confirmed
         else { return false }
@@ -85,7 +87,7 @@ extension IndexReader {
             [.int(confirmed), .int(last)])
     }
 
-    /// Items that have an entry and that the cloud has or is to have. Looks at each.
+    /// Returns the number of items that have an entry and are synced. Scans all of them.
     package func syncedItemCount() throws -> Int64 {
         let local = ItemFlags([.excluded, .lingering]).rawValue
         return try number(
@@ -94,7 +96,7 @@ extension IndexReader {
             """, []) ?? 0
     }
 
-    /// The place in the order of changes up to which a person has confirmed the deletions; 0 if none has.
+    /// Returns the position in the order of changes up to which the user confirmed deletions; 0 if none.
     package func confirmedDeletions() throws -> Int64 {
         try number("SELECT value FROM meta WHERE name = 'confirmedDeletions'", []) ?? 0
     }
@@ -105,7 +107,7 @@ extension IndexTransaction {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('confirmedDeletions', ?)", [.int(order)])
     }
 
-    /// Notes that deletions are held until a person answers, whatever becomes of the container meanwhile.
+    /// Puts deletions on hold until the user answers, regardless of later changes in the container.
     package func holdDeletions(upTo order: Int64) throws {
         try execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('heldDeletions', ?)", [.int(order)])
     }

@@ -1,11 +1,11 @@
 internal import UbiquityCore
 
-// A folder that is kept here keeps here what comes into it later: what is made in it, moved into it, or comes from
-// another device. What leaves it stays pinned, as does what is in a folder that is unpinned alone.
+// Inheritance of pins. Items created in a pinned folder, moved into it, or arriving from another device are pinned too.
+// Items that leave it stay pinned, and so do the members of a folder that is unpinned alone.
 extension IndexTransaction {
-    /// The row is about to be in the folder of its entry.
+    /// Pins a row that is about to enter the folder of its entry, if that folder is pinned.
     package func inheritPin(_ row: inout ItemRow) throws {
-        // A link that is pinned already may lead to a file that was unpinned by another name.
+        // A pinned link may lead to a file that was unpinned by another name.
         guard !row.isPinned || row.kind == .hardLink, !row.isExcluded, let parent = row.entry?.parent,
             try self.row(key: parent)?.isPinned == true
         else { return }
@@ -13,7 +13,7 @@ extension IndexTransaction {
         try pinLinked(by: row)
     }
 
-    /// A file is kept here by each folder that it has a name in.
+    /// Pins a link's file: every pinned folder with a name of a file keeps it here.
     private func pinLinked(by link: ItemRow) throws {
         guard link.kind == .hardLink, let file = try named(link), !file.isPinned, !file.isExcluded else { return }
         var next = file
@@ -22,7 +22,7 @@ extension IndexTransaction {
         note(.attributes, before: file, after: next)
     }
 
-    /// All that is in a folder that has just been pinned by where it has come to.
+    /// Pins everything in a folder that its new place has just pinned.
     package func passPin(of row: ItemRow, before: ItemRow) throws {
         guard row.kind == .directory, row.isPinned, !before.isPinned else { return }
         var folders = [row.key]

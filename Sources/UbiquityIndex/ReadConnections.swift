@@ -2,11 +2,11 @@ import GRDB
 import GRDBSQLite
 internal import UbiquitySystem
 
-/// Connections that only read, one for each thread that reads at the same moment.
+/// Read-only connections, one per thread that reads at the same moment.
 ///
-/// In the place of GRDB's pool, which asks the database for its schema before each read.
+/// They replace GRDB's pool, which queries the database's schema before each read.
 final class ReadConnections: Sendable {
-    /// Connections kept while nobody uses them.
+    /// Maximum idle connections kept.
     private static let maximumIdle = 4
 
     private struct State {
@@ -37,14 +37,14 @@ final class ReadConnections: Sendable {
         return try idle ?? DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// One too many, or one that comes back after the end, is closed when it is let go of.
+    /// Surplus connections, and those returned after `close`, close when they are released.
     private func put(_ connection: DatabaseQueue) {
         state.withLock {
             if !$0.isClosed, $0.idle.count < Self.maximumIdle { $0.idle.append(connection) }
         }
     }
 
-    /// Of those that nobody uses just now.
+    /// Frees the page caches of idle connections.
     func releaseMemory() {
         let idle = state.withLock { state in
             defer { state.idle = [] }

@@ -1,9 +1,9 @@
 package import UbiquityCore
 
-// The remote tree: each item as the cloud last told it.
+// The remote tree: the cloud's last record of each item.
 
 extension IndexReader {
-    /// The item's record, without its conflict versions: those are asked for by themselves (`conflicts`).
+    /// Returns the item's record, without its conflict versions (see `conflicts`).
     package func remote(id: ItemID) throws -> RemoteItem? {
         try currentPart.first(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE id = ?", [SQLValue(id)], RemoteCoding.item)
@@ -13,14 +13,14 @@ extension IndexReader {
         try currentPart.first("SELECT revision FROM remote WHERE id = ?", [SQLValue(id)]) { Revision($0.int(0)) }
     }
 
-    /// The folder that the item lies in at the cloud.
+    /// Returns the folder that holds the item at the cloud.
     package func remoteParent(of id: ItemID) throws -> ItemID? {
         var parent: ItemID?
         try db.run("SELECT parent FROM remote WHERE id = ?", [SQLValue(id)]) { parent = $0.id(0) }
         return parent
     }
 
-    /// Records that lie in this folder at the cloud and wait for it, or for their name.
+    /// Returns records in this folder at the cloud that wait for the folder, or for their name.
     package func recordsWaiting(in parent: ItemID) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -29,12 +29,12 @@ extension IndexReader {
         return result
     }
 
-    /// Whether the record is in this state.
+    /// Returns whether the record is in this state.
     package func isRecord(_ id: ItemID, _ state: SettlingState) throws -> Bool {
         try exists("SELECT 1 FROM remote WHERE id = ? AND unsettled = ?", [SQLValue(id), .int(state.rawValue)])
     }
 
-    /// Records in this state, at most `limit`.
+    /// Returns records in this state, at most `limit`.
     package func records(_ state: SettlingState, limit: Int) throws -> [ItemID] {
         var result = [ItemID]()
         try db.run(
@@ -50,20 +50,21 @@ extension IndexReader {
         return result
     }
 
-    /// Where this device stands in the change feed, and of which cloud.
+    /// Returns this device's position in the change feed, and the cloud it belongs to.
     package func feedPosition() throws -> FeedPosition {
         FeedPosition(
-            // One that cannot be: from the beginning.
+            // An impossible revision is replaced by the beginning.
             revision: Revision(max(0, try metaNumber("revision") ?? 0)),
             incarnation: try metaNumber("incarnation").map { UInt64(bitPattern: $0) },
             snapshotEpoch: try metaNumber("snapshotEpoch") ?? 0, isInSnapshot: try metaNumber("inSnapshot") == 1,
             mark: UInt64(bitPattern: try metaNumber("mark") ?? 0))
     }
 
-    /// Whether the feed was ever read to its end: before, what is here is a part of the container.
+    /// Returns whether the feed was ever read to its end. Before that, the local tree is incomplete.
     package func hasBeenCaughtUp() throws -> Bool { try metaNumber("caughtUp") == 1 }
 
-    /// Whether the page of the feed that was taken in last is not the last one: what belongs together may be on more.
+    /// Returns whether more pages of the feed follow the last one applied. Related changes may be spread over several
+    /// pages.
     package func isFeedBehind() throws -> Bool { try metaNumber("feedBehind") == 1 }
 
     func metaNumber(_ name: String) throws -> Int64? {
@@ -71,26 +72,26 @@ extension IndexReader {
     }
 }
 
-/// Whether the local tree follows a record. The numbers are stored.
+/// Whether the local tree has placed a record. The numbers are stored.
 package enum SettlingState: Int64, Sendable, Hashable {
     case settled = 0
-    /// A parent not known, a name taken, a writer at work: tried again after each page and each commit.
+    /// The parent is unknown, the name is taken, or a program writes the file. Retried after each page and each commit.
     case waiting = 1
-    /// A newer content is to be downloaded in the place of the one that is here.
+    /// A newer content must be downloaded before it replaces the present one.
     case awaitingContent = 2
-    /// Its folder is not here yet: tried when that comes.
+    /// The folder is not here yet. Retried when it arrives.
     case awaitingParent = 3
-    /// Of a package that shows an older state, and goes on showing it whole until what it needs of the newer is here.
+    /// The package shows an older state as a whole until everything it needs of the newer one is here.
     case awaitingPackage = 4
 }
 
 package struct FeedPosition: Sendable, Hashable {
     package var revision: Revision
-    /// Of the cloud the revision belongs to; nil before the first contact.
+    /// The cloud that the revision belongs to; nil before the first contact.
     package var incarnation: UInt64?
-    /// Counts the snapshots read: records of an older epoch were not in the newest.
+    /// Counts the snapshots read. Records of an older epoch were not in the newest snapshot.
     package var snapshotEpoch: Int64
-    /// A snapshot was begun and not read to its end: what it does not have is not dropped yet.
+    /// A snapshot was begun and not read to its end. Records missing in it are not dropped yet.
     package var isInSnapshot: Bool
     /// The mark that the cloud gave the revision; 0 if it gave none.
     package var mark: UInt64
@@ -107,13 +108,14 @@ package struct FeedPosition: Sendable, Hashable {
 }
 
 extension IndexTransaction {
-    /// The content that was here is gone: nothing need be downloaded any more before a newer one's record is shown.
+    /// Stops waiting for a download, because the present content is gone: a newer record can be placed at once.
     package func reviewAwaitedContent(of id: ItemID) throws {
         if try isRecord(id, .awaitingContent) { try setState(id, .waiting) }
     }
 
-    /// Stores a record. An older revision than the one known is not stored.
-    /// - Returns: whether it was stored.
+    /// Stores a record, unless it is older than the known one.
+    ///
+    /// - Returns: Whether it was stored.
     @discardableResult
     package func setRemote(_ item: RemoteItem, state: SettlingState) throws -> Bool {
         let known = try db.first(
@@ -129,7 +131,7 @@ extension IndexTransaction {
         try executeAtOnce(RemoteCoding.store, RemoteCoding.values(item) + [.int(state.rawValue), .int(epoch)])
         noteRecord(of: item.id, before: known?.content, after: RecordState(item.content))
         if !item.conflicts.isEmpty || known.map({ $0.conflicts > 0 }) ?? false { try setConflicts(of: item) }
-        // The row stays as it is, and tells something else: that the content is at the cloud now.
+        // The row stays the same, but its status changes: the content is at the cloud now.
         if known?.isAnnounced == true, item.content?.isAvailable == true, let row = try row(id: item.id) {
             note(.attributes, before: row, after: row)
         }
@@ -140,14 +142,14 @@ extension IndexTransaction {
         try executeAtOnce(RemoteCoding.setState, [.int(state.rawValue), SQLValue(id)])
     }
 
-    /// What lies in this folder at the cloud is to find its place anew: the folder here is another one now.
+    /// Makes the records in this folder wait to be placed again, because the folder here is another one now.
     package func awaitFolder(_ parent: ItemID) throws {
         try executeAtOnce(
             RemoteCoding.setStates,
             [.int(SettlingState.awaitingParent.rawValue), SQLValue(parent)])
     }
 
-    /// Notes that a record was met in the snapshot that is being read.
+    /// Records that a record is in the snapshot being read.
     package func noteInSnapshot(_ id: ItemID) throws {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         try executeAtOnce(RemoteCoding.setEpoch, [.int(epoch), SQLValue(id), .int(epoch)])
@@ -182,7 +184,8 @@ extension IndexTransaction {
 }
 
 extension IndexReader {
-    /// Records (not deleted ones) that were not in the snapshot of the present epoch: gone at the cloud.
+    /// Returns records that were not in the snapshot of the present epoch: the cloud no longer has them. Deleted
+    /// records are left out.
     package func remotesMissingFromSnapshot(limit: Int) throws -> [RemoteItem] {
         let epoch = try metaNumber("snapshotEpoch") ?? 0
         return try remotes(
@@ -190,22 +193,22 @@ extension IndexReader {
             [.int(epoch), .int(Int64(limit))])
     }
 
-    /// Records (not deleted ones) that the cloud changed last at `revision` or before it: all, so only for a device
-    /// that has just begun.
+    /// Returns records that the cloud changed last at or before `revision`, without deleted ones. They may be all, so
+    /// use it only on a device that has just begun.
     package func remotes(through revision: Revision) throws -> [RemoteItem] {
         try remotes(
             "SELECT \(RemoteCoding.columns) FROM remote WHERE revision <= ? AND deleted = 0", [.int(revision.number)])
     }
 }
 
-/// Between `RemoteItem` and the columns of `remote`.
+/// Converts between `RemoteItem` and the columns of `remote`.
 enum RemoteCoding {
     static let columns = """
         id, revision, kind, deleted, parent, name, mode, created, modified, xattrs, link, version, size, available, \
         device, deviceName, manifest, conflicts, unknown, history
         """
 
-    /// Adds a record, or puts it in the place of the one there is.
+    /// Inserts or replaces a record.
     static let store = {
         let all = (columns + ", unsettled, epoch").split(separator: ", ")
         let places = all.map { _ in "?" }.joined(separator: ",")
@@ -245,7 +248,7 @@ enum RemoteCoding {
             hasHistory: row.int(19) != 0, unknownFields: row.bytes(18) ?? [])
     }
 
-    /// Of chunks that cannot be read the cloud is asked, like of many.
+    /// If the chunk list is unreadable, the cloud is asked for it, as it is for long lists.
     private static func content(_ row: SQLRow) -> RemoteContent? {
         guard let version: VersionID = row.id(11) else { return nil }
         return RemoteContent(

@@ -1,31 +1,31 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// A content that took another's place, and may not be on the disk yet.
+/// A content that replaced another one and may not be synced to disk yet.
 ///
-/// Nobody synced it, and the kernel may bring the index to the disk before it: after a loss of power the name must have
-/// the old content or the new one. The old one's file stays until the index is synced, and all that it replaced with it
-/// (`ContentStore.removeRetired`), so a start in another boot can give it back.
+/// The kernel may write the index to disk before the new content. After a power loss the name must have the old or the
+/// new content. So the old file stays until the index, and everything replaced with it, is synced
+/// (`ContentStore.removeRetired`). A start in another boot can then restore it.
 package struct ReplacedContent: Sendable, Hashable {
-    /// What took the place.
+    /// The new content.
     package var content: ContentID
-    /// Its bytes then.
+    /// Bytes of the new content at the replacement.
     package var newSize: Int64
-    /// What the item that has it is made from since. If it is made from another by now, the cloud has a later content
-    /// than the old one.
+    /// The base version of the item that has the new content. If the item has another base by now, the cloud has a
+    /// later content than the old one.
     package var version: VersionID?
-    /// What had the place; nil if it was not here. Another name may have it still.
+    /// The replaced content; nil if it was not here. Another name may still have it.
     package var old: ContentID?
-    /// Bytes of the old one.
+    /// Bytes of the replaced content.
     package var size: Int64
     package var modifiedAt: Timestamp
-    /// What the old one is made from, or is.
+    /// The version that the replaced content is, or started from.
     package var base: VersionID?
-    /// The chunks of the old one, if it was a version of the cloud's, unchanged.
+    /// The chunks of the replaced content, if it was an unchanged version of the cloud.
     package var manifest: Manifest?
 }
 
-/// Which records this process has made, so that nobody looks for them in vain.
+/// The replacements recorded by this process, which save needless queries.
 final class ReplacedContents: Sendable {
     private let recorded = Lock(Set<ContentID>())
 
@@ -36,7 +36,7 @@ final class ReplacedContents: Sendable {
 }
 
 extension IndexReader {
-    /// Whether all of a content should be here: an item has it, or may get it back.
+    /// Returns whether the whole content should be here: an item has it, or may get it back.
     package func needsWhole(_ content: ContentID) throws -> Bool {
         if try row(content: content)?.contentState == .complete { return true }
         return try exists("SELECT 1 FROM replacements WHERE old = ?", [.int(content.rawValue)])
@@ -47,7 +47,7 @@ extension IndexReader {
         let columns = "content, newSize, version, old, size, modified, base, manifest"
         try db.run("SELECT \(columns) FROM replacements ORDER BY content", []) { row in
             let bytes = row.bytes(7), manifest = bytes.flatMap { try? BlobCoding.manifest($0) }
-            // By one that cannot be read nothing can be given back.
+            // A record with an unreadable chunk list cannot restore anything.
             guard (bytes == nil) == (manifest == nil) else { return }
             result.append(
                 ReplacedContent(
@@ -60,8 +60,9 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
-    /// Records what a file that is not on the disk yet is put over.
-    /// - Parameter item: what has the new content afterwards, if that is not the target.
+    /// Records the content replaced by a rename, if the source is not synced to disk yet.
+    ///
+    /// - Parameter item: The item that has the new content afterwards, if that is not the target.
     func noteReplacement(_ move: Move, of target: ItemRow, item: ItemRow? = nil) throws {
         guard !move.isOnDisk, move.source.kind == .file, let content = move.source.content,
             move.source.contentState == .complete
@@ -69,11 +70,12 @@ extension IndexTransaction {
         try noteReplacement(of: target, by: content, size: move.source.size, item: item)
     }
 
-    /// Records what a content takes the place of. To be called before what is known of the old one is forgotten.
+    /// Records a replaced content. Call it before the old content's records are deleted.
+    ///
     /// - Parameters:
-    ///   - size: of the new content, in bytes.
-    ///   - version: what the item is made from afterwards, if that changes.
-    ///   - item: what has the new content afterwards, if that is not the target.
+    ///   - size: Bytes of the new content.
+    ///   - version: The item's base version afterwards, if it changes.
+    ///   - item: The item that has the new content afterwards, if that is not the target.
     func noteReplacement(
         of target: ItemRow, by content: ContentID, size: Int64, version: VersionID? = nil, item: ItemRow? = nil
     ) throws {
@@ -94,15 +96,15 @@ extension IndexTransaction {
         index.replaced.insert(content)
     }
 
-    /// For a start: what the last life left is decided.
+    /// Deletes all records, at a start that has handled those of the last life.
     package func forgetReplacements() throws { try execute("DELETE FROM replacements", []) }
 }
 
 extension ItemIndex {
-    /// Contents that took others' places, and have not been told to be on the disk.
+    /// Contents that replaced others and are not known to be synced to disk.
     package var replacements: Set<ContentID> { replaced.all }
 
-    /// Those are on the disk.
+    /// Deletes the records of contents that are synced to disk.
     package func forgetReplacements(_ contents: Set<ContentID>) throws {
         guard !contents.isEmpty else { return }
         try write(.local) { transaction in
@@ -113,6 +115,6 @@ extension ItemIndex {
         replaced.remove(contents)
     }
 
-    /// Whether that content took another's place and has not been told to be on the disk.
+    /// Returns whether the content replaced another one and is not known to be synced to disk.
     package func isReplacement(_ content: ContentID) -> Bool { replaced.contains(content) }
 }

@@ -1,23 +1,23 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// Rows lately read by inode number, so that open, getattr and read of a known item ask no database; and names, so that
-/// lookups of them ask none either.
+/// Caches recently read rows by inode number, so that open, getattr and read of a known item need no database query;
+/// and names, for lookups.
 ///
-/// A row is only remembered if no commit ended or began since before it was read, and the rows of a commit are
-/// forgotten before others can see it: who has read a row from the database never finds an older one here. Rows that a
-/// commit wrote are remembered when it is made: what was just made or changed is asked for next.
+/// A row is remembered only if no commit began or ended since before it was read. A commit's rows are dropped before
+/// others can see the commit. So a reader that has a row from the database never finds an older one here. Rows written
+/// by a commit are remembered when it ends, because new and changed items are usually queried next.
 final class RowCache: Sendable {
-    /// Rows kept; at about 400 bytes each, 8 MB.
+    /// Maximum rows; at about 400 bytes each, 8 MB.
     private static let capacity = 20_000
-    /// A commit of more rows is one of the cloud's pages; nobody asks for all of those at once.
+    /// A commit of more rows is a page of the feed; its rows are rarely queried all at once.
     static let maximumWritten = 64
 
     private struct State {
         var rows: [UInt64: ItemRow] = [:]
         var inodes: [ItemKey: UInt64] = [:]
         var names = NameCache()
-        /// Counts the commits' beginnings and ends.
+        /// Counts the beginnings and ends of commits.
         var epoch: UInt64 = 0
         var isCommitting = false
 
@@ -40,7 +40,7 @@ final class RowCache: Sendable {
 
     private let state = Lock(State())
 
-    /// To be asked before a row is read that may be remembered; nil if it may not.
+    /// The value to take before reading a row to remember; nil if it must not be remembered.
     var epoch: UInt64? { state.withLock { $0.isCommitting ? nil : $0.epoch } }
 
     func row(ino: UInt64) -> ItemRow? { state.withLock { $0.rows[ino] } }
@@ -52,7 +52,7 @@ final class RowCache: Sendable {
         case unknown
     }
 
-    /// Who has a name.
+    /// Returns the item that has a name.
     func child(at entry: ItemRow.Entry) -> Child {
         state.withLock { state in
             switch state.names.item(at: entry) {
@@ -63,7 +63,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// - Parameter row: who has the name; nil for nobody.
+    /// - Parameter row: The item that has the name; nil if the name is free.
     func remember(_ row: ItemRow?, at entry: ItemRow.Entry, if epoch: UInt64) {
         state.withLock {
             guard $0.epoch == epoch else { return }
@@ -72,7 +72,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// - Parameter children: all with a name.
+    /// - Parameter children: Rows that each have a name.
     func remember(children: [ItemRow], if epoch: UInt64) {
         state.withLock {
             guard $0.epoch == epoch else { return }
@@ -115,7 +115,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// The commit is made: what it has made of rows and names is remembered.
+    /// Remembers the rows and names of a successful commit.
     func endCommit(of transaction: IndexTransaction) {
         state.withLock {
             guard $0.isCommitting else { return }
@@ -128,7 +128,7 @@ final class RowCache: Sendable {
         }
     }
 
-    /// The commit has failed, unless its end was told before.
+    /// Ends a failed commit. Does nothing after a successful one.
     func endCommit() {
         state.withLock {
             guard $0.isCommitting else { return }

@@ -1,6 +1,6 @@
 internal import UbiquityCore
 
-/// Between `ItemRow` and the columns of `items` and `entries`.
+/// Converts between `ItemRow` and the columns of `items` and `entries`.
 enum RowCoding {
     /// In the order of the table; the key comes first.
     static let columns = [
@@ -8,12 +8,12 @@ enum RowCoding {
         "localXattrs", "version", "content", "contentState", "flags", "dirty", "dirtyOrder", "dirtyBase", "dirtyAt",
         "generation", "nextVersion", "used", "dirtyTimes",
     ]
-    /// The columns of an item and, after them, parent and name of its entry (null if it has none).
-    /// The statements are kept by their text, so it is short.
+    /// An item's columns, then parent and name of its entry (null if it has none). Statements are cached by their text,
+    /// so it is short.
     private static let selected = "SELECT items.*, entries.parent, entries.name"
 
     static let byKey = select("items.key = ?")
-    /// Most items have the number of their key.
+    /// Most items have their key as inode number.
     static let byKeyAndIno = select("items.key = ?1 AND items.ino = ?1")
     static let byOtherIno = select("items.ino = ? AND items.ino <> items.key")
     static let byID = select("items.id = ?")
@@ -35,10 +35,10 @@ enum RowCoding {
         selected + " FROM items LEFT JOIN entries ON entries.item = items.key WHERE \(condition)"
     }
 
-    /// The values of all columns, in their order.
+    /// Returns the values of all columns, in their order.
     static func values(_ row: ItemRow) -> [SQLValue] { columns.indices.map { value(row, $0) } }
 
-    /// The values of the columns of `mask`, and the key at their end, as `update` takes them.
+    /// Returns the values of the columns in `mask`, then the key, as `update` takes them.
     static func values(_ row: ItemRow, _ mask: UInt32) -> [SQLValue] {
         var values = [SQLValue]()
         values.reserveCapacity(mask.nonzeroBitCount + 1)
@@ -78,7 +78,7 @@ enum RowCoding {
         }
     }
 
-    /// Which columns differ, a bit for each.
+    /// Returns which columns differ, one bit each.
     static func difference(_ a: ItemRow, _ b: ItemRow) -> UInt32 {
         var mask: UInt32 = 0
         func note(_ column: UInt32, _ differs: Bool) { if differs { mask |= 1 << column } }
@@ -111,7 +111,7 @@ enum RowCoding {
         return mask
     }
 
-    /// The statement that sets the columns of `mask`, whose values come first, for a key, which comes last.
+    /// Returns the statement that sets the columns in `mask` for a key. The key is bound last.
     static func update(_ mask: UInt32) -> String {
         let set = columns.enumerated().filter { mask & 1 << UInt32($0.offset) != 0 }.map { $0.element + "=?" }
         return updateBeginning + set.joined(separator: ",") + updateEnd

@@ -2,18 +2,19 @@ import GRDB
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// The tables of `index.db`, and what to do with a file of another age.
+/// The tables of `index.db`, and the migration of older files.
 enum Schema {
     /// The format this program writes. A file with a greater number was made by a newer program and is left alone.
     static let formatVersion = Int64(steps.count)
 
-    /// How an SQLite file begins, and where it has its `user_version`, four bytes big-endian.
+    /// The beginning of an SQLite file, and the position of its `user_version`, four bytes big-endian.
     private static let magic = Array("SQLite format 3\0".utf8)
     private static let versionBytes = 60..<64
 
-    /// Looks at a file, if there is one, without changing anything. Throws `.newerFormat`.
-    /// - Returns: if there is a log, the connection that has read it. It cannot write: another one would copy the log
-    ///   back.
+    /// Checks a file's format, if the file exists, without changing anything. Throws `.newerFormat`.
+    ///
+    /// - Returns: If there is a log, the connection that has read it. It is read-only, because a writing one would copy
+    ///   the log back.
     static func probe(_ path: String) throws -> DatabaseQueue? {
         guard try FileSystem.exists(path) else { return nil }
         guard try FileSystem.exists(path + "-wal"), try FileSystem.status(path + "-wal").size > 0 else {
@@ -43,10 +44,10 @@ enum Schema {
             remedy: "install that version; nothing was changed")
     }
 
-    /// Makes the tables in a new file, or brings those of an older one to this format: all of it or nothing.
+    /// Creates the tables in a new file, or migrates an older one to this format, in one transaction.
     static func prepare(_ db: Database) throws { try prepare(db, format: formatVersion) }
 
-    /// - Parameter format: for the doctor, an earlier one.
+    /// - Parameter format: An earlier format, for the doctor.
     static func prepare(_ db: Database, format: Int64) throws {
         let found = try version(db)
         try requireKnown(found)
@@ -58,16 +59,16 @@ enum Schema {
         }
     }
 
-    /// What makes each format from the one before.
+    /// The statements that make each format from the one before.
     private static let steps = [
         version1, version2, version3, version4,
-        // Nothing here; programs of the format before would not find the contents (`ContentFolders`).
+        // No change of tables. Programs of the previous format would not find the contents (`ContentFolders`).
         "",
         version6, version7, version8, version9,
     ]
 
-    /// The totals of folders (`FolderSums`) and the last counted key (`FolderCount`).
-    /// A program of the previous format would change items without the totals.
+    /// The totals of folders (`FolderSums`) and the last counted key (`FolderCount`). A program of the previous format
+    /// would change items without the totals.
     private static let version9 = """
         CREATE TABLE folderSums (
             folder INTEGER PRIMARY KEY, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
@@ -78,11 +79,11 @@ enum Schema {
             SELECT 'sums', CASE WHEN EXISTS (SELECT 1 FROM items) THEN 0 ELSE \(Int64.max) END;
         """
 
-    /// Has the totals counted anew.
+    /// Requests a new count of the totals.
     static let uncountedFolders = "INSERT OR REPLACE INTO meta VALUES ('sums', 0);"
 
-    /// What contents that may not be on the disk yet were put over. Programs of the format before would not give that
-    /// back.
+    /// The contents replaced by others that may not be synced yet. Programs of the previous format would not restore
+    /// them.
     private static let version8 = """
         CREATE TABLE replacements (
             content INTEGER PRIMARY KEY, newSize INTEGER NOT NULL, version BLOB,
@@ -90,10 +91,10 @@ enum Schema {
         );
         """
 
-    /// When what waits to go up was changed, field by field.
+    /// The times of pending changes, per field.
     private static let version7 = "ALTER TABLE items ADD COLUMN dirtyTimes BLOB;"
 
-    /// Versions made from this index, of which the cloud may have taken some that the index has not heard of.
+    /// Versions made from this index. The cloud may have accepted some without this device knowing.
     private static let version6 = """
         CREATE TABLE sentVersions (number INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE);
         \(knownSentVersions)
@@ -105,7 +106,7 @@ enum Schema {
             UNION SELECT newVersion FROM versionActions WHERE newVersion IS NOT NULL;
         """
 
-    /// What a restoration was decided about. One from before is taken to be about the state that is there when it goes.
+    /// The base of a restoration. An earlier restoration is assumed to refer to the state that exists when it is sent.
     private static let version4 = """
         ALTER TABLE versionActions ADD COLUMN base BLOB;
         ALTER TABLE versionActions ADD COLUMN generation INTEGER;
@@ -113,15 +114,15 @@ enum Schema {
             (SELECT version, generation FROM items WHERE items.id = item) WHERE action = 3;
         """
 
-    /// Finds the names of an item, and those that wait for it. Programs of the format before do not know items of this
-    /// kind.
+    /// Indexes that find the names of an item, and the links that wait for it. Programs of the previous format do not
+    /// know items of this kind.
     private static let version3 = """
         CREATE INDEX itemsLinks ON items (link) WHERE kind = 4;
         CREATE INDEX remoteLinks ON remote (link) WHERE kind = 4;
         """
 
-    /// Conflict versions, and decisions about versions that wait to go up. A device that was in use before reads the
-    /// snapshot once more: the records it has lack the versions.
+    /// Conflict versions, and pending decisions about versions. A device that was in use before reads the snapshot
+    /// again, because its records lack the versions.
     private static let version2 = """
         ALTER TABLE remote ADD COLUMN history INTEGER NOT NULL DEFAULT 0;
         CREATE INDEX remoteVersions ON remote (id) WHERE conflicts <> 0 OR history <> 0;

@@ -1,14 +1,14 @@
 package import UbiquityCore
 
-// Which versions this index has sent, until it hears that the cloud has them. A version's device does not tell:
-// an index that was put back from a backup, or copied to another machine, meets versions of its own device that it
-// knows nothing of, and what was changed here was not made from these.
+// Versions that this index has sent, until the cloud confirms them. A version's device does not suffice: an index
+// restored from a backup, or copied to another machine, meets versions of its own device that it does not know, and its
+// local changes do not start from them.
 extension IndexTransaction {
-    /// Of more than these the oldest count as never sent: edits whose answers were lost in a row, of which one that the
-    /// cloud has taken would be a conflict.
+    /// Beyond this number the oldest count as never sent. They are edits whose answers were lost in a row; one that the
+    /// cloud has accepted would become a conflict.
     private static let maximumSentVersions: Int64 = 10_000
 
-    /// To be called before they are sent.
+    /// Records versions before they are sent.
     package func noteSent(_ versions: [VersionID]) throws {
         for version in versions {
             try execute("INSERT OR IGNORE INTO sentVersions (version) VALUES (?)", [SQLValue(version)])
@@ -19,7 +19,7 @@ extension IndexTransaction {
             [.int(Self.maximumSentVersions)])
     }
 
-    /// The index has heard that the cloud has it.
+    /// Deletes a version that the cloud has confirmed.
     package func forgetSent(_ version: VersionID) throws {
         try execute("DELETE FROM sentVersions WHERE version = ?", [SQLValue(version)])
     }

@@ -2,10 +2,10 @@ import GRDB
 import GRDBSQLite
 internal import UbiquityCore
 
-// Values go between SQLite and rows without passing through GRDB's: its argument lists and fetched rows box and copy
-// each value, which cost more than SQLite itself (measured). GRDB keeps the prepared statements and the connections.
+// Values pass between SQLite and rows directly. GRDB's argument lists and fetched rows box and copy each value, which
+// cost more than SQLite itself (measured). GRDB keeps the prepared statements and the connections.
 
-/// What is bound to a place of a statement.
+/// A value bound to a parameter of a statement.
 enum SQLValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral {
     case null
     case int(Int64)
@@ -23,7 +23,7 @@ enum SQLValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral {
     init(_ key: ItemKey) { self = .int(key.rawValue) }
     init(_ name: ItemName) { self = .bytes(name.bytes) }
 
-    /// SQLite copies what it is given before the call returns.
+    /// SQLite copies the bytes before the call returns.
     private static var copied: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     fileprivate func bind(to statement: OpaquePointer, at place: Int32) -> Int32 {
@@ -44,7 +44,7 @@ enum SQLValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral {
     }
 }
 
-/// The row a statement stands at. Valid only inside the call that gave it.
+/// A statement's current row. Valid only inside the call that passed it.
 struct SQLRow {
     fileprivate let statement: OpaquePointer
 
@@ -62,7 +62,7 @@ struct SQLRow {
 
     func text(_ column: Int32) -> String? { sqlite3_column_text(statement, column).map { String(cString: $0) } }
 
-    /// Nil if there are not 16 bytes.
+    /// Nil if the value does not have 16 bytes.
     func id<Kind>(_ column: Int32) -> Identifier<Kind>? {
         guard let start = sqlite3_column_blob(statement, column), sqlite3_column_bytes(statement, column) == 16 else {
             return nil
@@ -74,7 +74,7 @@ struct SQLRow {
 }
 
 extension Database {
-    /// Runs a statement to its end and hands over each row.
+    /// Runs a statement to its end and passes each row to `body`.
     func run(_ sql: String, _ values: [SQLValue], _ body: (SQLRow) throws -> Void = { _ in }) throws {
         try step(sql, values) { row in
             try body(row)
@@ -82,7 +82,7 @@ extension Database {
         }
     }
 
-    /// What `body` makes of the first row; nil if there is none.
+    /// Returns the result of `body` for the first row; nil if there is none.
     func first<R>(_ sql: String, _ values: [SQLValue], _ body: (SQLRow) throws -> R) throws -> R? {
         var result: R?
         try step(sql, values) { row in
@@ -92,7 +92,7 @@ extension Database {
         return result
     }
 
-    /// - Parameter body: whether to go on.
+    /// - Parameter body: Returns whether to continue.
     private func step(_ sql: String, _ values: [SQLValue], _ body: (SQLRow) throws -> Bool) throws {
         let prepared = try cachedStatement(sql: sql)
         let statement = prepared.sqliteStatement

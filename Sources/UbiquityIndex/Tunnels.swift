@@ -1,52 +1,54 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Names of documents that were given up a moment ago, so that one which is taken again by the same saving is known to
-/// be the same document's.
+/// Remembers names that documents gave up recently, so that a name taken again by the same save stays the same
+/// document's.
 ///
-/// Only this process knows them: after its end a name that is taken again is a new item's, and nothing is lost.
-/// What is found here is a hint: an item may have changed since, and is looked at before anything is done with it.
+/// Only this process knows them: after its end, a name taken again belongs to a new item, and nothing is lost. An entry
+/// is a hint: the item may have changed since and must be examined before use.
 final class Tunnels: Sendable {
-    /// How long a name is remembered (`design.md` section 4: 15 s, as long as on Windows).
+    /// How long a name is remembered (`design.md` section 4: 15 s, as on Windows).
     static let window = Duration.seconds(15)
-    /// Names remembered at a time; with more, the oldest are forgotten.
+    /// Maximum names remembered; the oldest are dropped first.
     static let capacity = 1024
-    /// Bytes of attributes that are remembered of a document that was deleted; one with more, which hardly any has,
-    /// comes back only until its deletion has gone up.
+    /// Maximum bytes of attributes remembered of a deleted document. One with more, which is rare, can return only
+    /// until its deletion is uploaded.
     static let attributesKept = 4096
 
     struct GivenUp: Sendable {
-        /// Where the document was.
+        /// The document's former place.
         var place: ItemRow.Entry
         var key: ItemKey
         var id: ItemID
-        /// The process (or thread) that did it; 0 if that is not known.
+        /// The process (or thread) that gave the name up; 0 if unknown.
         var process: Int32
-        /// By the machine's uptime.
+        /// The machine's uptime at that moment.
         var at: Duration
-        /// It was renamed to a name that is ignored: what it will be is not known yet, so nothing of it goes up.
+        /// Whether the document is tunnelled: renamed to an ignored name. Its outcome is open, so none of its changes
+        /// is uploaded yet.
         var isHeld: Bool
-        /// The document as it was, if it was deleted: the index forgets it when the deletion has gone up.
+        /// The document before its deletion. The index deletes its row once the deletion is uploaded.
         var removed: ItemRow?
-        /// Who has the name now.
+        /// The item that has the name now.
         var taker: ItemKey?
     }
 
-    /// Names remembered of one document: it may be renamed by a person, and then given a backup by who saves it.
+    /// Maximum names remembered per document: a user may rename it, and then a save makes a backup of it.
     static let placesKept = 4
 
     fileprivate struct State {
         var byPlace: [ItemRow.Entry: GivenUp] = [:]
         /// In the order of time.
         var places: [ItemKey: [ItemRow.Entry]] = [:]
-        /// In the order of time; places that were forgotten since may still be in it.
+        /// In the order of time. It may include places that were dropped since.
         var order: [(place: ItemRow.Entry, at: Duration)] = []
     }
 
     private let state = Lock(State())
 
-    /// Notes that a document has lost its name.
-    /// - Parameter new: the place it has now; nil if it was deleted.
+    /// Records that a document has lost its name.
+    ///
+    /// - Parameter new: Its present place; nil if it was deleted.
     func giveUp(_ given: GivenUp, for new: ItemRow.Entry?) {
         state.withLock { state in
             state.forget(before: given.at - Self.window)
@@ -65,12 +67,12 @@ final class Tunnels: Sendable {
         }
     }
 
-    /// The document that had the name.
+    /// Returns the document that had the name.
     func owner(of place: ItemRow.Entry, at now: Duration) -> GivenUp? {
         state.withLock { $0.byPlace[place].flatMap { $0.at > now - Self.window ? $0 : nil } }
     }
 
-    /// What the document gave up, and somebody else has now; of several the last.
+    /// Returns the last name that the document gave up and another item has now.
     func origin(of key: ItemKey, at now: Duration) -> GivenUp? {
         state.withLock { $0.givenUp(by: key, since: now - Self.window).last { $0.taker != nil } }
     }
@@ -79,8 +81,8 @@ final class Tunnels: Sendable {
         state.withLock { if $0.byPlace[place] != nil { $0.byPlace[place]?.taker = taker } }
     }
 
-    /// The index forgets a document that was deleted, whose version is another by now than at its deletion if a save of
-    /// it was on its way then.
+    /// Updates the version of a deleted document when the index deletes its row. The version differs from that at the
+    /// deletion if a save was being uploaded then.
     func noteForgetting(_ key: ItemKey, version: VersionID?) {
         state.withLock { state in
             for place in state.places[key] ?? [] { state.byPlace[place]?.removed?.version = version }
@@ -89,13 +91,13 @@ final class Tunnels: Sendable {
 
     func forget(_ key: ItemKey) { state.withLock { $0.forget(key) } }
 
-    /// How long a document's changes are still held; nil if they are not.
+    /// Returns how long a document stays tunnelled; nil if it is not.
     func held(_ key: ItemKey, at now: Duration) -> Duration? {
         let given = state.withLock { $0.givenUp(by: key, since: now - Self.window).last { $0.isHeld } }
         return given.map { $0.at + Self.window - now }
     }
 
-    /// How long until some document is held no longer; nil if none is.
+    /// Returns the time until the next document stops being tunnelled; nil if there is none.
     func nextEnd(at now: Duration) -> Duration? {
         state.withLock { state in
             state.byPlace.values.lazy.filter { $0.isHeld && $0.at > now - Self.window }
@@ -134,11 +136,11 @@ extension Tunnels.State {
 }
 
 extension ItemIndex {
-    /// Whether an item's changes wait because it may get its old name back in a moment.
+    /// Returns whether an item's changes wait, because it may return to its old name.
     package func isHeld(_ key: ItemKey) -> Bool {
         !tunnels.isEmpty && tunnels.held(key, at: timekeeper.uptime()) != nil
     }
 
-    /// How long until the changes of some item that is held may go up; nil if none is.
+    /// Returns the time until changes of a tunnelled item can be uploaded; nil if there is none.
     package func timeUntilHoldEnds() -> Duration? { tunnels.nextEnd(at: timekeeper.uptime()) }
 }

@@ -1,19 +1,20 @@
 package import UbiquityCore
 
-/// A decision about a version that waits to go up.
+/// A pending decision about a version.
 package struct PendingVersionAction: Hashable, Sendable {
-    /// Its place in the queue.
+    /// The position in the queue.
     package var number: Int64
     package var item: ItemID
     package var version: VersionID
     package var kind: Kind
-    /// The id that the new version of a restoration will have, drawn when it was decided, so that a repeat is the same.
+    /// The id of the version that a restoration creates. It is drawn with the decision, so that a retry sends the same
+    /// version.
     package var newVersion: VersionID?
     package var decidedAt: Timestamp
-    /// What a restoration was decided against: the version that the file showed then; for one in conflict, the one it
-    /// is in conflict with.
+    /// The version that a restoration replaces: the one the file showed at the decision; for a conflict version, the
+    /// current one.
     package var base: VersionID?
-    /// The row's generation then: another one is an edit made here later.
+    /// The row's generation at the decision. A different one shows a later local edit.
     package var generation: Int64?
 
     /// The numbers are stored.
@@ -25,7 +26,8 @@ package struct PendingVersionAction: Hashable, Sendable {
 }
 
 extension IndexReader {
-    /// The next decisions that may go up: not those that wait for a content which takes the version's place.
+    /// Returns the next decisions to upload, without those that wait for the upload of a content that replaces the
+    /// version.
     package func versionActions(limit: Int) throws -> [PendingVersionAction] {
         var result = [PendingVersionAction]()
         let notUp = DirtyFields([.created, .content]).rawValue
@@ -51,14 +53,14 @@ extension IndexReader {
 
     package func versionActionCount() throws -> Int { Int(try number("SELECT count(*) FROM versionActions", []) ?? 0) }
 
-    /// Files about whose versions something was decided that has not gone up, at most `limit`.
+    /// Returns files with decisions that are not uploaded, at most `limit`.
     package func itemsWithVersionActions(limit: Int) throws -> [ItemRow] {
         try rows(
             RowCoding.select("items.id IN (SELECT item FROM versionActions)") + " ORDER BY items.key LIMIT ?",
             [.int(Int64(limit))])
     }
 
-    /// Versions of an item that were decided about here.
+    /// Returns an item's versions that were decided here.
     package func decidedVersions(of item: ItemID) throws -> [VersionID: PendingVersionAction.Kind] {
         var result: [VersionID: PendingVersionAction.Kind] = [:]
         try db.run("SELECT version, action FROM versionActions WHERE item = ?", [SQLValue(item)]) { row in
@@ -70,9 +72,10 @@ extension IndexReader {
 }
 
 extension IndexTransaction {
-    /// Queues a decision, and shows it from now on.
-    /// - Parameter after: the item whose content takes the version's place and must be at the cloud first.
-    /// - Returns: the version that a restoration makes.
+    /// Queues a decision, and shows its effect at once.
+    ///
+    /// - Parameter after: The item whose content replaces the version and must be uploaded first.
+    /// - Returns: The version that a restoration creates.
     @discardableResult
     package func decide(
         _ kind: PendingVersionAction.Kind, _ version: VersionID, of item: ItemID, after: ItemKey? = nil
@@ -83,7 +86,7 @@ extension IndexTransaction {
             let drawn = VersionID(using: &generator)
             try noteSent([drawn])
             newVersion = drawn
-            // A version that is still shown here, while the newer one is on its way, is wanted in the place of that.
+            // A version still shown here while the newer one is being downloaded replaces that newer one.
             let isDecided = try row.version == version || conflicts(of: item).contains { $0.id == version }
             base = isDecided ? try remote(id: item)?.content?.version ?? row.version : row.version
             generation = row.generation
@@ -98,12 +101,12 @@ extension IndexTransaction {
                 SQLValue(after?.rawValue), .int(index.timekeeper.now().nanoseconds), SQLValue(base),
                 SQLValue(generation),
             ])
-        // A conflict that is restored or removed is resolved.
+        // Restoring or removing a conflict version resolves the conflict.
         try noteVersions(of: item, kind == .remove ? .lost(version) : .conflicts)
         return newVersion
     }
 
-    /// The cloud has taken these decisions in, or will never.
+    /// Deletes decisions that the cloud has accepted or will never accept.
     package func forgetVersionActions(_ actions: [PendingVersionAction]) throws {
         for action in actions {
             try execute("DELETE FROM versionActions WHERE number = ?", [.int(action.number)])
@@ -111,14 +114,14 @@ extension IndexTransaction {
         }
     }
 
-    /// The file was deleted here after these were decided: they are none any more.
+    /// Deletes restorations of a file that was deleted here afterwards.
     func forgetRestorations(of item: ItemID) throws {
         try execute(
             "DELETE FROM versionActions WHERE item = ? AND action = ?",
             [SQLValue(item), .int(PendingVersionAction.Kind.restore.rawValue)])
     }
 
-    /// Tells observers that an item has other versions than before.
+    /// Notifies observers that an item's versions have changed.
     package func noteVersions(of item: ItemID, _ change: IndexEvent.VersionsChange) throws {
         guard let row = try row(id: item) else { return }
         note(.versions, before: row, after: row, versions: change)

@@ -1,54 +1,57 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// What local transactions changed since the database's last commit: one short write for each, in `index.journal`.
+/// The journal in `index.journal`: the changes of local transactions since the database's last commit, one short write
+/// each.
 ///
-/// A commit of SQLite writes every page it touched, some twenty for a new file. So local transactions gather in one
-/// open transaction of the database, the batch, and each is acknowledged when its statements stand in the journal,
-/// from which they are run again after the process died (`ItemIndex+Batch`). The database knows, as `meta.journal`, the
-/// number of the last transaction that it has; the journal begins anew after a commit, and counts on, unless a sync has
-/// promised what would be written over (`IndexDurability`): then it goes on behind that.
+/// An SQLite commit writes every page it touched, some twenty for a new file. So local transactions gather in one open
+/// database transaction, the batch. Each is acknowledged once its statements are in the journal; after a crash they run
+/// again from there (`ItemIndex+Batch`). The database stores the number of its last transaction as `meta.journal`.
+/// After a commit the journal restarts at its beginning, and the numbers continue. It does not restart while that would
+/// overwrite entries promised by a sync (`IndexDurability`); it continues behind them instead.
 ///
-/// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends where a
-/// record is not whole or does not have the next number: what an earlier batch left behind has smaller numbers. If the
-/// first one that the database lacks is not its next, commits before it were lost with the power, and what followed
-/// them counts for nothing: it was not synced either. The numbers that were lost are given again, so each opening draws
-/// a number of its own, its life (`meta.life`), that goes into the checksums: what an earlier life left behind is never
-/// a record. So does the number of the record that the file begins with: of what was written before the journal last
-/// began anew none is taken for one that follows, whichever of the file's pages reached the disk.
+/// A record: length of the payload (4 bytes), checksum (8), number (8), payload (`JournalCoding`). Reading ends at a
+/// record that is incomplete or does not have the next number; remains of an earlier batch have smaller numbers. If the
+/// first record is not the one after the database's last, a power loss took commits before it. The records then do not
+/// count: they were not synced either.
 ///
-/// Only used by whoever has the turn with it (`ItemIndex.withJournal`), which makes it safe to share; but for `sync`.
+/// Lost numbers are given again. So each opening draws a number of its own, its life (`meta.life`), which is part of
+/// the checksums: remains of an earlier life never form a valid record. The number of the file's first record is part
+/// of the checksums too. So records from before the last restart are never taken for later ones, whichever of the
+/// file's pages reached the disk.
+///
+/// All methods but `sync` require the turn with the journal (`ItemIndex.withJournal`), which makes sharing safe.
 final class IndexJournal: @unchecked Sendable {
-    /// Length of its part of the file, which has its room from the start: what has been accepted so far fits on a full
-    /// disk. What lies behind it is another's, who has it brought to the disk with the journal.
+    /// Bytes of the journal's part of the file, allocated from the start so that accepted entries fit on a full disk.
+    /// The part behind it belongs to another user, whose bytes are synced with the journal.
     static let capacity: Int64 = 1 << 20
-    /// Transactions gathered before they are committed: what a restart runs again, and what a failed one undoes.
+    /// Transactions gathered before a commit: a restart runs them again, and a failed transaction undoes them.
     static let maximumBatch = 512
     private static let headerSize = 20
 
     private let file: FileDescriptor
-    /// The device on which the sync of another file brings to the disk what `finishWriting` has sent there; nil if that
-    /// takes a sync of this one.
+    /// The device on which the sync of another file also flushes what `finishWriting` has sent; nil if only a sync of
+    /// this file does.
     private(set) var flushDevice: UInt64?
     private var position: Int64 = 0
     private var texts: [String: UInt16] = [:]
-    /// Which opening of the index wrote what stands here; 0 for files that know of none.
+    /// The opening of the index that wrote the current records; 0 for files that record none.
     private var life: UInt64 = 0
-    /// The number of the record that the file begins with.
+    /// The number of the file's first record.
     private var first: UInt64 = 0
     /// The number of the last transaction.
     private(set) var sequence: UInt64 = 0
     /// The transactions that the database has not committed.
     private(set) var batch: [[JournalStatement]] = []
-    /// How many of these the database has run, in the transaction that is open.
+    /// How many of the batch's transactions have run in the open database transaction.
     private(set) var runCount = 0
-    /// How many of these there are up to the last that was to be run at once; 0 if none was.
+    /// The end, within the batch, of the last transaction that must run at once; 0 if there is none.
     private var urgentEnd = 0
-    /// Whether the file lacks the last one of these, which had no room.
+    /// Whether the file lacks the batch's last transaction, which did not fit.
     private(set) var lacksLast = false
     private(set) var durability = IndexDurability()
 
-    /// Whether the file was as long when it was opened as the journal is.
+    /// Whether the file had the journal's full length when it was opened.
     private let wasWhole: Bool
 
     init(path: String) throws(Errno) {
@@ -57,7 +60,7 @@ final class IndexJournal: @unchecked Sendable {
         try takeRoom()
     }
 
-    /// Only to be looked at.
+    /// Opens the file for examination only.
     init(reading path: String) throws(Errno) {
         file = try FileDescriptor.openFile(path, .readOnly)
         wasWhole = try file.status().size >= Self.capacity
@@ -66,13 +69,13 @@ final class IndexJournal: @unchecked Sendable {
     private func takeRoom() throws(Errno) {
         if try file.status().size < Self.capacity { try file.allocate([], 0..<Self.capacity) }
         flushDevice = try file.sharedFlushes()
-        // Without it each sync is one of its own.
+        // If filling fails, the journal always needs a sync of its own.
         if flushDevice != nil, (try? fillRoom()) == nil { flushDevice = nil }
     }
 
-    /// Room that was never written is noted as such by the file system, and the first write to it changes that note,
-    /// which only a sync of this file brings to the disk. Which room that is cannot be asked (SEEK_HOLE takes a page
-    /// that was read for data), so all of it is written with what it has.
+    /// Writes the whole journal with its current bytes. File systems mark allocated space as unwritten; the first write
+    /// changes that mark, and only a sync of this file makes the change durable. SEEK_HOLE cannot find such space (it
+    /// takes a page that was read for data), so everything is written.
     private func fillRoom() throws(Errno) {
         var bytes = try file.read(count: Int(Self.capacity), at: 0)
         bytes += [UInt8](repeating: 0, count: Int(Self.capacity) - bytes.count)
@@ -81,17 +84,18 @@ final class IndexJournal: @unchecked Sendable {
     }
 
     var isLong: Bool { batch.count >= Self.maximumBatch }
-    /// Whether it should not go on much longer where it is.
+    /// Whether the journal should soon restart.
     var isTight: Bool { position > Self.capacity / 2 }
 
-    /// Writes a transaction down. It survives the process when this returns.
-    /// - Parameter isChange: whether the next `fsync` must bring it to the disk.
-    /// - Returns: false if there is no room, or it is too long: then only a commit makes it survive.
+    /// Writes a transaction to the journal. When this returns, it survives the death of the process.
+    ///
+    /// - Parameter isChange: Whether the next `fsync` must make it durable.
+    /// - Returns: False if it does not fit; then only a commit makes it survive.
     func append(_ statements: [JournalStatement], isChange: Bool = true) throws(Errno) -> Bool {
         let known = texts
         let number = sequence + 1
         if position == 0 { first = number }
-        // Of a whole subtree that comes into sync, or is pinned, each row is a statement.
+        // When a whole subtree is included in sync or pinned, each row is a statement.
         guard statements.count <= JournalCoding.maximumStatements else {
             note(number, statements, endsAt: nil, isChange: isChange)
             return false
@@ -117,7 +121,7 @@ final class IndexJournal: @unchecked Sendable {
         return record + payload
     }
 
-    /// - Parameter end: of the transaction's record; nil if it has none.
+    /// - Parameter end: The end of the transaction's record; nil if it has none.
     private func note(_ number: UInt64, _ statements: [JournalStatement], endsAt end: Int64?, isChange: Bool) {
         position = end ?? Self.capacity
         if end == nil { durability.noteLone() }
@@ -127,7 +131,7 @@ final class IndexJournal: @unchecked Sendable {
         batch.append(statements)
     }
 
-    /// Takes the last transaction back, which the journal had no room for and the database would not take.
+    /// Removes the last transaction, which did not fit into the journal and which the database refused.
     func removeLast() {
         batch.removeLast()
         sequence -= 1
@@ -135,35 +139,35 @@ final class IndexJournal: @unchecked Sendable {
         (runCount, urgentEnd) = (min(runCount, batch.count), min(urgentEnd, batch.count))
     }
 
-    /// The database has run the next one.
+    /// Records that the database has run the next transaction.
     func noteRun() { runCount += 1 }
 
-    /// One of the batch is to be run at once.
+    /// Records that the batch's last transaction must run at once.
     func noteUrgent() { urgentEnd = batch.count }
 
-    /// Whether the database has still to run one that was to be run at once: the batch was undone.
+    /// Whether a transaction that must run at once has not run, because the batch was rolled back.
     var lacksUrgent: Bool { runCount < urgentEnd }
 
-    /// The database's transaction is a new one: it has run none of them.
+    /// Records that the database transaction is new: no transaction of the batch has run in it.
     func noteOpening() { runCount = 0 }
 
-    /// How many of the batch the database has still to run.
+    /// How many transactions of the batch have not run.
     var waitingCount: Int { batch.count - runCount }
 
-    /// Puts another in the place of one of the batch; the file keeps that.
+    /// Replaces a transaction of the batch. The file keeps the original.
     func replace(_ place: Int, by statements: [JournalStatement]) { batch[place] = statements }
 
-    /// The database has committed a transaction that does not stand here.
+    /// Records that the database has committed a transaction that bypassed the journal.
     func skip(to number: UInt64, isChange: Bool) {
         sequence = number
         durability.noteLone()
         if isChange { durability.noteChange() }
     }
 
-    /// The database has got something that is no transaction.
+    /// Records a change of the database that is not a transaction.
     func noteLone() { durability.noteLone() }
 
-    /// The database has committed the batch.
+    /// Records that the database has committed the batch.
     func noteCommit() {
         batch.removeAll(keepingCapacity: true)
         (runCount, urgentEnd) = (0, 0)
@@ -176,40 +180,41 @@ final class IndexJournal: @unchecked Sendable {
 
     // MARK: Durability
 
-    /// What a sync that begins now must bring to the disk.
+    /// Returns what a sync that begins now must flush.
     func beginSync() -> IndexDurability.Sync {
         durability.begin(last: sequence, committed: sequence - UInt64(batch.count))
     }
 
-    /// The database's log is on the disk as it was when the sync began, and the journal unless the database had all.
+    /// Records that the database's log, and the journal if needed, are on disk as they were when the sync began.
     func noteLog(of sync: IndexDurability.Sync) { durability.noteLog(of: sync) }
 
-    /// The journal is on the disk as it was when the sync began, which needed no more.
+    /// Records that the journal is on disk as it was when the sync began, and that no more was needed.
     func noteEnd(of sync: IndexDurability.Sync) { durability.noteEnd(of: sync) }
 
     func sync() throws(Errno) { try file.syncData() }
 
-    /// Sends it to the disk, for the flush that follows.
+    /// Starts writing the file to disk, for the flush that follows.
     func finishWriting() throws(Errno) { try file.finishWriting() }
 
-    /// Nothing stands there any more.
+    /// Erases the journal.
     func clear() throws(Errno) {
         try file.write([UInt8](repeating: 0, count: Int(Self.capacity)), at: 0)
         try file.sync()
     }
 
-    /// What is written from now on belongs to another opening than what stands here. A record that says so stands at
-    /// the beginning until the first transaction takes its place: so an empty journal is told from one that is gone.
+    /// Starts a new life, which separates new records from those of earlier openings. A marker record stands at the
+    /// beginning until the first transaction replaces it: it distinguishes an empty journal from a missing one.
     func beginLife(_ number: UInt64) throws(Errno) {
         life = number
         first = sequence
         try file.write(record(sequence, JournalCoding.encode([], texts: &texts)), at: 0)
     }
 
-    /// Reads what the database lacks.
+    /// Reads the records that the database lacks.
+    ///
     /// - Parameters:
-    ///   - stored: the number of the last transaction it has.
-    ///   - life: the opening that it knows of, which alone can have gone on from there.
+    ///   - stored: The number of the last transaction that the database has.
+    ///   - life: The opening recorded in the database. Only its records continue from there.
     func load(after stored: UInt64, of life: UInt64) throws(Errno) {
         sequence = stored
         self.life = life
@@ -220,7 +225,7 @@ final class IndexJournal: @unchecked Sendable {
         let first = firstNumber(rest)
         while let (number, payload) = record(&rest, first), number == sequence + 1 || batch.isEmpty {
             guard let statements = JournalCoding.decode(payload, texts: &seen) else { break }
-            // An older one is in the database: the commit was the last thing that happened.
+            // The record is in the database already: the commit came last.
             if number <= stored { continue }
             guard number == sequence + 1 else { break }
             sequence = number
@@ -228,12 +233,13 @@ final class IndexJournal: @unchecked Sendable {
         }
     }
 
-    /// Whether the file is not what this life has left, as far as that shows: then changes may be lost that were
-    /// acknowledged. A loss of power leaves it so too.
+    /// Returns whether the file differs from what this life left, as far as that can be seen. Then acknowledged changes
+    /// may be lost. A power loss has the same effect.
+    ///
     /// - Parameters:
-    ///   - stored: the number of the last transaction that the database has.
-    ///   - life: the opening that it knows of.
-    ///   - looksThrough: Whether it may have changes that the database lacks.
+    ///   - stored: The number of the last transaction that the database has.
+    ///   - life: The opening recorded in the database.
+    ///   - looksThrough: Whether the journal may have changes that the database lacks.
     func isDamaged(after stored: UInt64, of life: UInt64, looksThrough: Bool) throws(Errno) -> Bool {
         guard wasWhole, try isBegun(by: life, after: stored) else { return true }
         guard looksThrough else { return false }
@@ -243,23 +249,23 @@ final class IndexJournal: @unchecked Sendable {
     private func isBegun(by life: UInt64, after stored: UInt64) throws(Errno) -> Bool {
         self.life = life
         var bytes = try file.read(count: Int(Self.capacity), at: 0)[...]
-        // One that begins later follows commits that the database has lost.
+        // If the first record has a later number, the database has lost commits before it.
         guard let (number, _) = record(&bytes, firstNumber(bytes)) else { return false }
         return number <= stored &+ 1
     }
 
     // MARK: For the doctor
 
-    /// Takes away what is in the file, if it begins anew with what comes next.
+    /// Erases records of earlier lives if the journal is about to restart.
     func forgetEarlierLives() throws(Errno) {
         guard batch.isEmpty, position == 0 else { return }
         try clear()
         try beginLife(life)
     }
 
-    /// Whether the file has what is in the batch, and all before it.
+    /// Returns whether the file has all records up to the end of the batch.
     func isWhole() throws(Errno) -> Bool {
-        // One that had no room is committed at once.
+        // A transaction that did not fit is committed at once.
         guard !batch.isEmpty, position < Self.capacity else { return true }
         var rest = try file.read(count: Int(Self.capacity), at: 0)[...]
         var last: UInt64 = 0
@@ -270,10 +276,11 @@ final class IndexJournal: @unchecked Sendable {
         return false
     }
 
-    /// What is wrong with a file that nobody has open: a record that is not whole, though it or later ones are those
-    /// that come next; nil if nothing is.
-    /// - Parameter wantsWhole: Only a later record that is whole counts: the process may have ended as it wrote the
-    ///   last.
+    /// Returns the damage of a file that no process has open: an incomplete record that is the next one, or precedes
+    /// valid ones. Nil if there is none.
+    ///
+    /// - Parameter wantsWhole: True to count only damage before a later valid record: the process may have died while
+    ///   it wrote the last one.
     func damage(after stored: UInt64, of life: UInt64, wantsWhole: Bool = false) throws(Errno) -> String? {
         try load(after: stored, of: life)
         let bytes = try file.read(count: Int(Self.capacity), at: 0)
@@ -285,7 +292,7 @@ final class IndexJournal: @unchecked Sendable {
         for start in Self.places(ofNumbersIn: (sequence + 1)...(sequence + UInt64(Self.maximumBatch)), bytes) {
             var again = bytes[start...]
             let isWhole = record(&again, first) != nil
-            // At the end there may be what is left of a longer record from before, which looks like any number.
+            // The end may hold remains of a longer record from before, which look like any number.
             let isNext = start == 0 || start == end && isHeader(bytes[start...], of: sequence + 1)
             if isWhole || !wantsWhole && isNext {
                 return "the record of change \(sequence + 1) is damaged; it and what followed it are lost"
@@ -302,11 +309,11 @@ final class IndexJournal: @unchecked Sendable {
         return found == number && length > 0 && Int(length) <= rest.count
     }
 
-    /// Where a record with one of the numbers may begin.
+    /// Returns the offsets where a record with one of the numbers may begin.
     private static func places(ofNumbersIn numbers: ClosedRange<UInt64>, _ bytes: [UInt8]) -> [Int] {
         bytes.withUnsafeBytes { raw in
             var found = [Int](), start = 0
-            // By hand: it goes through a million places.
+            // A plain loop, because it examines a million offsets.
             while start + headerSize < raw.count {
                 if numbers.contains(raw.loadUnaligned(fromByteOffset: start + headerSize - 8, as: UInt64.self)) {
                     found.append(start)

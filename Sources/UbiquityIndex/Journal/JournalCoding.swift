@@ -1,19 +1,19 @@
 internal import UbiquityCore
 
-/// A statement that changed something, with what was bound to it.
+/// A statement that changes the database, with its bound values.
 struct JournalStatement {
     var sql: String
     var values: [SQLValue]
 }
 
-/// How a transaction's statements stand in the journal. Numbers are little-endian.
+/// The encoding of a transaction's statements in the journal. Numbers are little-endian.
 ///
-/// Count (2 bytes), then for each its text, the count of its values (1 byte) and the values, each with its kind before
-/// it. A text is written once in a batch, the first time it is used, and named by its number after that.
+/// Count (2 bytes), then for each statement its text, the count of its values (1 byte) and the values, each preceded by
+/// its kind. A text is written in full at its first use in a batch; later uses give its number.
 enum JournalCoding {
-    /// Stands for the number of a text that follows.
+    /// Marks a text that follows in full.
     private static let newText = UInt16.max
-    /// Beyond, statements would be cut: such a transaction is not for the journal.
+    /// The count field allows no more. A transaction with more statements bypasses the journal.
     static let maximumStatements = Int(UInt16.max)
 
     private enum Kind: UInt8 { case null, int, bytes, text, id }
@@ -65,7 +65,7 @@ enum JournalCoding {
         withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
     }
 
-    /// Nil if they are not whole.
+    /// Returns nil if the bytes are incomplete.
     static func decode(_ bytes: ArraySlice<UInt8>, texts: inout [String]) -> [JournalStatement]? {
         var rest = bytes
         guard let count: UInt16 = number(&rest) else { return nil }
