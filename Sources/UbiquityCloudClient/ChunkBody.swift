@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import NIOCore
 internal import UbiquityWire
 
-/// The frames of chunks as a request's body, each chunk copied once and not before it is sent.
+/// The frames of chunks as a request's body. Each chunk is copied once, when it is sent.
 struct ChunkBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -16,12 +16,12 @@ struct ChunkBody: AsyncSequence, Sendable {
     struct Iterator: AsyncIteratorProtocol {
         let chunks: [Chunk]
         private var position = 0
-        /// Bytes of the chunk at `position`, its header with them, that have been given.
+        /// Bytes already returned of the chunk at `position`, including its header.
         private var given = 0
 
         init(chunks: [Chunk]) { self.chunks = chunks }
 
-        /// The next bytes: of several small chunks, or a part of a large one.
+        /// The next bytes: several small chunks, or a part of a large one.
         mutating func next() async -> ByteBuffer? {
             guard position < chunks.count else { return nil }
             var bytes = ByteBufferAllocator().buffer(capacity: ClientLimits.frameBytes + ChunkFrame.headerLength)

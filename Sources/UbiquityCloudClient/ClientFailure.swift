@@ -6,7 +6,7 @@ import NIOSSL
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// A request or an answer that was damaged between device and cloud. It is sent again.
+/// A request or an answer that was damaged in transit. It is sent again.
 struct DamagedOnTheWay: Error {
     let reason: String
 
@@ -17,7 +17,7 @@ struct DamagedOnTheWay: Error {
     }
 }
 
-/// What went wrong below HTTP, in our terms.
+/// Converts errors below HTTP to `UbiquityError`.
 enum ClientFailure {
     static func error(_ error: any Error, at address: CloudAddress) -> any Error {
         let place = address.description
@@ -34,12 +34,12 @@ enum ClientFailure {
         case is BoringSSLError, is NIOSSLExtraError:
             return UbiquityError(.offline, "its certificate does not hold: \(error)", at: place, remedy: remedy)
         default:
-            // Channels that close, name servers: all of it means that no answer came.
+            // Closed channels, name servers: every other error means that no answer arrived.
             return UbiquityError(.offline, "the connection to the cloud failed: \(error)", at: place)
         }
     }
 
-    /// What a person can do about a TLS connection that does not come about.
+    /// What a person can do about a failed TLS handshake.
     private static let remedy =
         "sign in with --certificate-authority FILE if the cloud's certificate is one of its own making"
 
@@ -47,7 +47,7 @@ enum ClientFailure {
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("CERTIFICATE_VERIFY_FAILED") {
             return "this machine does not trust the cloud's certificate"
         }
-        // Which of the library's lines of its own source failed helps nobody.
+        // The source line that BoringSSL reports helps nobody.
         if case .handshakeFailed(let cause) = error, "\(cause)".contains("WRONG_VERSION_NUMBER") {
             return "what answers there does not speak TLS: perhaps its address begins with http:"
         }
@@ -79,11 +79,11 @@ enum ClientFailure {
         return "\(error)"
     }
 
-    /// Whether the cloud is there and has as many waiting to be taken up as may.
+    /// Whether the cloud is running but its socket's queue of connections is full.
     static func isFullQueue(_ error: any Error) -> Bool { (error as? IOError)?.errnoCode == EAGAIN }
 
-    /// Whether a kept connection was closed by the cloud just as it was used again: such a request may be repeated
-    /// once at once, because every call of `CloudService` may be repeated.
+    /// Whether the cloud closed a kept connection just as it was reused. The request may then be repeated once at once,
+    /// because every call of `CloudService` may be repeated.
     static func isClosedConnection(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed

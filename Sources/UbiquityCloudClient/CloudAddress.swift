@@ -1,15 +1,16 @@
 package import UbiquityCore
 internal import UbiquitySystem
 
-/// Where a cloud is.
+/// The address of a cloud.
 package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
-    /// `http://host:port` or `https://host:port`, without a path. `certificates` are the only authorities to be trusted
-    /// (PEM), for a cloud with a certificate of its own making; nil trusts the system's.
+    /// `http://host:port` or `https://host:port`, without a path. `certificates` are the only trusted authorities
+    /// (PEM), for a cloud with a self-made certificate. Nil trusts the system's.
     case web(url: String, certificates: String?)
     /// A Unix socket's path, of any length.
     case unixSocket(path: String)
 
-    /// From a URL, a path that begins with "/", or "unix:PATH". Throws `.invalid`.
+    /// Parses a URL, a path that begins with "/", or "unix:PATH".
+    /// - Throws: `.invalid`.
     package init(_ text: String, certificates: String? = nil) throws(UbiquityError) {
         if text.hasPrefix("/") {
             self = .unixSocket(path: text)
@@ -20,7 +21,7 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether what is sent there can be read on its way: HTTP without TLS to a host that may be another machine.
+    /// Whether data can be read in transit: HTTP without TLS to a host that may be another machine.
     package var isExposed: Bool {
         guard case .web(let url, _) = self, url.hasPrefix("http://") else { return false }
         let authority = url.dropFirst("http://".count)
@@ -51,7 +52,7 @@ package enum CloudAddress: Hashable, Sendable, CustomStringConvertible {
         return scheme + authority
     }
 
-    /// Whether what stands after the host, if anything does, is a port. (A host that is a number of IPv6 has brackets.)
+    /// Whether the part after the host, if any, is a port. An IPv6 address has brackets.
     private static func hasPossiblePort(_ authority: Substring) -> Bool {
         guard let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") else { return true }
         return UInt16(authority[authority.index(after: colon)...]).map { $0 > 0 } ?? false

@@ -5,7 +5,7 @@ import NIOHTTP1
 internal import UbiquityCore
 internal import UbiquityWire
 
-/// Accounts of a cloud, over its Unix socket.
+/// Manages the accounts of a cloud over its Unix socket.
 package final class CloudAdministrator: Sendable {
     private let transport: Transport
 
@@ -17,7 +17,8 @@ package final class CloudAdministrator: Sendable {
         try await decoded(AccountList.self, from: send(.GET, "")).accounts
     }
 
-    /// Makes an account. The answer is its token, which is told only now.
+    /// Creates an account.
+    /// - Returns: its token, which the cloud reveals only now.
     package func createAccount(_ name: String) async throws -> String {
         let body = ByteBuffer(bytes: try JSONEncoder().encode(AccountRequest(name: name)))
         let content = Transport.Content(

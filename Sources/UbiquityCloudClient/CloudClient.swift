@@ -5,11 +5,11 @@ internal import UbiquitySystem
 package import UbiquityCore
 package import UbiquityWire
 
-/// One container of a cloud over HTTP. Answers `CloudService`.
+/// One container of a cloud over HTTP. Implements `CloudService`.
 ///
-/// It tries each request once (and once more if the cloud closed a kept connection just then): when to try again is
-/// for the sync engine. It repeats a request that was damaged on its way itself, a few times. Cancelling a call's task
-/// ends the request at once.
+/// It tries each request once, and once more if the cloud closed a kept connection just then. The sync engine decides
+/// when to retry. The client itself repeats a request that was damaged in transit, a few times. Cancelling a call's
+/// task ends the request at once.
 package final class CloudClient: CloudService {
     package let container: ContainerID
     private let transport: Transport
@@ -17,9 +17,9 @@ package final class CloudClient: CloudService {
     private let fetches = Turns(limit: ClientLimits.fetches)
 
     /// - Parameters:
-    ///   - token: of the account; nil for the account `local` of a cloud on a Unix socket.
-    ///   - device: who asks, told with each request.
-    /// - Throws: `.invalid` if the certificates cannot be read. Nothing is connected to yet.
+    ///   - token: of the account. Nil for the account `local` of a cloud on a Unix socket.
+    ///   - device: this device. Each request carries it.
+    /// - Throws: `.invalid` if the certificates cannot be read. No connection is made yet.
     package init(
         _ address: CloudAddress, container: ContainerID, token: String? = nil, device: DeviceID, deviceName: String
     ) throws(UbiquityError) {
@@ -33,12 +33,12 @@ package final class CloudClient: CloudService {
     }
 
     package var address: CloudAddress { transport.address }
-    /// Bytes of requests' bodies since the client was made.
+    /// Bytes of requests' bodies since the client was created.
     package var sentBytes: Int64 { transport.traffic.sent }
-    /// Bytes of answers' bodies since the client was made.
+    /// Bytes of answers' bodies since the client was created.
     package var receivedBytes: Int64 { transport.traffic.received }
 
-    /// Ends all requests and connections. Calls after it throw `.offline`.
+    /// Ends all requests and connections. Later calls throw `.offline`.
     package func shutdown() async { await transport.shutdown() }
 
     // MARK: Control
@@ -61,7 +61,7 @@ package final class CloudClient: CloudService {
         return "after=\(point.revision.number)" + history + (point.mark == 0 ? "" : "&mark=\(point.mark)")
     }
 
-    /// Bytes of a page of so many items. One of a single item may be as long as one commit's items are.
+    /// The longest page of `limit` items, in bytes. A page of one item may be as long as the items of one commit.
     private static func pageLength(_ limit: Int) -> Int {
         limit > 1 ? ClientLimits.answerLength : ClientLimits.smallestPageLength
     }
@@ -77,7 +77,7 @@ package final class CloudClient: CloudService {
         return try await call(.POST, "/chunks/missing", message: ChunkIDs(ids), as: ChunkIDs.self, answer: answer).ids
     }
 
-    /// The longest answer, in bytes, to a question about `count` chunks.
+    /// The longest answer, in bytes, to a query about `count` chunks.
     private static func listLength(_ count: Int) -> Int {
         ClientLimits.shortAnswerLength + count * ClientLimits.chunkIDLength
     }
@@ -131,7 +131,7 @@ package final class CloudClient: CloudService {
                     load: .upload, within: ClientLimits.upload)
                 _ = try await transport.body(of: response, limit: ClientLimits.failureLength)
             } catch let damage as DamagedOnTheWay {
-                // Nothing in between did it if the file was changed while it was read.
+                // The file was changed during the read, so the damage did not happen in transit.
                 guard chunks.allSatisfy({ MessageDigest.isName($0.id.bytes, of: $0.bytes) }) else {
                     throw UbiquityError(.invalid, "a chunk is not what its id says")
                 }
@@ -150,7 +150,7 @@ package final class CloudClient: CloudService {
         }
     }
 
-    /// - Parameter count: of the chunks that have come.
+    /// - Parameter count: the number of chunks received.
     private func fetch(
         _ ids: [ChunkID], _ count: inout Int, _ receive: @Sendable (Chunk) async throws -> Void
     ) async throws {
@@ -187,7 +187,7 @@ package final class CloudClient: CloudService {
             try await transport.send(
                 .GET, base + "/events", accept: Transport.eventMediaType, within: ClientLimits.control)
         }
-        // Only the newest revision matters: the feed tells the rest.
+        // Only the newest revision matters, since the feed has everything else.
         let (stream, continuation) = AsyncThrowingStream.makeStream(
             of: Revision.self, throwing: (any Error).self, bufferingPolicy: .bufferingNewest(1))
         let reader = Task {
@@ -226,7 +226,7 @@ package final class CloudClient: CloudService {
         answer: Int = ClientLimits.answerLength
     ) async throws -> Answer {
         let content = try message.map { message throws(UbiquityError) in try Self.content(message) }
-        // A list of many chunks is long itself.
+        // A list of many chunks is a long message itself.
         let length = content?.length ?? 0, isLong = length > ClientLimits.callLength
         let sending = TimeAmount.seconds(isLong ? Int64(length / ClientLimits.slowestLine) : 0)
         let bytes = try await transport.repeating(within: limit) {
@@ -239,6 +239,6 @@ package final class CloudClient: CloudService {
         return try await Self.decoding.run { try Answer(wire: bytes, as: .protobuf) }
     }
 
-    /// Where long answers are decoded, which takes a while: the cooperative threads go on.
+    /// Decodes long answers, which takes a while, apart from the cooperative threads.
     private static let decoding = BlockingPool(name: "decoding", threads: 1)
 }

@@ -1,10 +1,10 @@
 package import UbiquityCore
 internal import UbiquityWire
 
-/// Reads server-sent events from pieces of any length, as far as our cloud sends them: `event: revision`, one line of
-/// data. Comments and events of other names are passed over.
+/// Parses server-sent events from pieces of any length, as far as the cloud uses them: `event: revision` and one line
+/// of data. Comments and events of other names are ignored.
 package struct EventParser {
-    /// Whether each event must have its digest: the cloud has said that it sends them.
+    /// Whether each event must have its digest, because the cloud has announced that it sends them.
     private let requiresDigest: Bool
     private var line: [UInt8] = []
     private var name = ""
@@ -13,7 +13,8 @@ package struct EventParser {
 
     package init(requiresDigest: Bool = false) { self.requiresDigest = requiresDigest }
 
-    /// The revisions that these bytes complete. Throws `.invalid` for data that is none, and for endless lines.
+    /// The revisions that these bytes complete.
+    /// - Throws: `.invalid` for data that is no revision, and for endless lines.
     package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Revision] {
         var revisions = [Revision]()
         for byte in bytes {
@@ -53,7 +54,7 @@ package struct EventParser {
         return String(value.first == " " ? value.dropFirst() : value)
     }
 
-    /// Of `{"revision":N}`, with blanks anywhere.
+    /// Parses `{"revision":N}`, with blanks anywhere.
     private static func revision(_ data: String) throws(UbiquityError) -> Revision {
         let plain = data.filter { $0 != " " && $0 != "\t" }
         guard plain.hasPrefix("{\"revision\":"), plain.hasSuffix("}"),

@@ -1,15 +1,15 @@
 internal import UbiquityCore
 internal import UbiquitySystem
 
-/// A Unix socket's path as it can be connected to. A path too long for a socket's address goes through an open
-/// descriptor of its folder, which is kept: its number is part of the connections' name.
+/// A Unix socket's path in a form that can be connected to. A path too long for a socket's address goes through an open
+/// descriptor of its folder. The descriptor is kept, because its number is part of the connections' name.
 final class SocketName: Sendable {
     private let path: String
     private let address = Lock<SocketAddressPath?>(nil)
 
     init(_ path: String) { self.path = path }
 
-    /// Throws `.offline` if the folder is not there: nor is the cloud then.
+    /// - Throws: `.offline` if the folder does not exist, and so no cloud either.
     func usable() throws(UbiquityError) -> String {
         if let known = address.withLock({ $0?.usable }) { return known }
         let found: SocketAddressPath

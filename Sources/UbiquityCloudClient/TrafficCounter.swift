@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Bytes of bodies that travelled, for `ubiquity status`.
+/// Counts the bytes of bodies in both directions, for `ubiquity status`.
 final class TrafficCounter: Sendable {
     private let sentBytes = Atomic<Int64>(0)
     private let receivedBytes = Atomic<Int64>(0)

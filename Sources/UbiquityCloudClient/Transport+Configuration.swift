@@ -7,7 +7,7 @@ internal import UbiquityCore
 internal import UbiquitySystem
 
 extension Transport {
-    /// One connection's settings. No redirects, no compression, no retries: the engine decides when to try again.
+    /// The settings of connections. No redirects, no compression, no retries: the engine decides when to retry.
     static func configuration(_ address: CloudAddress) throws(UbiquityError) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration()
         configuration.redirectConfiguration = .disallow
@@ -32,11 +32,12 @@ extension Transport {
         return configuration
     }
 
-    /// A kept connection may have died without a word: the device has another address now, or a router forgot it.
-    /// What nobody acknowledges for `limit` shows that, long before an answer could be missed, and a call goes once
-    /// more over a new one. (Nor does the HTTP client time a body that waits for the channel.)
-    /// - Parameter kernelBytes: so much of an upload the kernel takes before it has sent it: else a request would count
-    ///   as sent long before it is.
+    /// Makes dead connections fail early. A kept connection may have died silently: the device has a new address, or a
+    /// router forgot it. If the peer acknowledges nothing for `limit`, the connection fails long before the answer's
+    /// limit, and the call is repeated over a new one. The HTTP client does not time a body that waits for the channel
+    /// either.
+    /// - Parameter kernelBytes: bytes of an upload that the kernel takes before it has sent them. Without it a request
+    ///   would count as sent long before it is.
     static func noticingDeadLines(
         _ configuration: HTTPClient.Configuration, _ address: CloudAddress, after limit: TimeAmount,
         kernelBytes: Int? = nil
@@ -58,7 +59,7 @@ extension Transport {
     private static let unsentLimit = ChannelOptions.Types.SocketOption(
         level: .tcp, name: NIOBSDSocket.Option(rawValue: 25))
 
-    /// TCP_USER_TIMEOUT of linux/tcp.h, milliseconds: how long what was sent may stay unacknowledged.
+    /// TCP_USER_TIMEOUT of linux/tcp.h, in milliseconds: how long sent bytes may stay unacknowledged.
     private static let userTimeout = ChannelOptions.Types.SocketOption(
         level: .tcp, name: NIOBSDSocket.Option(rawValue: 18))
 
@@ -79,7 +80,7 @@ extension Transport {
         return tls
     }
 
-    /// Nothing is sent to a process of another user, which could pose as this user's cloud.
+    /// Sends nothing to a process of another user, which could pose as this user's cloud.
     private static func requireOwnUser(_ channel: any Channel, _ path: String) -> EventLoopFuture<Void> {
         guard let socket = channel as? any SocketOptionProvider else {
             return channel.eventLoop.makeFailedFuture(ChannelError.operationUnsupported)

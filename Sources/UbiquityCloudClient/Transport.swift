@@ -6,30 +6,30 @@ internal import UbiquityCore
 internal import UbiquitySystem
 internal import UbiquityWire
 
-/// HTTP requests to one cloud: connections, times, headers, failures. What the requests mean is `CloudClient`'s.
+/// HTTP requests to one cloud: connections, times, headers, failures. `CloudClient` defines what the requests mean.
 final class Transport: Sendable {
-    /// What a request takes, by which its connection and its times are chosen.
+    /// The weight of a request, which selects its connection and its times.
     enum Load: Sendable {
-        /// Little, and it is answered soon.
+        /// A small request with a quick answer.
         case call
-        /// Little, and its answer may take a while.
+        /// A small request whose answer may take a while.
         case commit
-        /// Much, so that a slow line needs its time.
+        /// A large request, for which a slow connection needs time.
         case upload
     }
 
-    /// What a request carries. Made anew for a repeat.
+    /// The body of a request. Its bytes are created anew for a repetition.
     struct Content: Sendable {
         let mediaType: String
         let length: Int
-        /// `Content-Digest`; nil for chunks, which are proven by their ids.
+        /// `Content-Digest`. Nil for chunks, which their ids verify.
         let digest: String?
         let body: @Sendable () -> HTTPClientRequest.Body
     }
 
     let address: CloudAddress
     let traffic = TrafficCounter()
-    /// Apart from each other, so that no transfer keeps a call waiting for a connection.
+    /// Separate clients, so that no transfer makes a call wait for a connection.
     private let calls: HTTPClient
     private let downloads: HTTPClient
     private let uploads: HTTPClient
@@ -38,7 +38,7 @@ final class Transport: Sendable {
     private let headers: HTTPHeaders
     private let socket: SocketName?
     private let isShutDown = Lock(false)
-    /// The cloud has proven an answer by a digest: from now on it must prove them all.
+    /// Whether the cloud has sent an answer with a digest. From then on every answer must have one.
     private let hasProof = Lock(false)
 
     init(address: CloudAddress, headers: HTTPHeaders) throws(UbiquityError) {
@@ -64,14 +64,14 @@ final class Transport: Sendable {
     }
 
     deinit {
-        // AsyncHTTPClient ends the process if a client goes without its shutdown.
+        // AsyncHTTPClient ends the process if a client is released without its shutdown.
         guard !isShutDown.withLock({ $0 }) else { return }
         Task { [calls, downloads, uploads, commits, streams] in
             await Self.shutDown(calls, downloads, uploads, commits, streams)
         }
     }
 
-    /// Ends all requests and connections. The second time does nothing.
+    /// Ends all requests and connections. A second call does nothing.
     func shutdown() async {
         let isFirst = isShutDown.withLock { isShutDown in
             defer { isShutDown = true }
@@ -81,16 +81,16 @@ final class Transport: Sendable {
     }
 
     private static func shutDown(_ clients: HTTPClient...) async {
-        // It fails only if it was shut down before: nothing is open then.
+        // It fails only if it was shut down before, and then nothing is open.
         for client in clients { try? await client.shutdown() }
     }
 
-    /// Sends a request; the answer's head is here when it returns.
+    /// Sends a request. Returns when the answer's head has arrived.
     /// - Parameters:
-    ///   - answersWithBody: whether a success says something.
-    ///   - load: what it carries, or what the cloud has to do for it.
-    ///   - answer: how long its head may take.
-    /// - Throws: `UbiquityError` for no answer, and what the cloud says if it is not a success.
+    ///   - answersWithBody: whether a success has a body.
+    ///   - load: the weight of the request.
+    ///   - answer: how long the head may take.
+    /// - Throws: `UbiquityError` if there is no answer, and the cloud's failure if it is not a success.
     func send(
         _ method: HTTPMethod, _ path: String, _ content: Content? = nil, accept: String, answersWithBody: Bool = true,
         load: Load = .call, within answer: TimeAmount
@@ -116,7 +116,7 @@ final class Transport: Sendable {
         return response
     }
 
-    /// Where as many wait to be taken up as a Unix socket lets wait, connect(2) says EAGAIN, and nothing has been sent.
+    /// Retries while a Unix socket's queue is full. connect(2) then fails with EAGAIN, and nothing has been sent.
     private func waitingItsTurn(
         _ work: () async throws -> HTTPClientResponse
     ) async throws -> HTTPClientResponse {
@@ -128,7 +128,7 @@ final class Transport: Sendable {
         return try await work()
     }
 
-    /// Whether a success is what was asked for: a captive portal answers everything with a page.
+    /// Whether a success is an answer of the cloud: a captive portal answers everything with a page.
     private func isFromCloud(_ response: HTTPClientResponse, _ accept: String, hasBody: Bool) -> Bool {
         guard hasBody, response.status != .noContent else { return !hasBody && response.status == .noContent }
         guard let type = response.headers.first(name: "content-type") else { return false }
@@ -147,7 +147,7 @@ final class Transport: Sendable {
         return accept == WireFormat.chunkMediaType ? downloads : calls
     }
 
-    /// The answer's whole body.
+    /// The whole body of an answer.
     func body(of response: HTTPClientResponse, limit: Int) async throws -> [UInt8] {
         var bytes = [UInt8](), digest = BodyDigest()
         if let length = response.headers.first(name: "content-length").flatMap({ Int($0) }), length <= limit {
@@ -166,8 +166,9 @@ final class Transport: Sendable {
         return bytes
     }
 
-    /// Throws `DamagedOnTheWay` unless the body is what its digest says. An older cloud sends none; one that sends
-    /// them says so in a field of its own, so that nothing in between can take them away unseen.
+    /// Verifies the digest of a body. An older cloud sends none. A cloud that sends digests announces that in a field
+    /// of its own, so that a proxy cannot remove them unnoticed.
+    /// - Throws: `DamagedOnTheWay` if the digest is wrong or missing.
     private func check(_ response: HTTPClientResponse, _ digest: BodyDigest) throws {
         guard response.status != .noContent else { return }
         guard let told = response.headers.first(name: MessageDigest.contentField) else {
@@ -184,8 +185,8 @@ final class Transport: Sendable {
         response.headers.contains(name: MessageDigest.supportField)
     }
 
-    /// Sends again what was damaged on its way, at once and then after longer and longer pauses.
-    /// - Parameter code: of the error if it is damaged each time.
+    /// Repeats a request that was damaged in transit, at once and then after growing pauses.
+    /// - Parameter code: the code of the error if it is damaged each time.
     func repeating<R>(
         within limit: TimeAmount, else code: UbiquityError.Code = .offline, _ body: () async throws -> R
     ) async throws -> R {
@@ -206,7 +207,7 @@ final class Transport: Sendable {
         }
     }
 
-    /// Each piece of the answer's body as it arrives.
+    /// Passes each piece of the answer's body to `take` as it arrives.
     func parts(
         of response: HTTPClientResponse, _ take: (ByteBuffer) async throws -> Void
     ) async throws {
@@ -215,7 +216,7 @@ final class Transport: Sendable {
             traffic.addReceived(part.readableBytes)
             try await take(part)
         }
-        // A cancelled task's body just ends.
+        // The body of a cancelled task just ends.
         try Task.checkCancellation()
     }
 
@@ -270,7 +271,7 @@ final class Transport: Sendable {
                 throw DamagedOnTheWay(reason: "the head of the cloud's answer was damaged (\(error))")
             }
             let error = ClientFailure.error(error, at: address)
-            // A folder that was made anew at the same path needs a new descriptor.
+            // A folder that was created anew at the same path needs a new descriptor.
             if (error as? UbiquityError)?.code == .offline { socket?.forget() }
             throw error
         }
@@ -283,7 +284,7 @@ final class Transport: Sendable {
         do { bytes = try await body(of: response, limit: ClientLimits.failureLength) } catch let damage
             as DamagedOnTheWay
         {
-            // A proxy or the cloud's parser answers a damaged head with a 4xx that has no digest.
+            // A proxy or the cloud's parser answers a damaged head with a 4xx status and no digest.
             if Self.announcesDigests(response) || (400..<500).contains(status) { throw damage }
             return WireFailure(status: status, body: [], as: nil).thrown
         }

@@ -1,19 +1,20 @@
 internal import UbiquitySystem
 
-/// Lets so many work at one time; the others wait in order.
+/// Limits concurrent work. Further callers wait in order.
 final class Turns: Sendable {
     private struct State {
         var free: Int
         var next: UInt64 = 0
         var waiting: [(number: UInt64, continuation: CheckedContinuation<Bool, Never>)] = []
-        /// Those that were cancelled before they could wait.
+        /// Callers cancelled before they could wait.
         var cancelled: Set<UInt64> = []
     }
     private let state: Lock<State>
 
     init(limit: Int) { state = Lock(State(free: limit)) }
 
-    /// Throws `CancellationError` if the task is cancelled while it waits.
+    /// Runs `body` when it is the caller's turn.
+    /// - Throws: `CancellationError` if the task is cancelled while it waits.
     func run<Value>(_ body: () async throws -> Value) async throws -> Value {
         guard await enter() else { throw CancellationError() }
         defer { leave() }

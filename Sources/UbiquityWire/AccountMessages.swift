@@ -1,12 +1,13 @@
-// The account routes, which only the cloud's own machine uses, in plain JSON: nothing of a device travels here.
+// Messages of the account routes in plain JSON. Only the cloud's own machine uses these routes, so no data of devices
+// is in them.
 
-/// Which account to make.
+/// The account to create.
 package struct AccountRequest: Codable, Hashable, Sendable {
     package var name: String
     package init(name: String) { self.name = name }
 }
 
-/// An account that was made. The token is told once: the cloud keeps only its hash.
+/// A new account. The token is revealed once: the cloud keeps only its hash.
 package struct AccountToken: Codable, Hashable, Sendable {
     package var name: String
     package var token: String

@@ -1,19 +1,19 @@
 package import UbiquityCore
 
-/// How chunks travel one after another: `[id, 32 bytes][length, 4 bytes, big-endian][content]` for each.
+/// The framing of chunks in a stream: `[id, 32 bytes][length, 4 bytes, big-endian][content]` for each.
 ///
-/// No protobuf, because a stream of 16 MiB must be handed on chunk by chunk and copied once. A stream that fails after
-/// its first chunk (its HTTP status has gone out as 200 then) ends with a failure frame: 32 zero bytes, the length
-/// 0xFFFF_FFFF, 4 bytes with the length of a `WireFailure` in protobuf, and that.
+/// This is no protobuf, because a stream of 16 MiB must be forwarded chunk by chunk and copied once. A stream may fail
+/// after its first chunk, when its HTTP status 200 is already sent. It then ends with a failure frame: 32 zero bytes,
+/// the length 0xFFFF_FFFF, 4 bytes with the length of a `WireFailure` in protobuf, and the failure.
 package enum ChunkFrame {
     package static let headerLength = ChunkID.byteCount + 4
-    /// Bytes in a failure: its three texts of at most 4096 bytes and the rest.
+    /// Bytes of a failure: its three texts of at most 4096 bytes, and the other fields.
     static let maximumFailureLength = 16 * 1024
     static let failureMark = UInt32.max
 
     package static func header(_ id: ChunkID, length: Int) -> [UInt8] { id.bytes + bigEndian(UInt32(clamping: length)) }
 
-    /// The frame of a chunk. Where the content need not be copied, send `header` and then the content.
+    /// The frame of a chunk. To avoid copying the content, send `header` and then the content.
     package static func encode(_ chunk: Chunk) -> [UInt8] {
         var result = [UInt8]()
         append(chunk, to: &result)
@@ -26,7 +26,7 @@ package enum ChunkFrame {
         bytes += chunk.bytes
     }
 
-    /// The frame that ends a stream which cannot go on.
+    /// The frame that ends a failed stream.
     package static func failure(_ thrown: any Error) throws(UbiquityError) -> [UInt8] {
         var failure = WireFailure(thrown)
         failure.missingChunks = []

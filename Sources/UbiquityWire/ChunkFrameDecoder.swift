@@ -2,7 +2,8 @@ package import UbiquityCore
 
 /// Reads a stream of `ChunkFrame`s from pieces of any length.
 ///
-/// Holds at most one unfinished frame: a chunk of the largest size. Does not verify what the ids say of the contents.
+/// It holds at most one unfinished frame: a chunk of the maximum length. It does not verify the contents against their
+/// ids.
 package struct ChunkFrameDecoder: Sendable {
     private enum State: Sendable {
         case header
@@ -17,7 +18,8 @@ package struct ChunkFrameDecoder: Sendable {
 
     package init() {}
 
-    /// The chunks that these bytes complete. Throws `.invalid` if they cannot be a frame; nothing can be read after.
+    /// The chunks that these bytes complete.
+    /// - Throws: `.invalid` if they are no frame. Nothing can be read afterwards.
     package mutating func push(_ bytes: [UInt8]) throws(UbiquityError) -> [Chunk] {
         var chunks = [Chunk]()
         var failure: UbiquityError?
@@ -32,7 +34,7 @@ package struct ChunkFrameDecoder: Sendable {
         return chunks
     }
 
-    /// The same from memory that is not copied first.
+    /// The same, without a copy of the memory.
     package mutating func push(_ bytes: UnsafeRawBufferPointer) throws(UbiquityError) -> [Chunk] {
         var chunks = [Chunk]()
         var rest = bytes[...]
@@ -43,15 +45,15 @@ package struct ChunkFrameDecoder: Sendable {
         return chunks
     }
 
-    /// To be called at the end of the stream. Throws the failure that the sender sent, or `.offline` if the stream was
-    /// cut off inside a frame.
+    /// Call it at the end of the stream.
+    /// - Throws: the failure that the sender sent, or `.offline` if the stream was cut off inside a frame.
     package func finish() throws(UbiquityError) {
         if case .failed(let error) = state { throw error }
         if case .header = state, pending.isEmpty { return }
         throw UbiquityError(.offline, "the stream of chunks was cut off")
     }
 
-    /// Bytes that the current part has when it is whole.
+    /// The full length of the current part, in bytes.
     private var needed: Int {
         switch state {
         case .header: ChunkFrame.headerLength
@@ -63,13 +65,13 @@ package struct ChunkFrameDecoder: Sendable {
 
     private mutating func take(from rest: inout Slice<UnsafeRawBufferPointer>) {
         let count = min(needed - pending.count, rest.count)
-        // After a failure frame nothing may follow; what does is dropped, `finish` throws the failure.
+        // Nothing may follow a failure frame. Later bytes are dropped, and `finish` throws the failure.
         guard count > 0 else { return rest = rest.suffix(0) }
         pending.append(contentsOf: UnsafeRawBufferPointer(rebasing: rest.prefix(count)))
         rest = rest.dropFirst(count)
     }
 
-    /// Goes on to the next part when this one is whole.
+    /// Continues with the next part when this one is complete.
     private mutating func advance() throws(UbiquityError) -> Chunk? {
         let part = pending
         pending = []

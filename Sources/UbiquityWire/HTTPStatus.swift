@@ -1,7 +1,7 @@
 package import UbiquityCore
 
 extension UbiquityError.Code {
-    /// The HTTP status that answers with this failure. The body says more (`WireFailure`).
+    /// The HTTP status of an answer with this failure. The body has the details (`WireFailure`).
     package var httpStatus: Int {
         switch self {
         case .invalid, .invalidName, .nameTooLong, .crossesContainers, .noSuchAttribute: 400
@@ -22,7 +22,7 @@ extension UbiquityError.Code {
         }
     }
 
-    /// What the cloud says of a request that its HTTP library refuses.
+    /// The code for a request that the cloud's HTTP library refuses.
     package init(httpStatus status: Int) {
         switch status {
         case 401: self = .signedOut
@@ -36,12 +36,12 @@ extension UbiquityError.Code {
         }
     }
 
-    /// The failure of an answer whose body says nothing that can be read. The cloud always says more: something between
-    /// it and the device (a proxy, a captive portal) has made it, so the cloud is away.
+    /// The code for an answer without a readable failure. The cloud always sends one, so something else (a proxy, a
+    /// captive portal) has answered, and the cloud is unreachable.
     fileprivate init(foreignStatus status: Int) {
         switch status {
         case 408, 504: self = .timedOut
-        // A proxy's own limit: what is smaller passes.
+        // A proxy's own limit: a smaller request passes.
         case 413: self = .tooLarge
         default: self = .offline
         }
@@ -49,7 +49,7 @@ extension UbiquityError.Code {
 }
 
 extension WireFailure {
-    /// What an answer that is not a success says, by its body if that can be read, else by its status.
+    /// The failure of an answer that is not a success, from its body if that is readable, else from its status.
     package init(status: Int, body: [UInt8], as format: WireFormat?) {
         if let format, let failure = try? WireFailure(wire: body, as: format) {
             self = failure

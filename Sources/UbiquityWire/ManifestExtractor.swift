@@ -1,9 +1,9 @@
 internal import UbiquityCore
 
-/// Takes the chunks out of a message and reads them by hand: decoded as messages, the 700,000 of a large file would
-/// take five times their bytes.
+/// Removes the chunks from a message and parses them directly. Decoded as messages, the 700,000 chunks of a large file
+/// would take five times their bytes.
 struct ManifestExtractor {
-    /// The message without its chunks. Their manifest is there and empty.
+    /// The message without its chunks. Their manifest is present and empty.
     private(set) var remaining: [UInt8] = []
     private(set) var manifest = Manifest()
 

@@ -3,9 +3,9 @@ internal import UbiquityCore
 /// The repeated fields of a message, with the memory that each entry takes.
 struct MessageShape: Sendable {
     struct Entry: Sendable {
-        /// Bytes of memory that one takes, decoded and as a value, without the bytes that are in it.
+        /// Bytes of memory per entry, decoded and as a value, without the bytes that it holds.
         var cost = 0
-        /// Bytes that each has on the wire at least.
+        /// The smallest size of an entry on the wire, in bytes.
         var shortest = 0
         var inside: MessageShape?
     }
@@ -14,11 +14,11 @@ struct MessageShape: Sendable {
 
     init(_ entries: [Int: Entry] = [:]) { self.entries = entries }
 
-    // MARK: Ours, by the numbers of ubiquity.proto
+    // MARK: Our messages, by the numbers of ubiquity.proto
 
-    /// Chunks of a manifest that is read by hand, see `ManifestExtractor`.
+    /// Chunks of a manifest that is parsed directly, see `ManifestExtractor`.
     static let manifest = MessageShape([1: Entry(cost: 48, shortest: CensusLimits.shortestChunk)])
-    /// Those of a manifest that stands in an item's record.
+    /// Chunks of a manifest inside an item's record.
     private static let inlineManifest = MessageShape([1: Entry(cost: 240, shortest: CensusLimits.shortestChunk)])
     private static let xattr = Entry(cost: 160, shortest: 3)
     private static let content = MessageShape([6: Entry(inside: inlineManifest)])
@@ -43,14 +43,14 @@ struct MessageShape: Sendable {
     static let member = MessageShape([1: Entry(inside: MessageShape([6: xattr]))])
 }
 
-/// How much memory a message may take before it is decoded at all.
+/// Limits on the memory of a message, checked before it is decoded.
 enum CensusLimits {
-    /// Bytes of memory for the entries, for each byte of the message. With the message itself, and what is common to
-    /// all, that is less than four times its length.
+    /// Bytes of memory for the entries, per byte of the message. With the message itself and the shared overhead, that
+    /// is less than four times its length.
     static let memoryPerByte = 2
     /// Bytes of memory that the entries of a small message may take.
     static let memory = 16 << 20
-    /// Fields of any kind: no message of ours has shorter ones on average than this many bytes, but for a small one.
+    /// The smallest average length of a field of any kind, in bytes. Small messages are exempt.
     static let bytesPerField = 4
     static let fields = 65_536
     /// A chunk's id and its length.
@@ -62,8 +62,8 @@ enum CensusLimits {
     static let jsonElement = 64
 }
 
-/// Counts what is in a message, in one pass over its bytes, before it is decoded: an empty entry of two bytes would
-/// take a hundred times as much in memory.
+/// Counts the entries of a message in one pass over its bytes, before it is decoded: an empty entry of two bytes would
+/// take a hundred times as much memory.
 struct MessageCensus {
     private let length: Int
     private let memoryLimit: Int
@@ -77,7 +77,7 @@ struct MessageCensus {
         fieldLimit = CensusLimits.fields + length / CensusLimits.bytesPerField
     }
 
-    /// Throws `.invalid` for a message that would take too much memory.
+    /// - Throws: `.invalid` for a message that would take too much memory.
     static func check(_ bytes: [UInt8], _ shape: MessageShape) throws(UbiquityError) {
         var census = MessageCensus(length: bytes.count)
         var failure: UbiquityError?
@@ -108,7 +108,7 @@ struct MessageCensus {
         .malformed("more than \(fields - 1) entries in a message of \(length) bytes")
     }
 
-    /// The same for JSON, by its braces and commas. Those in texts count too.
+    /// The same for JSON, by its braces and commas. Those inside texts count too.
     static func checkJSON(_ bytes: [UInt8]) throws(UbiquityError) {
         guard bytes.count <= CensusLimits.jsonLength else {
             throw UbiquityError(

@@ -1,17 +1,18 @@
 internal import Crypto
 internal import FoundationEssentials
 
-/// The HTTP fields that prove that a request or an answer arrived as it was sent. A line without TLS flips bits, and
+/// The HTTP fields that prove that a request or an answer arrived unchanged. A connection without TLS flips bits, and
 /// the checksum of TCP misses some of them.
 package enum MessageDigest {
     /// The digest of a body, by RFC 9530. Every metadata body has one, in both directions.
     package static let contentField = "content-digest"
     /// The digest of a request's method, target and fields. A device that sends it also sends `contentField`.
     package static let requestField = "ubiquity-request-digest"
-    /// An answer has it if the cloud sends digests: the client refuses every answer of such a cloud without one.
+    /// An answer has this field if the cloud sends digests. The client refuses every answer of such a cloud without
+    /// one.
     package static let supportField = "ubiquity-digests"
     package static let support = "sha-256"
-    /// The answer to a request that was damaged on its way has it, by RFC 9530: the client sends that request again.
+    /// The answer to a request damaged in transit has this field, by RFC 9530. The client sends that request again.
     package static let refusalField = "want-content-digest"
     package static let refusal = "sha-256=10"
 
@@ -26,7 +27,7 @@ package enum MessageDigest {
         return hash.field()
     }
 
-    /// Whether a `Content-Digest` is that of a body whose own is `field`; nil if it has no SHA-256.
+    /// Whether a `Content-Digest` matches the computed one in `field`. Nil if it has no SHA-256.
     package static func matches(_ text: String, _ field: String) -> Bool? {
         for member in text.split(separator: ",") {
             let value = String(member.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\t" })
@@ -35,7 +36,7 @@ package enum MessageDigest {
         return nil
     }
 
-    /// - Parameter value: of a field by its name in lower case.
+    /// - Parameter value: returns the value of a field by its name in lower case.
     package static func ofRequest(_ method: String, _ target: String, value: (String) -> String?) -> String {
         let lines = [method, target] + coveredFields.map { trimmed(value($0) ?? "") }
         return field(of: Array(lines.joined(separator: "\n").utf8))
@@ -44,7 +45,7 @@ package enum MessageDigest {
     /// The line of a server-sent event that proves its data.
     package static func ofEvent(_ data: String) -> String { field(of: Array(data.utf8)) }
 
-    /// Whether these bytes have the SHA-256 that names them.
+    /// Whether the bytes have this SHA-256.
     package static func isName(_ id: [UInt8], of bytes: [UInt8]) -> Bool { SHA256.hash(data: bytes).elementsEqual(id) }
 
     private static func trimmed(_ text: String) -> String {
@@ -53,7 +54,7 @@ package enum MessageDigest {
     }
 }
 
-/// The digest of a body that comes in pieces.
+/// The digest of a body that arrives in pieces.
 package struct BodyDigest: Sendable {
     private var hash = SHA256()
 
@@ -62,6 +63,6 @@ package struct BodyDigest: Sendable {
     package mutating func add(_ bytes: [UInt8]) { bytes.withUnsafeBytes { hash.update(bufferPointer: $0) } }
     package mutating func add(_ bytes: UnsafeRawBufferPointer) { hash.update(bufferPointer: bytes) }
 
-    /// As it stands in `Content-Digest`.
+    /// The value of the field `Content-Digest`.
     package func field() -> String { "sha-256=:\(Data(hash.finalize()).base64EncodedString()):" }
 }

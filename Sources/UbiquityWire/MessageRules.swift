@@ -1,11 +1,11 @@
 package import UbiquityCore
 
-// What every well-formed value obeys, whoever made it. The codec applies these rules to what it reads, and the cloud to
-// what it is given in process, so that no path around them exists.
+// The rules of well-formed values, whoever made them. The codec applies them to what it reads, and the cloud to what it
+// gets in process, so that no path bypasses them.
 
-/// Bounds that only messages have.
+/// Limits that only messages have.
 package enum MessageLimits {
-    /// Bytes in the name of a device: what a host name or a person's name for a machine needs, and more.
+    /// Bytes in the name of a device: enough for a host name or a person's name for a machine.
     package static let maximumDeviceNameLength = 255
     /// Bytes in the name of one extended attribute (XATTR_NAME_MAX of Linux).
     package static let maximumXattrNameLength = 255
@@ -22,11 +22,11 @@ extension ChunkReference {
 }
 
 extension Chunk {
-    /// Checks the length; whether the content is what the id says is for who stores it.
+    /// Checks the length. The store verifies the content against its id.
     package func checkLength() throws(UbiquityError) { try ChunkReference(id: id, length: bytes.count).check() }
 }
 
-/// Size and manifest of a content belong together.
+/// Checks that size and manifest of a content agree.
 func checkContent(size: Int64, manifest: Manifest?) throws(UbiquityError) {
     guard (0...Limits.maximumFileSize).contains(size) else {
         throw .malformed("a file of \(size) bytes; 0 to \(Limits.maximumFileSize) are possible")
@@ -46,7 +46,7 @@ func checkDeviceName(_ name: String) throws(UbiquityError) {
     }
 }
 
-/// What a symlink or a hard link leads to.
+/// Checks the target of a symlink or a hard link.
 func checkLinkTarget(_ target: [UInt8], of kind: ItemKind) throws(UbiquityError) {
     guard kind == .symlink || kind == .hardLink else { throw .malformed("only a link has a link target") }
     if kind == .hardLink {
@@ -84,7 +84,7 @@ extension Place {
 }
 
 extension ChangedFields {
-    /// Each field by itself, and only those that `kind` has.
+    /// Checks each field by itself, and that `kind` has it.
     func check(kind: ItemKind, isRoot: Bool) throws(UbiquityError) {
         if let place { try checkPlace(place, isRoot: isRoot) }
         if let mode { try checkMode(mode) }
@@ -96,7 +96,7 @@ extension ChangedFields {
         try checkEarlier(try checkXattrs())
     }
 
-    /// - Parameter xattrs: names of the attributes that are changed.
+    /// - Parameter xattrs: names of the changed attributes.
     private func checkEarlier(_ xattrs: Set<[UInt8]>) throws(UbiquityError) {
         var fields = Set<FieldTime.Field>()
         for field in earlier.map(\.field) {
@@ -112,7 +112,7 @@ extension ChangedFields {
         try place.check()
     }
 
-    /// - Returns: the names of those that are changed.
+    /// - Returns: the names of the changed attributes.
     private func checkXattrs() throws(UbiquityError) -> Set<[UInt8]> {
         var names = Set<[UInt8]>()
         var total = 0
@@ -157,7 +157,7 @@ extension ItemChange {
 }
 
 extension CommitRequest {
-    /// Counts, and each change by itself.
+    /// Checks the counts, and each change by itself.
     package func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         guard (1...Limits.maximumChangesPerCommit).contains(changes.count) else {

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension ItemChange {
-    /// From protobuf. The chunks of a large file are read by hand.
+    /// Reads protobuf. The chunks of a large file are parsed directly.
     init(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) throws(UbiquityError) {
         let parts = try ManifestExtractor(raw, range, path: [5, 8, 4, 1])
         try self.init(message: WireCodec.message(PBChange.self, parts.remaining))

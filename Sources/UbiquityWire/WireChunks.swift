@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 package import UbiquityCore
 
-/// Ids of chunks: which are asked about, wanted or missing. At most `Limits.maximumChunksPerRequest`.
+/// Ids of chunks that are queried, wanted or missing. At most `Limits.maximumChunksPerRequest`.
 package struct ChunkIDs: Hashable, Sendable {
     package var ids: [ChunkID]
     package init(_ ids: [ChunkID]) { self.ids = ids }
@@ -35,7 +35,7 @@ func decodeChunkIDs(_ ids: [Data]) throws(UbiquityError) -> [ChunkID] {
     return result
 }
 
-/// The answer to "the chunks of this version".
+/// The answer to a query for the chunks of a version.
 package struct VersionManifest: Hashable, Sendable {
     package var chunks: Manifest
     package init(_ chunks: Manifest) { self.chunks = chunks }

@@ -4,14 +4,15 @@ internal import SwiftProtobuf
 /// A value that travels as a message.
 package protocol WireValue: Sendable {
     /// Reads the value and checks it: every id's length, name, kind, size and count.
-    /// Throws `UbiquityError` `.invalid` with the reason.
+    /// - Throws: `.invalid` with the reason.
     init(wire bytes: [UInt8], as format: WireFormat) throws(UbiquityError)
 
-    /// Throws `.invalid` only if the value holds unknown fields that are not protobuf.
+    /// Writes the value.
+    /// - Throws: `.invalid` only if the value holds unknown fields that are not protobuf.
     func wire(as format: WireFormat) throws(UbiquityError) -> [UInt8]
 }
 
-/// Values to bytes and back.
+/// Encodes and decodes values.
 package enum WireCodec {
     package static func encode(_ value: some WireValue, as format: WireFormat) throws(UbiquityError) -> [UInt8] {
         try value.wire(as: format)
@@ -28,11 +29,11 @@ package enum WireCodec {
     }
 }
 
-/// How a value is a protobuf message. `WireValue` follows from it; the messages stay inside this module.
+/// The mapping of a value to a protobuf message. It provides `WireValue`; the messages stay inside this module.
 protocol MessageConvertible: WireValue {
     associatedtype Wire: SwiftProtobuf.Message
     init(message: Wire) throws(UbiquityError)
-    /// From protobuf whose entries have been counted.
+    /// Reads protobuf whose entries have been counted.
     init(protobuf bytes: [UInt8]) throws(UbiquityError)
     /// The repeated fields of the message.
     static var shape: MessageShape { get }
@@ -78,8 +79,8 @@ extension WireCodec {
         }
     }
 
-    /// Decodes the entries of a message one after the other, so that only one of them is in memory as a message.
-    /// - Parameter take: an entry's field and where it is; returns false for a field that is none.
+    /// Decodes the entries of a message one by one, so that only one is in memory as a message.
+    /// - Parameter take: gets an entry's field and range. Returns false for a field that is no entry.
     /// - Returns: the message without these entries.
     static func remaining<Wire: SwiftProtobuf.Message>(
         _ type: Wire.Type, of bytes: [UInt8],
@@ -107,14 +108,14 @@ extension WireCodec {
         return rest
     }
 
-    /// One entry's bytes.
+    /// The bytes of one entry.
     static func bytes(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
         [UInt8](UnsafeRawBufferPointer(rebasing: raw[range]))
     }
 }
 
 extension SwiftProtobuf.Message {
-    /// Levels of messages in messages: ours have 6, JSON counts its arrays too.
+    /// Levels of nested messages: ours have 6, and JSON counts its arrays too.
     private static var depth: Int { 16 }
 
     fileprivate static func read(_ bytes: [UInt8], as format: WireFormat) throws -> Self {

@@ -55,7 +55,7 @@ extension ChangePage: MessageConvertible {
         try self.init(message, items)
     }
 
-    /// Skips an item of a kind that only newer versions know; the rest of the page is used.
+    /// Skips an item of a kind that only newer versions know. The other items of the page are used.
     private static func add(_ item: PBItem, to items: inout [RemoteItem]) throws(UbiquityError) {
         if item.kind.isKnown { items.append(try RemoteItem(message: item)) }
     }

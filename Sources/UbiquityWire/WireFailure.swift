@@ -1,12 +1,12 @@
 internal import FoundationEssentials
 package import UbiquityCore
 
-/// A failure as it travels: the body of every answer that is not a success.
+/// A failure on the wire: the body of every answer that is not a success.
 package struct WireFailure: Hashable, Sendable {
     package var error: UbiquityError
-    /// The chunks a refused commit lacks; only with code `.missingChunks`.
+    /// The chunks that a refused commit lacks. Only with code `.missingChunks`.
     package var missingChunks: [ChunkID]
-    /// The number of the device's last commit; only with code `.outdatedCommit`.
+    /// The number of the device's last commit. Only with code `.outdatedCommit`.
     package var lastCommit: Int64?
     /// Only with code `.packageConflict`.
     package var packageConflict: PackageConflict?
@@ -21,7 +21,7 @@ package struct WireFailure: Hashable, Sendable {
         self.packageConflict = packageConflict
     }
 
-    /// Of whatever was thrown. What is no error of ours is told only by its kind: its text may be private.
+    /// Converts any error. For a foreign error only its kind is sent, because its text may be private.
     package init(_ thrown: any Error) {
         switch thrown {
         case let missing as MissingChunks:
@@ -42,7 +42,7 @@ package struct WireFailure: Hashable, Sendable {
         }
     }
 
-    /// What a caller of `CloudService` is thrown: `MissingChunks`, `OutdatedCommit`, `PackageConflict` or
+    /// The error for a caller of `CloudService`: `MissingChunks`, `OutdatedCommit`, `PackageConflict` or
     /// `UbiquityError`.
     package var thrown: any Error {
         switch error.code {
@@ -89,7 +89,7 @@ extension WireFailure: MessageConvertible {
 
     private static func shortened(_ text: String) -> String {
         guard text.utf8.count > MessageLimits.maximumFailureTextLength else { return text }
-        // A character has at most 4 bytes in UTF-8 per scalar; by scalars, so that no cluster of many makes it longer.
+        // A scalar has at most 4 bytes in UTF-8. Count scalars, since one character can have any number of them.
         return String(String.UnicodeScalarView(text.unicodeScalars.prefix(MessageLimits.maximumFailureTextLength / 4)))
     }
 }

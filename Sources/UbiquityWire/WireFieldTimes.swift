@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import UbiquityCore
 
 extension [FieldTime] {
-    /// A field that only a newer program knows is left out: its change counts as made with the last one.
+    /// Leaves out a field that only a newer program knows: its change counts as made with the last one.
     init(messages: [PBFieldTime]) throws(UbiquityError) {
         self.init()
         reserveCapacity(messages.count)

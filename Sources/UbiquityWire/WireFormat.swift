@@ -1,4 +1,4 @@
-/// How a message is written: protobuf between programs, JSON (protobuf's own mapping of it) for people with `curl`.
+/// The encoding of a message: protobuf between programs, JSON (protobuf's own mapping) for people with `curl`.
 package enum WireFormat: Sendable, CaseIterable {
     case protobuf, json
 
@@ -9,8 +9,8 @@ package enum WireFormat: Sendable, CaseIterable {
         }
     }
 
-    /// The format that a `Content-Type` names, or the first known one of an `Accept` list; nil if there is none.
-    /// Parameters ("; charset=utf-8") and weights are not looked at.
+    /// The format of a `Content-Type`, or the first known one of an `Accept` list. Nil if there is none. Parameters (";
+    /// charset=utf-8") and weights are ignored.
     package init?(mediaType text: String) {
         for part in text.split(separator: ",") {
             let name = part.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\t" }.lowercased()

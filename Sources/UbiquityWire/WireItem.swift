@@ -21,7 +21,7 @@ extension RemoteItem: MessageConvertible {
         try check()
     }
 
-    /// Whether it is well-formed; who reads a page with one that is not gets an error for the whole page.
+    /// Checks that the item is well-formed. One malformed item fails the whole page.
     package func check() throws(UbiquityError) {
         try checkMode(mode)
         for attribute in xattrs { try checkXattrName(attribute.name) }
@@ -56,7 +56,7 @@ extension RemoteItem: MessageConvertible {
         return result
     }
 
-    /// A message with nothing but these unknown fields: SwiftProtobuf lets only its decoder set them.
+    /// A message with only these unknown fields: SwiftProtobuf lets only its decoder set them.
     private static func empty(with unknownFields: [UInt8]) throws(UbiquityError) -> PBItem {
         guard !unknownFields.isEmpty else { return PBItem() }
         do {
@@ -76,7 +76,7 @@ extension RemoteContent {
         try check()
     }
 
-    /// Whether it is well-formed.
+    /// Checks that the version is well-formed.
     package func check() throws(UbiquityError) {
         try checkDeviceName(deviceName)
         try checkContent(size: size, manifest: manifest)

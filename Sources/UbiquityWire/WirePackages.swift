@@ -2,7 +2,7 @@ internal import FoundationEssentials
 package import UbiquityCore
 
 extension PackageEdit {
-    /// From protobuf. The chunks of a large package are read by hand.
+    /// Reads protobuf. The chunks of a large package are parsed directly.
     init(_ raw: UnsafeRawBufferPointer, _ range: Range<Int>) throws(UbiquityError) {
         let parts = try ManifestExtractor(raw, range, path: [4, 3, 1])
         try self.init(message: WireCodec.message(PBPackageEdit.self, parts.remaining))
@@ -69,9 +69,9 @@ extension PackageConflict {
     }
 }
 
-// As a content a package's state is a head (`mark`, the length of the list in 8 bytes, the list of members as a
-// message) and behind it the contents of the files, in the list's order, each of its own chunks. So what is needed to
-// keep and to read it is what any version has, and the contents take no room twice.
+// The encoding of a package's state as a content: a head (`mark`, the length of the list in 8 bytes, the list of
+// members as a message), then the contents of the files in the list's order, each in its own chunks. So it is stored
+// and read like any version, and the files' chunks are not stored twice.
 extension PackageTree {
     package static let mark = Array("ubqtree1".utf8)
     /// Bytes before the list.
@@ -84,7 +84,7 @@ extension PackageTree {
         return Self.mark + (0..<8).map { UInt8(truncatingIfNeeded: length >> UInt64((7 - $0) * 8)) } + list
     }
 
-    /// How long the list is, from a content's first `headLength` bytes.
+    /// The length of the list, from a content's first `headLength` bytes.
     package static func listLength(_ bytes: [UInt8]) throws(UbiquityError) -> Int {
         guard bytes.count == headLength, Array(bytes.prefix(mark.count)) == mark else {
             throw .malformed("the version is not the state of a package")
@@ -95,8 +95,8 @@ extension PackageTree {
     }
 
     /// - Parameters:
-    ///   - list: the bytes behind the head.
-    ///   - manifest: the chunks of all of the content.
+    ///   - list: the bytes after the head.
+    ///   - manifest: the chunks of the whole content.
     package init(list: [UInt8], _ manifest: Manifest) throws(UbiquityError) {
         var members = try WireCodec.decode(PackageTree.self, from: list, as: .protobuf).members
         var position = manifest.startIndex, skipped = 0
@@ -140,7 +140,7 @@ extension PackageTree: MessageConvertible {
 }
 
 extension PackageMember {
-    /// The chunks are known from the content's manifest: here are only as many as there must be.
+    /// The content's manifest has the chunks. The message has only their number.
     init(message: PBPackageMember) throws(UbiquityError) {
         var path = [ItemName]()
         for name in message.path { path.append(try ItemName(wire: name)) }

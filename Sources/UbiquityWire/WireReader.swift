@@ -1,10 +1,10 @@
-/// Walks over the fields of a protobuf message without decoding it.
+/// Iterates over the fields of a protobuf message without decoding it.
 struct WireReader {
     struct Field {
         var number: Int
-        /// The wire type: 0 variable, 1 eight bytes, 2 bytes or a message, 3 and 4 a group's ends, 5 four bytes.
+        /// The wire type: 0 varint, 1 eight bytes, 2 bytes or a message, 3 and 4 the ends of a group, 5 four bytes.
         var type: UInt64
-        /// The whole field, its tag with it.
+        /// The whole field, including its tag.
         var whole: Range<Int>
         /// The bytes of the value.
         var content: Range<Int>
@@ -22,7 +22,7 @@ struct WireReader {
         end = range.upperBound
     }
 
-    /// The next field; nil at the end, and at a field that cannot be read: the decoder says what is wrong with it.
+    /// The next field. Nil at the end, and at a field that cannot be read: the decoder reports its error.
     mutating func next() -> Field? {
         let start = position
         guard let tag = variable() else { return nil }

@@ -43,7 +43,7 @@ extension ItemName {
 }
 
 extension PBKind {
-    /// Whether this version of the program has heard of it; a missing one is an error.
+    /// Whether this version of the program knows the value. A missing value is an error.
     var isKnown: Bool {
         if case .UNRECOGNIZED = self { false } else { true }
     }
@@ -70,7 +70,7 @@ extension ItemKind {
         case .directory: .directory
         case .symlink: .symlink
         case .hardLink: .hardLink
-        // They are never sent; a receiver refuses what has no kind.
+        // These are never sent. A receiver refuses an item without a kind.
         case .fifo, .socket, .characterDevice, .blockDevice: .unspecified
         }
     }
@@ -98,7 +98,7 @@ extension PBManifest {
         }
     }
 
-    /// The chunks, each of a possible length.
+    /// The chunks, each checked for its length.
     func manifest() throws(UbiquityError) -> Manifest {
         guard chunks.count <= Limits.maximumChunksPerContent else { throw .malformed("a content of too many chunks") }
         var result = Manifest()

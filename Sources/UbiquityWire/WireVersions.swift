@@ -30,7 +30,7 @@ extension RemoteVersion {
 }
 
 extension PBVersionKind {
-    /// Whether this version of the program has heard of it; a missing one is an error.
+    /// Whether this version of the program knows the value. A missing value is an error.
     fileprivate var isKnown: Bool {
         if case .UNRECOGNIZED = self { false } else { true }
     }
@@ -57,7 +57,7 @@ extension RemoteVersion.Kind {
     }
 }
 
-/// The answer to "the versions of this item".
+/// The answer to a query for the versions of an item.
 package struct ItemVersions: Hashable, Sendable {
     package var versions: [RemoteVersion]
     /// Whether the cloud has versions beside the current one that it cannot read.

@@ -14,7 +14,7 @@
 /// does without it. Reader and writer both keep an item's fields they do not know. Chunks do not travel in these messages
 /// (but for a commit's inline ones): they have a framing of their own, see ChunkFrame.swift.
 ///
-/// Generate ubiquity.pb.swift anew with
+/// Regenerate ubiquity.pb.swift with
 ///   protoc --swift_out=Sources/UbiquityWire --swift_opt=Visibility=Internal --swift_opt=UseAccessLevelOnImports=true \
 ///     --proto_path=Sources/UbiquityWire ubiquity.proto
 
@@ -129,7 +129,7 @@ nonisolated enum PBVersionKind: SwiftProtobuf.Enum, Swift.CaseIterable {
 
 }
 
-/// A chunk's place in a content.
+/// A chunk of a content.
 nonisolated struct PBChunkReference: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -191,7 +191,7 @@ nonisolated struct PBContent: Sendable {
 
   var deviceName: String = String()
 
-  /// absent: ask for it by version
+  /// absent: request it by version
   var manifest: PBManifest {
     get {_manifest ?? PBManifest()}
     set {_manifest = newValue}
@@ -285,7 +285,7 @@ nonisolated struct PBItem: @unchecked Sendable {
     set {_uniqueStorage()._conflictCount = newValue}
   }
 
-  /// the unresolved ones; of very many not all
+  /// the unresolved ones; if there are very many, only some
   var conflicts: [PBVersion] {
     get {_storage._conflicts}
     set {_uniqueStorage()._conflicts = newValue}
@@ -320,7 +320,7 @@ nonisolated struct PBVersion: Sendable {
 
   var kind: PBVersionKind = .unspecified
 
-  /// by a clock that the cloud has put right
+  /// by the device's clock, corrected by the cloud
   var modifiedAt: Int64 = 0
 
   /// when it reached the cloud
@@ -345,7 +345,7 @@ nonisolated struct PBVersion: Sendable {
   fileprivate var _baseVersion: Data? = nil
 }
 
-/// Versions of an item: the conflicts, then the others, the newest first.
+/// Versions of an item: the conflicts, then the others, newest first.
 nonisolated struct PBVersions: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -353,7 +353,7 @@ nonisolated struct PBVersions: Sendable {
 
   var versions: [PBVersion] = []
 
-  /// The cloud cannot read some that it has.
+  /// the cloud has versions that it cannot read
   var isIncomplete: Bool = false
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -378,7 +378,7 @@ nonisolated struct PBTrashedItem: Sendable {
 
   var deletedAt: Int64 = 0
 
-  /// who deleted it
+  /// the device that deleted it
   var device: Data = Data()
 
   var path: String = String()
@@ -390,7 +390,7 @@ nonisolated struct PBTrashedItem: Sendable {
   fileprivate var _item: PBItem? = nil
 }
 
-/// Deleted items, from the last one back.
+/// Deleted items, the most recent first.
 nonisolated struct PBTrashPage: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -459,10 +459,10 @@ nonisolated struct PBChangePage: Sendable {
 
   var hasMore_p: Bool = false
 
-  /// Items were passed over that the cloud cannot read: what is not here may be there all the same.
+  /// Items that the cloud cannot read were skipped: an absent item may still exist.
   var isIncomplete: Bool = false
 
-  /// The mark of the commit that made `revision`; 0 if the cloud does not know it.
+  /// The mark of the commit that made `revision`, or 0 if the cloud does not know it.
   var mark: UInt64 = 0
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -596,7 +596,7 @@ nonisolated struct PBChangedFields: Sendable {
   /// Clears the value of `content`. Subsequent reads from it will return its default value.
   mutating func clearContent() {self._content = nil}
 
-  /// when what was not changed at changed_at was; at most one for each field
+  /// times of fields not changed at changed_at; at most one per field
   var earlier: [PBFieldTime] = []
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -785,7 +785,7 @@ nonisolated struct PBUndeletion: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// absent: where it was
+  /// absent: the old place
   var place: PBPlace {
     get {_place ?? PBPlace()}
     set {_place = newValue}
@@ -909,7 +909,7 @@ nonisolated struct PBCommitRequest: Sendable {
 
   var chunks: [PBChunk] = []
 
-  /// by the device's clock: tells how far off that is
+  /// by the device's clock: shows its error
   var sentAt: Int64 {
     get {_sentAt ?? 0}
     set {_sentAt = newValue}
@@ -929,11 +929,10 @@ nonisolated struct PBCommitRequest: Sendable {
   /// Clears the value of `number`. Subsequent reads from it will return its default value.
   mutating func clearNumber() {self._number = nil}
 
-  /// the packages that the changes are about
+  /// the packages that the changes concern
   var packages: [PBPackageEdit] = []
 
-  /// How far the device has read the feed, the mark of that revision, and the incarnation it belongs to. All absent or 0:
-  /// not said.
+  /// The device's position in the feed, the mark of that revision, and its incarnation. All absent or 0 if unknown.
   var knownRevision: Int64 = 0
 
   var knownMark: UInt64 = 0
@@ -956,7 +955,7 @@ nonisolated struct PBCommitRequest: Sendable {
   fileprivate var _knownIncarnation: UInt64? = nil
 }
 
-/// A package that a commit is about.
+/// A package that a commit concerns.
 nonisolated struct PBPackageEdit: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -1027,13 +1026,13 @@ nonisolated struct PBLostPackage: Sendable {
   fileprivate var _manifest: PBManifest? = nil
 }
 
-/// A whole state of a package, as the head of the content that it is kept as (see Format.md).
+/// A whole state of a package: the head of the content that stores it (see Format.md).
 nonisolated struct PBPackageTree: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// a folder before what is in it
+  /// a folder before its items
   var members: [PBPackageMember] = []
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -1046,7 +1045,7 @@ nonisolated struct PBPackageMember: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// from the package's folder on
+  /// relative to the package's folder
   var path: [String] = []
 
   var kind: PBKind = .unspecified
@@ -1066,7 +1065,7 @@ nonisolated struct PBPackageMember: Sendable {
 
   var size: Int64 = 0
 
-  /// of the content's chunks, those that follow the ones of the members before
+  /// the number of the content's chunks, after those of the members before
   var chunks: UInt32 = 0
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -1163,7 +1162,7 @@ nonisolated struct PBCommitResponse: Sendable {
   init() {}
 }
 
-/// Which chunks are asked about, or wanted, or missing.
+/// Chunks that are queried, wanted or missing.
 nonisolated struct PBChunkIDs: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -1221,7 +1220,7 @@ nonisolated struct PBFailure: Sendable {
   fileprivate var _packageConflict: PBPackageConflict? = nil
 }
 
-/// Another device has changed the package that a commit was about.
+/// Another device has changed the package that a commit concerns.
 nonisolated struct PBPackageConflict: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -1229,19 +1228,19 @@ nonisolated struct PBPackageConflict: Sendable {
 
   var package: Data = Data()
 
-  /// the commit in which it did that last
+  /// the commit of its last change
   var revision: Int64 = 0
 
-  /// the refused state is the one to stand
+  /// the refused state wins
   var isYoursNewer: Bool = false
 
   /// of the other state
   var modifiedAt: Int64 = 0
 
-  /// whose that is
+  /// the device of the other state
   var device: Data = Data()
 
-  /// empty if not known
+  /// empty if unknown
   var deviceName: String = String()
 
   var unknownFields = SwiftProtobuf.UnknownStorage()
