@@ -10,9 +10,9 @@
 
 /// The messages between a device and a cloud, version 1.
 ///
-/// Rules: a field number is never given to another meaning; what is new is optional, and the reader of an older message
-/// does without it. Reader and writer both keep an item's fields they do not know. Chunks do not travel in these messages
-/// (but for a commit's inline ones): they have a framing of their own, see ChunkFrame.swift.
+/// Rules: a field number never changes its meaning. A new field is optional, and a reader works without it. Reader and
+/// writer keep an item's unknown fields. Chunks do not travel in these messages, except a commit's inline ones: they
+/// have a framing of their own, see ChunkFrame.swift.
 ///
 /// Regenerate ubiquity.pb.swift with
 ///   protoc --swift_out=Sources/UbiquityWire --swift_opt=Visibility=Internal --swift_opt=UseAccessLevelOnImports=true \
